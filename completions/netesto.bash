@@ -11,7 +11,7 @@ _shtab_netesto_kernel_subparsers=(build list)
 _shtab_netesto_hosts_subparsers=(install remove bundle list check verify status fetch)
 _shtab_netesto_subparsers=(run plan check fmt report show exp compare import summary packets lab kernel hosts clean agent)
 
-_shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --ssh --hosts --insecure --lab --seed --map --family --jobs --resume --on-failure --wait --yes --force --commands --memory --max-wall --max-stall --no-pages --plain -q --quiet -v --verbose)
+_shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --ssh --bundle --hosts --insecure --lab --seed --map --family --jobs --resume --on-failure --wait --yes --force --commands --memory --max-wall --max-stall --no-pages --plain -q --quiet -v --verbose)
 _shtab_netesto_plan_option_strings=(-h --help --fields -D --lib --max-iterations --lab --seed -o --output)
 _shtab_netesto_check_option_strings=(-h --help --hosts --insecure --commands --map --fields -D --lib --max-iterations)
 _shtab_netesto_fmt_option_strings=(-h --help -w --write --check)
@@ -54,6 +54,7 @@ _shtab_netesto_run___lib_COMPGEN=_shtab_compgen_dirs
 _shtab_netesto_run__o_COMPGEN=_shtab_compgen_dirs
 _shtab_netesto_run___out_COMPGEN=_shtab_compgen_dirs
 _shtab_netesto_run___kernel_COMPGEN=_shtab_compgen_dirs
+_shtab_netesto_run___bundle_COMPGEN=_shtab_compgen_files
 _shtab_netesto_run___hosts_COMPGEN=_shtab_compgen_files
 _shtab_netesto_run___commands_COMPGEN=_shtab_compgen_files
 _shtab_netesto_plan_pos_0_COMPGEN=_shtab_compgen_files

@@ -1,5 +1,7 @@
-"""The places of Netesto's data files: lib/, scripts/, fields.txt; in a checkout or installed."""
+"""The places of Netesto's data files: lib/, scripts/, fields.txt; in a checkout or installed;
+and of what it keeps for the user."""
 
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -19,6 +21,14 @@ def data_folder() -> Path:
         if (folder / "fields.txt").is_file():
             return folder
     return root
+
+
+def cache_folder() -> Path:
+    """What can be made again, and takes long."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    # A relative path is invalid by the XDG base directory specification.
+    base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
+    return base / "netesto"
 
 
 def library_folder() -> Path:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import functools
 import platform
 import sys
 import tempfile
@@ -9,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from netesto import atomic, paths
 from netesto.cli import console, printing
@@ -19,6 +20,7 @@ from netesto.controller.inventory import load
 from netesto.deploy import payload, plan, remote, target
 from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Plan, Wanted
+from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, UsageError, WorldError
 from netesto.model import ALWAYS_THERE, Endpoint
@@ -27,6 +29,7 @@ from netesto.run import agents, status
 from netesto.transport.addresses import SshAddress
 
 T = TypeVar("T")
+Planner: TypeAlias = Callable[[Target, Facts], Awaitable[Plan]]
 
 HOSTS_FILE = Path("hosts.toml")
 
@@ -38,10 +41,14 @@ PROOF_WAIT_S = 30.0
 def install(options: argparse.Namespace) -> int:
     """Install an agent on each host, test it, and write the hosts file."""
     hosts = _targets(options)
-    wanted = _wanted(options)
+    supply = Supply(_wanted(options), printing.out)
+
+    async def planned(host: Target, facts: Facts) -> Plan:
+        return plan.install(facts, await supply.to(facts), name=host.name)
+
     done = _carry_out(
         hosts,
-        lambda host, facts: plan.install(facts, wanted, name=host.name),
+        planned,
         dry=options.dry_run,
         taken=_taken(options.hosts or HOSTS_FILE, hosts),
     )
@@ -54,9 +61,13 @@ def install(options: argparse.Namespace) -> int:
 
 def remove(options: argparse.Namespace) -> int:
     """Remove the agent of each host, and all that its installation brought."""
+
+    async def planned(_: Target, facts: Facts) -> Plan:
+        return plan.remove(facts, force=options.force)
+
     done = _carry_out(
         _targets(options),
-        lambda _, facts: plan.remove(facts, force=options.force),
+        planned,
         dry=options.dry_run,
     )
     return done.tell("" if options.dry_run else "removed", "has no agent of 'hosts install'")
@@ -70,7 +81,7 @@ def bundle(options: argparse.Namespace) -> int:
         for machine in options.machines or [here[1]]
         for python in options.pythons or [here[0]]
     ]
-    for made in payload.make_bundle(options.output, pairs):
+    for made in asyncio.run(payload.make_bundle(options.output, pairs)):
         glibc = ".".join(map(str, made.glibc))
         printing.out(f"Python {made.python} on {made.machine}, glibc {glibc} or later")
     printing.out(f"bundle   {options.output}")
@@ -116,7 +127,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
     remote_folder = paths.data_folder() / "remote"
     bundled = payload.read_bundle(options.bundle) if options.bundle else []
     return Wanted(
-        code=payload.code(),
+        code=functools.cache(payload.code),
         packages=[payload.own(), *bundled],
         requirements=payload.requirements(),
         unit=(remote_folder / "netesto-agent.service").read_text(encoding="utf-8"),
@@ -160,7 +171,7 @@ class _Done:
 
 def _carry_out(
     hosts: Sequence[Target],
-    planned: Callable[[Target, Facts], Plan],
+    planned: Planner,
     *,
     dry: bool,
     taken: dict[str, str] | None = None,
@@ -175,7 +186,7 @@ def _carry_out(
 
 async def _carried_out(
     hosts: Sequence[Target],
-    planned: Callable[[Target, Facts], Plan],
+    planned: Planner,
     *,
     dry: bool,
     taken: dict[str, str] | None,
@@ -223,12 +234,12 @@ def _each_machine_once(
             yield each
 
 
-async def _planned(host: Target, planned: Callable[[Target, Facts], Plan]) -> Plan:
+async def _planned(host: Target, planned: Planner) -> Plan:
     """What is to be done on a host. AgentError if it cannot be, or a run holds the agent there,
     which would be ended."""
     try:
         facts = await remote.look(host)
-        found = planned(host, facts)
+        found = await planned(host, facts)
         is_up = facts.installed is not None and facts.installed.runs
         if found.steps and is_up and (holder := await _holder(host, facts)):
             raise AgentBusyError(holder, remedy="Wait for the end of that run.")

@@ -252,6 +252,8 @@ def _run(commands: _Commands) -> None:
         " from (default: Debian's)")
     run.add_argument("--ssh", metavar="HOSTS",
         help="real hosts as in --hosts, which get an agent for this run: nothing is installed")
+    _path(run, "--bundle", metavar="FILE",
+        help="with --ssh: use no package index, but the packages of this file (see 'hosts bundle')")
     _real_hosts(run)
     _decisive(run)
     _map(run)

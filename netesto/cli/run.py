@@ -81,6 +81,11 @@ def _request(options: argparse.Namespace) -> Request:
             "--ssh and --hosts do not go together",
             remedy="--ssh brings agents for this run; --hosts names those that run already.",
         )
+    if options.bundle is not None and options.ssh is None:
+        raise UsageError(
+            "--bundle is for agents that --ssh brings",
+            remedy="netesto hosts install has an option of this name, too.",
+        )
     real = next((name for name in ("hosts", "ssh") if getattr(options, name) is not None), "")
     if not real:
         if options.wait is not None:
@@ -123,6 +128,7 @@ def _request(options: argparse.Namespace) -> Request:
         kernel=options.kernel,
         hosts=hosts,
         brought=options.ssh is not None,
+        bundle=options.bundle,
         lab=_lab(options),
         aliases=aliases,
         family=options.family,

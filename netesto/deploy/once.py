@@ -10,6 +10,7 @@ content.
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -27,6 +28,7 @@ from netesto import interrupts, owned, process
 from netesto.deploy import onhost, payload, plan, remote
 from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Wanted
+from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Address, Endpoint
@@ -49,6 +51,8 @@ _REMEDIES = {
         "The user as whom ssh logs in must be able to write there.",
     ),
 }
+# What the pip of a host says that reaches no package index.
+_NO_INDEX = "No matching distribution found"
 # The host hears so often that there is a controller, and waits for it as for a hold
 # (onhost.LEASE_S).
 _BEAT_S, _BEAT = 5.0, b"\n"
@@ -61,21 +65,34 @@ _HASTE_S = 1.5
 
 @contextlib.contextmanager
 def agents(
-    hosts: Sequence[Target], *, holder: str, wait_s: float | None, say: Callable[[str], None]
+    hosts: Sequence[Target],
+    *,
+    holder: str,
+    bundle: Path | None,
+    wait_s: float | None,
+    say: Callable[[str], None],
 ) -> Iterator[dict[str, "Brought"]]:
-    """An agent on each host, by its name, which ends with the body.
+    """An agent on each host, by its name, which ends with the body. A `bundle` has packages for
+    hosts of other kinds than this machine.
     AgentError names every host that cannot have one, or one that is in use; others are told
     `holder`. Another run by ssh is waited for `wait_s` (None: not at all), and told to `say`."""
     facts = asyncio.run(_looked(hosts))
-    wanted = Wanted(
-        code=payload.code(), packages=[payload.own()], requirements=payload.requirements()
+    supply = Supply(
+        Wanted(
+            code=functools.cache(payload.code),
+            packages=[payload.own(), *(payload.read_bundle(bundle) if bundle else [])],
+            requirements=payload.requirements(),
+            offline=bundle is not None,
+        ),
+        say,
     )
+    wanted = asyncio.run(_supplied(hosts, facts, supply))
     started: list[Brought] = []
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(owned.folder_for_sockets())
         stack.callback(end, started)
-        for number, (host, each) in enumerate(zip(hosts, facts, strict=True), start=1):
-            made = Brought(host, folder / f"{number}.sock", each, wanted, holder=holder)
+        for number, (host, each, its) in enumerate(zip(hosts, facts, wanted, strict=True), start=1):
+            made = Brought(host, folder / f"{number}.sock", each, its, holder=holder)
             made.start(each)
             started.append(made)
         asyncio.run(_begun(started, wait_s, say))
@@ -163,6 +180,22 @@ async def _looked(hosts: Sequence[Target]) -> list[Facts]:
     return [each for each in found if isinstance(each, Facts)]
 
 
+async def _supplied(
+    hosts: Sequence[Target], facts: Sequence[Facts], supply: Supply
+) -> list[Wanted]:
+    """What each host is to have. AgentError names every one that no packages fit."""
+    found, errors = [], []
+    for host, each in zip(hosts, facts, strict=True):
+        try:
+            wanted = await supply.to(each)
+            plan.fitting(each, wanted)
+            found.append(wanted)
+        except AgentError as error:
+            errors.append(AgentError(error.message, host=host.name, remedy=error.remedy))
+    _raise(errors)
+    return found
+
+
 async def _look(host: Target) -> Facts:
     facts = await remote.look(host)
     try:
@@ -208,7 +241,7 @@ class Brought:
         self.endpoint = Endpoint(host=host.name, agent=str(host.address), addresses=addresses)
         self._holder = holder
         self._wanted = wanted
-        self._sudo = facts.sudo
+        self._facts = facts
         # Made by the host, for its user alone. An agent that is brought later has the same.
         self._place = f"/tmp/netesto-{secrets.token_hex(8)}"  # noqa: S108
         self._logs = (socket.with_suffix(f".{number}.log") for number in itertools.count(1))
@@ -245,7 +278,7 @@ class Brought:
         forward = f"{self.socket}:{self._agent_socket}"
         # An ssh that was killed leaves its socket behind.
         options = ("-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindUnlink=yes")
-        argv = [*self.host.ssh(*options, "-L", forward), remote.command(sudo=self._sudo)]
+        argv = [*self.host.ssh(*options, "-L", forward), remote.command(sudo=self._facts.sudo)]
         self._log = next(self._logs)
         reader, writer = os.pipe()
         pipe = os.fdopen(writer, "wb", buffering=0)
@@ -353,7 +386,8 @@ class Brought:
                     self._voice.beat()
                 return None
             said = ends[0]["error"]
-            remedies = (remedy for words, remedy in _REMEDIES.items() if words in said)
+            known = {**_REMEDIES, _NO_INDEX: plan.bundle(self._facts)}
+            remedies = (remedy for words, remedy in known.items() if words in said)
             return AgentError(said, host=name, remedy=next(remedies, ""))
         if not in_time:
             return AgentError(f"no agent after {_READY_S:g} s", host=name)

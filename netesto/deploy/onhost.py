@@ -398,7 +398,7 @@ def extract(archive: tarfile.TarFile, member: tarfile.TarInfo, draft: str) -> No
         content = archive.extractfile(member)
         assert content is not None
         shutil.copyfileobj(content, file)
-    os.chmod(path, 0o644)
+    os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)
 
 
 def finish(draft: str, path: str, python: str) -> None:

@@ -2,7 +2,7 @@
 
 What is installed here fits a host with the same minor version of Python, the same machine and no
 older C library, so that such a host needs no package index and no network. A bundle has the
-packages for other hosts.
+packages for other hosts; the cache of this machine keeps one for each kind that it has met.
 """
 
 import functools
@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from netesto import atomic, process
+from netesto import atomic, paths, process
 from netesto.deploy.facts import Facts
 from netesto.errors import UsageError, WorldError
+from netesto.traffic.native import PROGRAM
 
 # Of the SHA-256 that names an archive.
 _NAME_DIGITS = 16
@@ -34,6 +35,8 @@ _OLD_GLIBC = {"manylinux1_": (2, 5), "manylinux2010_": (2, 12), "manylinux2014_"
 # The versions of glibc that wheels are built for today.
 _WHEEL_GLIBC = ("2_17", "2_28", "2_34")
 _DOWNLOAD_S = 600.0
+# pip's own patience with a package index that is not reached is some minutes.
+_PATIENCE = ("--retries", "1", "--timeout", "15")
 _INDEX = "bundle.json"
 
 
@@ -71,12 +74,14 @@ def requirements() -> list[str]:
     return [wanted.sub("", each).strip() for each in found if wanted.search(each)]
 
 
-def code() -> Archive:
-    """This package."""
+def code(machine: str) -> Archive:
+    """This package for hosts of this architecture, with the traffic generator if it is ours, which
+    is linked with no library."""
     root = Path(__file__).parents[1]
-    files = {
-        path.relative_to(root.parent).as_posix(): path.read_bytes() for path in root.rglob("*.py")
-    }
+    paths = [*root.rglob("*.py")]
+    if machine == platform.machine() and PROGRAM.exists():
+        paths.append(PROGRAM)
+    files = {path.relative_to(root.parent).as_posix(): path.read_bytes() for path in paths}
     return _archive("code", files)
 
 
@@ -163,6 +168,7 @@ def _packed(files: Mapping[str, bytes]) -> bytes:
         for name, content in sorted(files.items()):
             member = tarfile.TarInfo(name)
             member.size = len(content)
+            member.mode = 0o755 if name.endswith(f"/{PROGRAM.name}") else 0o644
             archive.addfile(member, io.BytesIO(content))
     return sink.getvalue()
 
@@ -170,12 +176,12 @@ def _packed(files: Mapping[str, bytes]) -> bytes:
 # --- bundles ------------------------------------------------------------------------------------
 
 
-def make_bundle(path: Path, platforms: Sequence[tuple[str, str]]) -> list[Packages]:
+async def make_bundle(path: Path, platforms: Sequence[tuple[str, str]]) -> list[Packages]:
     """Write a bundle with the packages for (python, machine) pairs: this installation's own where
     they fit, others from the package index of this machine. ProcessError if pip fails."""
     mine = own()
     made = [
-        mine if (mine.python, mine.machine) == pair else _downloaded(*pair)
+        mine if (mine.python, mine.machine) == pair else await _downloaded(*pair)
         for pair in dict.fromkeys(platforms)
     ]
     index = [
@@ -197,23 +203,39 @@ def make_bundle(path: Path, platforms: Sequence[tuple[str, str]]) -> list[Packag
     return made
 
 
-def _downloaded(python: str, machine: str) -> Packages:
+async def kept(python: str, machine: str, say: Callable[[str], None]) -> list[Packages]:
+    """The packages for hosts of this kind, downloaded once, which `say` is told. ProcessError if
+    pip fails."""
+    digest = hashlib.sha256(" ".join(requirements()).encode()).hexdigest()
+    path = paths.cache_folder() / "agents" / f"{python}-{machine}-{digest[:_NAME_DIGITS]}.zip"
+    if not path.exists():
+        say(f"downloading packages of agents for Python {python} on {machine}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        await make_bundle(path, [(python, machine)])
+    return read_bundle(path)
+
+
+async def _downloaded(python: str, machine: str) -> Packages:
     """The packages for another platform, by pip from the package index of this machine."""
     platforms = [f"--platform=manylinux_{version}_{machine}" for version in _WHEEL_GLIBC]
     with tempfile.TemporaryDirectory() as folder:
-        process.run(
+        await process.run_async(
             process.python(
                 "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input",
-                "--only-binary=:all:", f"--python-version={python}", "--implementation=cp",
-                *platforms, f"--platform=manylinux2014_{machine}", "--dest", folder,
-                *requirements(),
+                *_PATIENCE, "--only-binary=:all:", f"--python-version={python}",
+                "--implementation=cp", *platforms, f"--platform=manylinux2014_{machine}",
+                "--dest", folder, *requirements(),
             ),
             timeout=_DOWNLOAD_S,
         )  # fmt: skip
-        wheels = sorted(Path(folder).glob("*.whl"))
-        files = dict(member for wheel in wheels for member in _members(wheel))
-        # A wheel's name ends with its tags.
-        glibc = max(_glibc_of(wheel.name) for wheel in wheels)
+        return _of_wheels(Path(folder), python, machine)
+
+
+def _of_wheels(folder: Path, python: str, machine: str) -> Packages:
+    wheels = sorted(folder.glob("*.whl"))
+    files = dict(member for wheel in wheels for member in _members(wheel))
+    # A wheel's name ends with its tags.
+    glibc = max(_glibc_of(wheel.name) for wheel in wheels)
     return Packages(python, machine, glibc, _archive("packages", files))
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,9 @@ WantedBy=default.target
 
 # What a path has that ssh, and the address of an agent, can have.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+,@=-]{1,107}")
+
+# The folders in the cache that agents for one run import from.
+_BROUGHT = ("code-", "packages-")
 
 _INSTALL_S = 900
 _QUICK_S = 60
@@ -89,10 +92,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a host is to have. `packages` are tried in order; if none fit, the host's own pip gets
-    `requirements`, unless `offline`. `unit` and `tools_script` are the texts of remote/."""
+    """What a host is to have. `code` is by architecture; `packages` are tried in order; if none
+    fit, the host's own pip gets `requirements`, unless `offline`. `unit` and `tools_script` are the
+    texts of remote/."""
 
-    code: Archive
+    code: Callable[[str], Archive]
     packages: Sequence[Packages]
     requirements: Sequence[str]
     unit: str = ""
@@ -132,15 +136,28 @@ def fitting(facts: Facts, wanted: Wanted) -> Packages | None:
         if packages.fit(facts):
             return packages
     platform = f"Python {facts.python_version} on {facts.machine} with {facts.libc or 'its libc'}"
-    bundle = (
-        f"netesto hosts bundle --python {facts.python_version} --arch {facts.machine} -o agents.zip"
-    )
-    remedy = f"Make a bundle: {bundle}\nand add --bundle agents.zip."
     if wanted.offline:
-        raise AgentError(f"no packages for {platform}", remedy=remedy)
+        raise AgentError(f"no packages for {platform}", remedy=bundle(facts))
     if not facts.pip:
-        raise AgentError(f"no packages for {platform}, and no pip there", remedy=remedy)
+        raise AgentError(f"no packages for {platform}, and no pip there", remedy=bundle(facts))
     return None
+
+
+def bundle(facts: Facts) -> str:
+    """What a user does whose host has no packages and gets none."""
+    kind = f"--python {facts.python_version} --arch {facts.machine}"
+    return f"Make a bundle: netesto hosts bundle {kind} -o agents.zip\nand add --bundle agents.zip."
+
+
+def has_packages(facts: Facts, wanted: Wanted) -> bool:
+    """Whether packages fit this host, or it has those that its own pip got."""
+    folder = _folder_of(None, facts, wanted.requirements)
+    installed = facts.installed.record["folders"] if facts.installed else ()
+    return (
+        any(packages.fit(facts) for packages in wanted.packages)
+        or folder in facts.cached
+        or f"{facts.places.prefix}/{folder}" in installed
+    )
 
 
 def install(facts: Facts, wanted: Wanted, *, name: str) -> Plan:
@@ -187,7 +204,8 @@ class _Host:
         self.packages = packages
         self.there = facts.installed
         prefix = self.places.prefix
-        self.code = f"{prefix}/{wanted.code.name}"
+        self.archive = wanted.code(facts.machine)
+        self.code = f"{prefix}/{self.archive.name}"
         self.others = f"{prefix}/{_folder_of(packages, facts, wanted.requirements)}"
         self.texts = {self.places.launcher: self._launcher()}
         config = self.places.config
@@ -334,7 +352,7 @@ class _Host:
             yield _packages_step(facts, self.packages, self.others, self.wanted.requirements)
         if self.code not in folders:
             words = f"netesto {__version__} to {self.code}"
-            yield _unpack(words, self.wanted.code, self.code, facts)
+            yield _unpack(words, self.archive, self.code, facts)
         argv = self._python("netesto.agent.daemon", "--help")
         yield Step("", "run", {"argv": argv, "timeout": _QUICK_S})
         for path, text in self.texts.items():
@@ -398,7 +416,7 @@ def _unpack(words: str, archive: Archive, path: str, facts: Facts) -> Step:
 def brought(facts: Facts, wanted: Wanted) -> tuple[list[Step], list[str]]:
     """The steps that put what an agent imports into the cache, and its folders there. AgentError if
     there are no packages for the host."""
-    code, requirements = wanted.code, wanted.requirements
+    code, requirements = wanted.code(facts.machine), wanted.requirements
     found = fitting(facts, wanted)
     name = _folder_of(found, facts, requirements)
     steps = []
@@ -415,7 +433,13 @@ def remove(facts: Facts, *, force: bool) -> Plan:
     places, there = facts.places, facts.installed
     notes = []
     steps: list[Step] = []
-    if facts.cached:
+    brought = sorted(name for name in facts.cached if name.startswith(_BROUGHT))
+    if len(brought) < len(facts.cached):
+        # A controller, too: what it keeps there stays, such as its kernels.
+        steps += [
+            _remove(f"remove {facts.cache}/{name}", f"{facts.cache}/{name}") for name in brought
+        ]
+    elif brought:
         steps.append(_remove(f"remove {facts.cache}", facts.cache))
     if there is None:
         return Plan(facts, tuple(steps))

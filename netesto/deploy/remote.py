@@ -13,7 +13,7 @@ from typing import Any
 from netesto import process
 from netesto.deploy import facts
 from netesto.deploy.facts import Facts
-from netesto.deploy.plan import Plan, Step
+from netesto.deploy.plan import Plan, Step, bundle
 from netesto.deploy.target import Target
 from netesto.errors import SHOWN_TEXT, AgentError, ProcessError, shortened
 from netesto.transport import ssh
@@ -50,7 +50,9 @@ async def act(host: Target, plan: Plan) -> None:
         raise AgentError(
             f"{step.words}: {reply['error']}" if step.words else reply["error"],
             host=host.name,
-            remedy="Repair it and repeat the command: it continues where it stopped.",
+            remedy=bundle(plan.facts)
+            if step.kind == "pip"
+            else "Repair it and repeat the command: it continues where it stopped.",
         )
 
 

@@ -3,14 +3,13 @@
 import contextlib
 import dataclasses
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from netesto import process
+from netesto import paths, process
 from netesto.errors import MissingError, OutputError, ProcessError
 from netesto.lab import kernelconfig
 
@@ -88,10 +87,7 @@ def installed() -> list[Kernel]:
 
 def cache_folder() -> Path:
     """Where built kernels are kept."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative path is invalid by the XDG base directory specification.
-    base = Path(cache) if cache.startswith("/") else Path.home() / ".cache"
-    return base / "netesto" / "kernels"
+    return paths.cache_folder() / "kernels"
 
 
 def _distribution() -> Kernel | None:

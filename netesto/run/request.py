@@ -51,11 +51,11 @@ class Request:
     """A run, as it is asked for.
 
     `script` is a path of a script or a plan, or "-" for standard input. `hosts` are real ones,
-    which get an agent for this run if it is `brought`; `lab` is built in place of the script's own,
-    `aliases` are names in the script for hosts. `run` is the name of the run that has started this
-    one, in a guest or for a part of the script. `wait_s` is how long hosts that are in use are
-    waited for. `warnings` are about the command line; `shown` are the words of it that say how much
-    is shown. Without `pages` none are drawn, nor an index.
+    which get an agent for this run if it is `brought`, with packages also of `bundle`; `lab` is
+    built in place of the script's own, `aliases` are names in the script for hosts. `run` is the
+    name of the run that has started this one, in a guest or for a part of the script. `wait_s` is
+    how long hosts that are in use are waited for. `warnings` are about the command line; `shown`
+    are the words of it that say how much is shown. Without `pages` none are drawn, nor an index.
     """
 
     script: str
@@ -66,6 +66,7 @@ class Request:
     kernel: str | None = None
     hosts: Inventory | None = None
     brought: bool = False
+    bundle: Path | None = None
     lab: LabRequest | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     family: int = 4

@@ -160,7 +160,11 @@ class _Whole:
         self._watcher.doing("bringing agents to the hosts")
         hosts = [target.of(each) for each in inventory.endpoints.values()]
         with once.agents(
-            hosts, holder=holder(), wait_s=self._request.wait_s, say=self._watcher.say
+            hosts,
+            holder=holder(),
+            bundle=self._request.bundle,
+            wait_s=self._request.wait_s,
+            say=self._watcher.say,
         ) as brought:
             endpoints = [each.endpoint for each in brought.values()]
             yield inventory.at(endpoints), agents.brought(brought)

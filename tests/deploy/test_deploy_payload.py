@@ -1,7 +1,9 @@
 """What is sent to hosts: small, complete, and named by its content."""
 
+import asyncio
 import io
 import os
+import platform
 import sys
 import tarfile
 from configparser import RawConfigParser
@@ -21,8 +23,9 @@ ROOM_BYTES = 60_000_000
 
 def unpacked(archive, folder: Path) -> Path:
     with tarfile.open(fileobj=io.BytesIO(archive.data())) as file:
-        # Debian 12's Python has no filters yet; this archive is our own.
-        file.extractall(folder)
+        # Debian 12's Python 3.11.2 has no filters yet; later ones want one.
+        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        file.extractall(folder, **safe)
     return folder
 
 
@@ -30,7 +33,7 @@ def unpacked(archive, folder: Path) -> Path:
 def target(tmp_path_factory):
     folder = tmp_path_factory.mktemp("agent")
     unpacked(payload.own().archive, folder / "packages")
-    unpacked(payload.code(), folder / "code")
+    unpacked(payload.code(platform.machine()), folder / "code")
     return folder
 
 
@@ -59,8 +62,16 @@ def test_the_extra_of_agents_is_a_part_of_what_the_whole_needs():
     assert [each for each in extra if each not in whole] == []
 
 
+def test_the_traffic_generator_goes_to_hosts_where_it_runs():
+    names = []
+    for machine in (platform.machine(), "vax"):
+        with tarfile.open(fileobj=io.BytesIO(payload.code(machine).data())) as file:
+            names.append([each.name for each in file if each.mode == 0o755])
+    assert names == [["netesto/traffic/native/netesto-flow"], []]
+
+
 def test_the_same_content_has_the_same_name_and_bytes():
-    one, two = payload.code(), payload.code()
+    one, two = payload.code("vax"), payload.code("vax")
     assert (one.name, one.data()) == (two.name, two.data())
 
 
@@ -90,7 +101,7 @@ def test_the_least_glibc_is_in_the_tags_of_a_wheel(wheel, glibc):
 
 def test_a_bundle_has_the_packages_that_were_put_into_it(tmp_path):
     mine = payload.own()
-    payload.make_bundle(tmp_path / "agents.zip", [(mine.python, mine.machine)])
+    asyncio.run(payload.make_bundle(tmp_path / "agents.zip", [(mine.python, mine.machine)]))
     (found,) = payload.read_bundle(tmp_path / "agents.zip")
     assert (found.python, found.machine, found.glibc, found.archive.data()) == (
         mine.python,

@@ -16,7 +16,11 @@ CODE = Archive("code-1", lambda: b"code")
 PACKAGES = Packages("3.11", "x86_64", (2, 17), Archive("packages-1", lambda: b"packages"))
 UNIT = "ExecStart=/usr/local/bin/netesto-agent --config /etc/netesto/agent.toml\n"
 WANTED = Wanted(
-    code=CODE, packages=[PACKAGES], requirements=["a>=1"], unit=UNIT, tools_script="#!/bin/sh\n"
+    code=lambda _: CODE,
+    packages=[PACKAGES],
+    requirements=["a>=1"],
+    unit=UNIT,
+    tools_script="#!/bin/sh\n",
 )
 FACTS = Facts()
 AS_USER = replace(FACTS, user="a", home="/home/a", places=of_user("/home/a"))
@@ -56,7 +60,7 @@ def test_a_host_with_this_agent_gets_nothing():
 
 
 def test_another_version_replaces_the_code_alone():
-    new = replace(WANTED, code=Archive("code-2", lambda: b""))
+    new = replace(WANTED, code=lambda _: Archive("code-2", lambda: b""))
     found = plan.install(done(FACTS), new, name="h1")
     unpacked = [step.values["path"] for step in found.steps if step.kind == "unpack"]
     removed = [step.values["path"] for step in found.steps if step.kind == "remove"]
@@ -262,3 +266,11 @@ def test_a_later_installation_remembers_which_packages_were_added():
 
 def test_where_nothing_is_installed_nothing_is_removed():
     assert plan.remove(FACTS, force=False).steps == ()
+
+
+def test_of_a_cache_that_a_controller_has_too_removal_takes_the_agents_part_alone():
+    facts = replace(FACTS, cached=frozenset({"code-1", "packages-1", "kernels"}))
+    assert words(plan.remove(facts, force=False)) == [
+        "remove /root/.cache/netesto/code-1",
+        "remove /root/.cache/netesto/packages-1",
+    ]

@@ -1,6 +1,7 @@
 """docs/hosts.md takes two machines that have ssh and Python, and nothing of ours, to a page; their
 agents are mended, replaced and removed."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -148,6 +149,14 @@ def test_an_agent_that_a_run_holds_is_not_touched(bare, installed):
     refused = done.stderr.startswith("netesto: host1: in use by ")
     # What would be done is not announced first.
     assert (done.status, refused, done.stdout.strip()) == (3, True, "")
+
+
+def test_an_agent_that_was_installed_has_the_traffic_generator(bare, installed):
+    argv = ["netesto", "hosts", "check", "-f", "json", "host1"]
+    (found,) = json.loads(bare.controller.run(argv, timeout=PATIENCE_S, check=False).stdout)[
+        "hosts"
+    ]
+    assert "native" in found["info"]["tools"]
 
 
 def test_nothing_is_done_where_one_only_asks_what_would_be(bare):

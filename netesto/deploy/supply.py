@@ -1,0 +1,53 @@
+"""Packages for hosts of another kind than this machine: downloaded here, for all of them once.
+
+A controller has a package index more often than its hosts have.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from netesto.deploy import payload, plan
+from netesto.deploy.facts import Facts
+from netesto.deploy.payload import Packages
+from netesto.deploy.plan import Wanted
+from netesto.errors import AgentError, ProcessError
+
+Say: TypeAlias = Callable[[str], None]
+Kept: TypeAlias = Callable[[str, str, Say], Awaitable[list[Packages]]]
+
+
+class Supply:
+    """What hosts are to have, with packages that fit each. `say` is told of downloads."""
+
+    def __init__(self, wanted: Wanted, say: Say, *, kept: Kept = payload.kept) -> None:
+        self._wanted = wanted
+        self._say = say
+        self._kept = kept
+        # The first host of a kind downloads, the others find what it got.
+        self._lock = asyncio.Lock()
+
+    async def to(self, facts: Facts) -> Wanted:
+        """What this host is to have. AgentError if no pip is of use, here or there."""
+        async with self._lock:
+            wanted = self._wanted
+            if wanted.offline or not _is_known(facts) or plan.has_packages(facts, wanted):
+                return wanted
+            kind = f"Python {facts.python_version} on {facts.machine}"
+            try:
+                found = await self._kept(facts.python_version, facts.machine, self._say)
+            except ProcessError as error:
+                if facts.pip:
+                    return wanted
+                raise AgentError(
+                    f"no packages for {kind}, no pip there, and here {error.message}",
+                    remedy=plan.bundle(facts),
+                ) from None
+            self._wanted = replace(wanted, packages=[*wanted.packages, *found])
+            return self._wanted
+
+
+def _is_known(facts: Facts) -> bool:
+    """Whether there are wheels for such hosts."""
+    return facts.python != "" and facts.libc.startswith("glibc-")
