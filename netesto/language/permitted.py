@@ -25,6 +25,11 @@ from netesto.model import (
 )
 from netesto.nearest import hint, nearest
 
+# Ethernet's, of 1500 bytes: what TCP sends where nothing says otherwise.
+_FULL_PACKET_BYTES = 1514
+# Qdiscs whose limit is a number of bytes, and not of packets.
+_LIMITED_IN_BYTES = ("tbf", "bfifo")
+
 Check: TypeAlias = Callable[[], None]
 Misuse: TypeAlias = Callable[[NotAllowedError], MisuseError]
 
@@ -74,8 +79,12 @@ def _checks(command: steps.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
 
 
 def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
-    """The names that no known kernel has, and that are like one that kernels have, as warnings with
-    their places. A module may be called so: only hosts know."""
+    """The names that no known kernel has, and that are like one that kernels have, and queues that
+    drop all that TCP sends, as warnings with their places. A module may be called so: only hosts
+    know."""
+    if limit := _tiny_limit(command):
+        message = f"limit={limit}: a full packet has {_FULL_PACKET_BYTES} bytes: each is dropped"
+        yield message, command.place.narrowed("limit=")
     for kind, name, near in _names(command):
         if message := slip(kind, name):
             yield message, command.place.narrowed(near)
@@ -86,6 +95,14 @@ def slip(kind: str, name: str) -> str:
     known = QDISCS if kind == "qdisc" else CONGESTION_CONTROLS
     meant = None if name in known else nearest(name, known)
     return "" if meant is None else f"unknown {kind} {name}: did you mean {meant}?"
+
+
+def _tiny_limit(command: steps.RemoteCommand) -> str:
+    """The limit of a queue in bytes if it is smaller than a full packet, else ""."""
+    limit: str = command.arguments.get("limit", "")
+    has_bytes = command.arguments.get("qdisc") in _LIMITED_IN_BYTES
+    is_tiny = limit.isdecimal() and int(limit) < _FULL_PACKET_BYTES
+    return limit if command.name == "SET_QDISC" and has_bytes and is_tiny else ""
 
 
 def _names(command: steps.RemoteCommand) -> Iterator[tuple[str, str, str]]:

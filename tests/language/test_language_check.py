@@ -58,6 +58,18 @@ def test_names_that_are_like_those_of_kernels_are_warnings(findings):
     ]
 
 
+def test_a_queue_that_holds_no_full_packet_is_a_warning(findings):
+    """
+    FOR bytes IN 625,1514 DO
+        SET_QDISC host=a qdisc=tbf rate=1mbit burst=3028 limit=$bytes
+        SET_QDISC host=b qdisc=pfifo limit=$bytes
+    DONE
+    """
+    assert findings == [
+        "2:60: warning: limit=625: a full packet has 1514 bytes: each is dropped",
+    ]
+
+
 def test_names_of_modules_that_are_like_no_other_are_not_warned_of(findings):
     """
     DO_CLIENT host=a server=b exp=COUNTER ca=mine remoteCa=bbr2
