@@ -73,6 +73,15 @@ def pass_over(
         if how:
             name = _name(each.part)
             watcher.warn(f"{name} was measured with {how}; without --resume it is run again")
+    is_all = len(done) + len(inside) == sum(bool(each.cell) for each in plan.head.parts)
+    drawn = [] if is_all else [_name(each.part) for each in done.values() if each.drew(results)]
+    if drawn:
+        watcher.warn(
+            f"{drawn[0] if len(drawn) == 1 else f'{drawn[0]} … ({len(drawn)} cells)'}: an earlier"
+            " version drew its Poisson arrivals or requests of KV_RR by the numbers of"
+            " experiments; cells that are run now draw them by the seed and their names; without"
+            " --resume all do"
+        )
     for failed in failures:
         watcher.warn(f"assertion failed: {failed}")
     parts = {index: each.cell.experiments for index, each in done.items()}
@@ -87,6 +96,17 @@ class _Done:
     part: Part
     cell: FinishedCell
     flows: list[steps.DoClient] = field(default_factory=list)
+
+    def drew(self, results: Store) -> bool:
+        """Whether its flows drew something, and got no seed for that, as before these had one."""
+        manifests = (
+            manifest.read(results.whole(exp) / manifest.NAME) for exp in self.cell.experiments
+        )
+        requests = [group.request for each in manifests for group in each.groups]
+        return any(
+            not each.seed and (each.arrivals == "poisson" or each.test == "KV_RR")
+            for each in requests
+        )
 
 
 def _name(part: Part) -> str:

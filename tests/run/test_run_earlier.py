@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,35 @@ def test_a_column_that_the_table_lacks_comes_from_the_experiments_own_files(stor
     columns = fields.parse("exp:one\nflowsFailed:sum\n", source="fields.txt")
     [failure] = passed_over(store, plan, columns=columns)[0].failures
     assert "flowsFailed < 0, but flowsFailed is" in failure
+
+
+@pytest.mark.parametrize(
+    ("changes", "cells", "is_told"),
+    [
+        ({"arrivals": "poisson"}, 1, True),
+        ({"test": "KV_RR"}, 1, True),
+        ({}, 1, False),
+        ({"arrivals": "poisson", "seed": 7}, 1, False),
+        # No cell is run that would draw otherwise.
+        ({"arrivals": "poisson"}, 2, False),
+    ],
+)
+def test_cells_whose_flows_drew_by_the_numbers_of_experiments_are_told(
+    store, changes, cells, is_told
+):
+    for index in range(cells):
+        finish(store, planned(SWEEP), index, index + 1)
+        path = store.whole(index + 1) / manifest.NAME
+        told = manifest.read(path)
+        [group] = told.groups
+        groups = (replace(group, request=replace(group.request, **changes)),)
+        manifest.write(replace(told, groups=groups), path)
+    warning = (
+        "warning: ca=cubic rep=1: an earlier version drew its Poisson arrivals or requests of"
+        " KV_RR by the numbers of experiments; cells that are run now draw them by the seed and"
+        " their names; without --resume all do"
+    )
+    assert passed_over(store, planned(SWEEP))[1][1:] == [warning] * is_told
 
 
 # ---- what was noted by versions without hashes ---------------------------------------------------
