@@ -19,7 +19,7 @@ the controller), eth1 for "data". The names in /etc/hosts are those of the manag
 
 The checkout with its environment is seen by all, read-only, at its usual place, and `netesto` and
 `netesto-agent` are on the PATH of what `run` and `start` run. `bare=True` leaves it to the
-controller alone.
+controller alone, and has a Python of the version of ours.
 
 The session's fixture `world` (tests/conftest.py: controller, h1, h2) is shared: a test leaves it as
 it was. What would not (an installation, a changed sshd) takes machines of its own, in a second.
@@ -77,10 +77,11 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # The first process of a machine. $1 is its name; $2 the descriptor that brings a tar archive of $3
 # bytes, and closes when the machine is to end; $4 gets a line when all is ready; $5 is a folder
-# with sshd, or ""; $6 `see` or `hide`, and then folders to see read-only, or not to see.
+# with sshd, or ""; $6 the program of a Python for it, in `bin` of its folder, or ""; $7 `see` or
+# `hide`, and then folders to see read-only, or not to see.
 _BOOT = r"""
 set -eu
-name=$1 life=$2 bytes=$3 ready=$4 sshd=$5 how=$6; shift 6
+name=$1 life=$2 bytes=$3 ready=$4 sshd=$5 python=$6 how=$7; shift 7
 mount -t tmpfs -o mode=755 machine /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
@@ -101,15 +102,19 @@ for device in null zero full random urandom tty net/tun; do
     [ ! -e "/dev/$device" ] || { : >"dev/$device"; mount --bind "/dev/$device" "dev/$device"; }
 done
 [ -z "$sshd" ] || cp -a "$sshd/usr" .
+see() {
+    mkdir -p ".$1"
+    mount --bind "$1" ".$1"
+    mount -o remount,bind,ro ".$1"
+}
 for folder; do
     if [ "$how" = see ]; then
-        mkdir -p ".$folder"
-        mount --bind "$folder" ".$folder"
-        mount -o remount,bind,ro ".$folder"
+        see "$folder"
     elif [ -d ".$folder" ]; then
         mount -t tmpfs -o ro nothing ".$folder"
     fi
 done
+[ -z "$python" ] || { see "${python%/bin/*}"; ln -s "$python" usr/local/bin/python3; }
 head -c "$bytes" <&"$life" | tar -x -p --no-same-owner
 for home in home/*; do
     chroot . chown -R "${home#home/}:" "/$home"
@@ -392,9 +397,10 @@ def machines(*names: str, folder: Path, bare: bool = False) -> Iterator[World]:
         switch = _FirstProcess.start(["--net"], _SWITCH, ["switch"], b"", folder / "switch.log")
         processes["the switch"] = switch
         for name, archive in zip(names, archives, strict=True):
-            how = "hide" if bare and name != "controller" else "see"
+            is_bare = bare and name != "controller"
             sshd = "" if Path(_SSHD).exists() else str(_fetched_sshd())
-            words = [name, sshd, how, *map(str, _checkout())]
+            how = [_python_like_ours(), "hide"] if is_bare else ["", "see"]
+            words = [name, sshd, *how, *map(str, _checkout())]
             log = folder / f"{name}-boot.log"
             processes[name] = _FirstProcess.start(
                 ["--mount", *_OWN], _BOOT + _UP, words, archive, log
@@ -419,6 +425,15 @@ def machines(*names: str, folder: Path, bare: bool = False) -> Iterator[World]:
 def _skip_if_impossible() -> None:
     if obstacle := missing():
         unmet("machines", f"this machine {obstacle}")
+
+
+def _python_like_ours() -> str:
+    """Where the system's Python is of another version, a program of ours: the packages that are
+    installed here fit no other, and no machine reaches a package index."""
+    ours = f"python3.{sys.version_info.minor}"
+    if Path("/usr/bin/python3").resolve().name == ours:
+        return ""
+    return f"{sys.base_prefix}/bin/{ours}"
 
 
 def _checkout() -> list[Path]:

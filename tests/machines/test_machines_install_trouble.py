@@ -145,7 +145,7 @@ def planned(world) -> Finished:
     world["noisy"].run(
         ["sed", "-i", "s|^root:.*|root:x:0:0::/root:/usr/local/bin/noisy|", "/etc/passwd"]
     )
-    world["empty"].run(["sh", "-c", "rm /usr/bin/python3*"])
+    world["empty"].run(["sh", "-c", "rm -f /usr/bin/python3* /usr/local/bin/python3"])
     return install(world, "-n", "noisy", "empty")
 
 
