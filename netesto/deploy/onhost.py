@@ -415,7 +415,7 @@ def pip(source: BinaryIO, path: str, python: str, requirements: List[str]) -> No
         return
     draft = fresh_folder(path)
     try:
-        words = ["--quiet", "--no-input", "--disable-pip-version-check", "--only-binary=:all:"]
+        words = ["-qq", "--no-input", "--disable-pip-version-check", "--only-binary=:all:"]
         checked([python, "-m", "pip", "install"] + words + ["--target", draft] + requirements, 600)
         finish(draft, path, python)
     finally:

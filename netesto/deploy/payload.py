@@ -221,7 +221,7 @@ async def _downloaded(python: str, machine: str) -> Packages:
     with tempfile.TemporaryDirectory() as folder:
         await process.run_async(
             process.python(
-                "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input",
+                "pip", "download", "-qq", "--disable-pip-version-check", "--no-input",
                 *_PATIENCE, "--only-binary=:all:", f"--python-version={python}",
                 "--implementation=cp", *platforms, f"--platform=manylinux2014_{machine}",
                 "--dest", folder, *requirements(),

@@ -25,6 +25,8 @@ class Supply:
         self._wanted = wanted
         self._say = say
         self._kept = kept
+        # Why packages for a kind of host cannot be downloaded.
+        self._failed: dict[str, str] = {}
         # The first host of a kind downloads, the others find what it got.
         self._lock = asyncio.Lock()
 
@@ -35,17 +37,20 @@ class Supply:
             if wanted.offline or not _is_known(facts) or plan.has_packages(facts, wanted):
                 return wanted
             kind = f"Python {facts.python_version} on {facts.machine}"
-            try:
-                found = await self._kept(facts.python_version, facts.machine, self._say)
-            except ProcessError as error:
-                if facts.pip:
-                    return wanted
-                raise AgentError(
-                    f"no packages for {kind}, no pip there, and here {error.message}",
-                    remedy=plan.bundle(facts),
-                ) from None
-            self._wanted = replace(wanted, packages=[*wanted.packages, *found])
-            return self._wanted
+            if kind not in self._failed:
+                try:
+                    found = await self._kept(facts.python_version, facts.machine, self._say)
+                except ProcessError as error:
+                    self._failed[kind] = error.message
+                else:
+                    self._wanted = replace(wanted, packages=[*wanted.packages, *found])
+                    return self._wanted
+            if facts.pip:
+                return wanted
+            raise AgentError(
+                f"no packages for {kind}, no pip there, and here {self._failed[kind]}",
+                remedy=plan.bundle(facts),
+            )
 
 
 def _is_known(facts: Facts) -> bool:

@@ -70,8 +70,9 @@ def test_nothing_is_downloaded_for_a_host_that_has_what_its_own_pip_got():
     assert (supplied(index, facts), index.asked) == ([WANTED], [])
 
 
-def test_without_a_package_index_here_the_pip_of_the_host_is_tried():
-    assert supplied(Index(is_reached=False), replace(DEBIAN, pip=True)) == [WANTED]
+def test_without_a_package_index_here_the_pip_of_each_host_is_tried():
+    index, host = Index(is_reached=False), replace(DEBIAN, pip=True)
+    assert (supplied(index, host, host), len(index.asked)) == ([WANTED] * 2, 1)
 
 
 def test_without_a_package_index_and_pip_the_remedy_is_a_bundle():
