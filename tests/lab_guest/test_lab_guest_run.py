@@ -106,7 +106,9 @@ since = time.monotonic_ns(); select.select([], [], [], 0.25); print(time.monoton
 # pages that only some of them write to. Prints how the children ended, pages that have not what
 # this process has written to them, and what children have written to shared memory.
 MEMORY = """
-import mmap, os, threading
+import mmap, os, threading, warnings
+# Of a fork beside threads, since Python 3.12.
+warnings.simplefilter("ignore", DeprecationWarning)
 PAGES, SIZE = 100, mmap.PAGESIZE
 private = mmap.mmap(-1, PAGES * SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 shared = mmap.mmap(-1, SIZE)
