@@ -24,8 +24,9 @@ ROOM_BYTES = 60_000_000
 def unpacked(archive, folder: Path) -> Path:
     with tarfile.open(fileobj=io.BytesIO(archive.data())) as file:
         # Debian 12's Python 3.11.2 has no filters yet; later ones want one.
-        safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-        file.extractall(folder, **safe)
+        if hasattr(tarfile, "data_filter"):
+            file.extraction_filter = tarfile.data_filter
+        file.extractall(folder)
     return folder
 
 
