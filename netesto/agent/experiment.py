@@ -18,7 +18,7 @@ from netesto.agent.observation import Observation
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors import hostfacts
-from netesto.collectors.clock import Clock
+from netesto.collectors.clock import STEP_S, Clock, words_of_step
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
 from netesto.model import CaptureRequest, Event, EventKind, GroupRequest, Ports
@@ -77,6 +77,7 @@ class Experiment:
         self._idle_s = 0.0
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
         self._reason = ""
+        self._ahead_s = self._clock.system_ahead_s()
         folder.mkdir(parents=True, exist_ok=True)
         self._events = (folder / "events.jsonl").open("a", buffering=1)
         self.observation = Observation(
@@ -237,6 +238,9 @@ class Experiment:
             groups = ", ".join(str(group) for group in self._groups)
             raise AgentError(f"experiment {self.exp}: flows of group {groups} still run")
         await self.observation.end()
+        moved_s = self._clock.system_ahead_s() - self._ahead_s
+        if abs(moved_s) > STEP_S:
+            self.warn(words_of_step(moved_s))
         with contextlib.suppress(OSError):
             # `keep` has logged what is not there.
             self._events.close()

@@ -17,9 +17,9 @@ from typing import TypeAlias
 
 from netesto import process
 from netesto.agent import spool
-from netesto.collectors.clock import Clock
+from netesto.collectors.clock import STEP_S, Clock
 from netesto.errors import OutputError, ProcessError
-from netesto.model import Event, GroupRequest, Ports, TransferResult
+from netesto.model import Event, GroupRequest, Ports, SystemTime, TransferResult
 from netesto.traffic import native
 from netesto.traffic.base import Tool
 
@@ -93,6 +93,8 @@ class Flow:
         self._files = start.folder / f"flow.{start.request.group}.{instance}"
         self._out, self._err = (Path(f"{self._files}.{end}") for end in ("out", "err"))
         self._started_s: float | None = None
+        self._lines = 0
+        self._ahead_s = [(0, start.clock.system_ahead_s())]
         self._is_over = False
 
     async def run(self) -> None:
@@ -195,11 +197,22 @@ class Flow:
         with self._out.open("xb", buffering=0) as copy:
             async for line in job.lines(copy):
                 rate_bps = self._tool.progress(line, self._request)
+                if rate_bps is not None:
+                    self._see_system_time()
+                self._lines += 1
                 now_s = self._start.clock.now()
-                if rate_bps is not None and now_s >= next_s:
+                if rate_bps is not None and rate_bps >= 0 and now_s >= next_s:
                     next_s = now_s + PROGRESS_S
                     self._emit(Event(time_s=now_s, kind="progress", rate_bps=rate_bps))
-        return await job.wait()
+        status = await job.wait()
+        self._see_system_time()
+        return status
+
+    def _see_system_time(self) -> None:
+        """Note if somebody has set it since the last line that was looked at."""
+        ahead_s = self._start.clock.system_ahead_s()
+        if abs(ahead_s - self._ahead_s[-1][1]) > STEP_S:
+            self._ahead_s.append((self._lines, ahead_s))
 
     def _judge(self, status: int) -> Outcome:
         """What exit status and output say."""
@@ -214,7 +227,12 @@ class Flow:
             try:
                 if self._started_s is None:
                     raise OutputError(f"{self._tool.name} does not report when it began")
-                result = self._tool.parse(output, self._request, started_s=self._started_s)
+                result = self._tool.parse(
+                    output,
+                    self._request,
+                    started_s=self._started_s,
+                    system=SystemTime(tuple(self._ahead_s)),
+                )
             except OutputError as error:
                 reason = str(error)
         last_lines = self._last_lines() if reason else ""
@@ -231,6 +249,7 @@ class Flow:
             "asked_start_s": self._start.known_start_s,
             "started_s": self._started_s,
             "ended_s": self._start.clock.now(),
+            "system_ahead_s": self._ahead_s,
             "exit_status": outcome.exit_status,
             "reason": outcome.reason,
             "ports": {

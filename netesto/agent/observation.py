@@ -135,7 +135,7 @@ class Observation:
         """Capture from the first watched flow on; from now on if there was one."""
         async with self._turn:
             path = self._folder / f"capture.{len(self._captures) + 1}.pcap"
-            capture = Capture(path, request, device, on_warning=self._on_warning)
+            capture = Capture(path, self._clock, request, device, on_warning=self._on_warning)
             self._captures.append(capture)
             if self._counters:
                 await capture.start()

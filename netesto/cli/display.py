@@ -17,6 +17,7 @@ from rich.text import Text
 
 from netesto import units
 from netesto.cli import printing
+from netesto.collectors.clock import Clock
 
 # Lines a terminal can show without scrolling; more flows are counted instead.
 FLOWS_SHOWN = 12
@@ -54,7 +55,9 @@ class Display:
         self._lively = console.is_terminal and not plain and not quiet
         self._expected = 0
         self._seconds = 0.0
-        self._began_s = time.time()
+        # The controller's, but for what both took to be read.
+        self._clock = Clock()
+        self._began_s = self._clock.now()
         self._count = 0
         self._title = ""
         self._now = "starting"
@@ -152,7 +155,7 @@ class Display:
         del exp
         with self._lock:
             self._flows[flow] = _Flow(start_s, duration_s)
-            wait_s = start_s - time.time()
+            wait_s = start_s - self._clock.now()
             when = f", starts in {units.format_time(wait_s)}" if wait_s > 1 else ""
             self._line(f"flow {flow}: {units.format_time(duration_s)}{when}")
 
@@ -199,7 +202,7 @@ class Display:
 
     def _picture(self) -> Group:
         with self._lock:
-            now_s = time.time()
+            now_s = self._clock.now()
             head = Table.grid(padding=(0, 1))
             text = Text(f"{self._title or 'preparing'}", style="bold")
             head.add_row(Spinner("dots"), text, Text(self._time_left(now_s), style="dim"))

@@ -1,7 +1,8 @@
 """Packets on the wire, as tcpdump(8) writes them.
 
 The file needs the suffix `.pcap`: Debian's AppArmor profile lets tcpdump write no other. Its
-messages are in `NAME.log`.
+messages are in `NAME.log`, and after them the lines `@system-ahead SECONDS` of
+netesto/collectors/ping.py: it prints the system's time.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from netesto import process
 from netesto.collectors.base import Collector, Warn
+from netesto.collectors.clock import Clock, ahead_lines
 from netesto.errors import ProcessError
 from netesto.model import CaptureRequest
 
@@ -34,6 +36,7 @@ class Capture(Collector):
     def __init__(
         self,
         path: Path,
+        clock: Clock,
         request: CaptureRequest,
         device: str,
         *,
@@ -41,6 +44,8 @@ class Capture(Collector):
     ) -> None:
         super().__init__(on_warning=on_warning)
         self._path = path
+        self._clock = clock
+        self._ahead_s = 0.0
         self._log = path.with_suffix(".log")
         self._packets = request.packets
         self._argv = command(path, request, device, is_root=os.geteuid() == 0)
@@ -49,6 +54,7 @@ class Capture(Collector):
         self._is_listening = asyncio.Event()
 
     async def start(self) -> None:
+        self._ahead_s = self._clock.system_ahead_s()
         try:
             self._job = await process.start(self._argv)
         except ProcessError as error:
@@ -87,8 +93,10 @@ class Capture(Collector):
         dropped = packets_of(DROPPED, text)
         if dropped:
             self._warn(f"{self._path.name}: the kernel dropped {dropped} packets")
+        lines = [f"{line}\n" for line in said]
+        lines += ahead_lines(self._ahead_s, self._clock.system_ahead_s())
         try:
-            await asyncio.to_thread(self._log.write_text, "".join(f"{line}\n" for line in said))
+            await asyncio.to_thread(self._log.write_text, "".join(lines))
         except OSError as error:
             self._warn(f"{self._log.name}: {error.strerror}")
 

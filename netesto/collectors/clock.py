@@ -2,6 +2,7 @@
 
 import bisect
 import itertools
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,13 @@ DRIFT_MAX = 1e-3
 
 # So many readings bound a line as well as more, and take a millisecond to compute with.
 READINGS_MAX = 12
+
+# A larger change of the system's time against the agent's clock: somebody set it. NTP adjusts the
+# rate of both.
+STEP_S = 0.005
+
+# A reading of both is exact enough if it took less, or else the best of so many.
+_READING_NS, _READINGS = 1_000_000, 10
 
 # A float has seconds since 1970 to 0.24 µs.
 ROUNDING_S = 1e-6
@@ -29,6 +37,32 @@ def instant(seconds: float | str) -> float:
     return value
 
 
+# What files with the times of a tool have of the system's time: how far it was ahead of the agent's
+# clock, first and, if somebody set it meanwhile, last.
+_AHEAD = re.compile(r"@system-ahead (-?\d{1,10}\.\d+)\n", re.ASCII)
+
+
+def ahead_lines(first_s: float, last_s: float) -> list[str]:
+    """The lines that `ahead_in` reads."""
+    values = (first_s, last_s) if abs(last_s - first_s) > STEP_S else (first_s,)
+    return [f"@system-ahead {each:.6f}\n" for each in values]
+
+
+def ahead_in(text: str) -> tuple[float, float]:
+    """How far the system's time was ahead of the agent's clock, first and last; 0 if the text does
+    not say it."""
+    found = [*map(float, _AHEAD.findall(text))] or [0.0]
+    return found[0], found[-1]
+
+
+def words_of_step(moved_s: float) -> str:
+    """What is told if somebody set the system's time during an experiment."""
+    return (
+        f"the system's time was set by {moved_s:+.3f} s during the experiment; times in the results"
+        " go on as if it had not been"
+    )
+
+
 class Clock:
     """UTC in seconds since 1970, without steps: read once, then counted by the monotonic clock.
 
@@ -40,11 +74,7 @@ class Clock:
         if anchor_ns is not None:
             self._anchor_ns = anchor_ns
             return
-        # In whole ns: rounded to a float, the anchor would depend on the instant of the reading.
-        # Between two readings of the other clock: in a guest that computes a lot at one simulated
-        # instant, each reading takes 256 ns.
-        before_ns, utc_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
-        self._anchor_ns = utc_ns - (before_ns + after_ns) // 2
+        _, self._anchor_ns = _utc_ahead_ns()
 
     @property
     def anchor_ns(self) -> int:
@@ -69,7 +99,20 @@ class Clock:
 
     def system_ahead_s(self) -> float:
         """Seconds by which the system's time, which tools print, is ahead of this clock."""
-        return time.time() - self.now()
+        # A process that does not run for a while between two readings must not look like a step.
+        readings: list[tuple[int, int]] = []
+        while not readings or (min(readings)[0] > _READING_NS and len(readings) < _READINGS):
+            readings.append(_utc_ahead_ns())
+        return (min(readings)[1] - self._anchor_ns) / 10**9
+
+
+def _utc_ahead_ns() -> tuple[int, int]:
+    """How long reading both took, and how far the system's time is ahead of the monotonic clock."""
+    # In whole ns: rounded to a float, the difference would depend on the instant of the reading.
+    # Between two readings of the other clock: in a guest that computes a lot at one simulated
+    # instant, each reading takes 256 ns.
+    before_ns, utc_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+    return after_ns - before_ns, utc_ns - (before_ns + after_ns) // 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,33 @@
 """Round-trip times of ICMP echoes, as ping(8) prints them.
 
 The file holds the unmodified output of `ping -D`, then a line `@system-ahead SECONDS`: how far the
-system's time, which ping prints, was ahead of the agent's clock at the start.
+system's time, which ping prints, was ahead of the agent's clock at the start. If somebody set it
+meanwhile, another such line says how far it was ahead at the end.
 """
 
 import asyncio
+import itertools
+import math
 import re
 import signal
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from netesto import proc, process
 from netesto.collectors.base import Collector, Warn
-from netesto.collectors.clock import Clock
+from netesto.collectors.clock import Clock, ahead_in, ahead_lines
 from netesto.errors import ProcessError
 from netesto.model import SAME_CLOCK, Address, ClockOffset, PingSample
 
-# A larger change of the system's time than drift: somebody set it while ping was running.
-STEP_S = 0.005
+# Between two requests.
+INTERVAL_S = 0.2
 
 _REPLY = re.compile(
     r"^\[(\d{1,10}\.\d+)\] \d+ bytes from [^\n]{1,99}icmp_seq=(\d{1,5}) [^\n]{0,99}time=(\d{1,9}"
     r"(?:\.\d+)?) ms(?! \(DUP!\)).*\n",
     re.MULTILINE | re.ASCII,
 )
-_AHEAD = re.compile(r"@system-ahead (-?\d{1,10}\.\d+)\n", re.ASCII)
 
 
 class PingCollector(Collector):
@@ -34,7 +38,7 @@ class PingCollector(Collector):
         path: Path,
         clock: Clock,
         destination: Address,
-        interval_s: float = 0.2,
+        interval_s: float = INTERVAL_S,
         *,
         on_warning: Warn | None = None,
     ) -> None:
@@ -74,12 +78,9 @@ class PingCollector(Collector):
             text = await asyncio.to_thread(self._path.read_text, errors="replace")
             last = text.strip().rpartition("\n")[2]
             self._warn(f"ping {self._destination} ended early, exit status {status}: {last}")
-        moved_s = self._clock.system_ahead_s() - self._ahead_s
-        if abs(moved_s) > STEP_S:
-            self._warn(f"the system's time was changed by {moved_s:+.3f} s while ping was running")
         try:
             with self._path.open("a") as file:
-                file.write(f"@system-ahead {self._ahead_s:.6f}\n")
+                file.writelines(ahead_lines(self._ahead_s, self._clock.system_ahead_s()))
         except OSError as error:
             self._warn(f"{self._path.name}: {error.strerror}")
 
@@ -95,14 +96,37 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[PingSample]:
     `offset` is that of the agent's clock from the one that the samples use.
     """
     text = path.read_text(encoding="utf-8", errors="replace")
-    system = _AHEAD.search(text)
-    system_s = float(system[1]) if system else 0.0
-    samples: list[PingSample] = []
+    replies: list[PingSample] = []
     for time, sequence, rtt in _REPLY.findall(text):
-        last = samples[-1].number if samples else int(sequence)
+        last = replies[-1].number if replies else int(sequence)
         # The number in a packet has 16 bits. The next one is the nearest to the last.
         step = (int(sequence) - last + 2**15) % 2**16 - 2**15
-        samples.append(
-            PingSample(offset.controllers(float(time) - system_s), float(rtt), last + step)
-        )
-    return samples
+        replies.append(PingSample(float(time), float(rtt), last + step))
+    first_s, last_s = ahead_in(text)
+    before, after = _parted(replies, last_s - first_s)
+    return [
+        replace(reply, time_s=offset.controllers(reply.time_s - ahead_s))
+        for part, ahead_s in ((before, first_s), (after, last_s))
+        for reply in part
+    ]
+
+
+def _parted(
+    replies: Sequence[PingSample], moved_s: float
+) -> tuple[Sequence[PingSample], Sequence[PingSample]]:
+    """The replies before and after somebody set the system's time by `moved_s`, without those that
+    were on the way then: ping took their round-trip times from two times.
+
+    Requests are sent at a fixed interval, whatever the round-trip times are.
+    """
+    sent_s = [reply.time_s - reply.rtt_ms / 1000 for reply in replies]
+    off_s = [
+        abs(later - earlier - (replies[n].number - replies[n - 1].number) * INTERVAL_S - moved_s)
+        for n, (earlier, later) in enumerate(itertools.pairwise(sent_s), start=1)
+    ]
+    if not moved_s or min(off_s, default=math.inf) > abs(moved_s) / 2:
+        return replies, ()
+    first = off_s.index(min(off_s)) + 1
+    before = [reply for reply in replies[:first] if reply.time_s < sent_s[first - 1]]
+    # It prints 0 if the reply came before the request.
+    return before, [reply for reply in replies[first:] if reply.rtt_ms > 0]

@@ -260,6 +260,7 @@ class Controller:
     ) -> Processed:
         self._observer.doing("results")
         folder = experiment.folder
+        self._run.note_set_time(experiment)
         asked = record.manifest(
             experiment,
             self._run.known_hosts,

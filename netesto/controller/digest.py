@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 from netesto import traffic
 from netesto.collectors import cpu, hostfacts, links, ping, socketfile, tcpcounters
-from netesto.collectors.clock import instant
+from netesto.collectors.clock import LATEST_S, ahead_in, instant
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.model import (
+    REAL_TIME,
     REQUEST_TESTS,
     SAME_CLOCK,
     UDP_TESTS,
@@ -29,6 +30,7 @@ from netesto.model import (
     PingSample,
     Ports,
     SocketSample,
+    SystemTime,
     TransferResult,
 )
 from netesto.packets.found import Capture, Flow
@@ -53,6 +55,9 @@ WINDOW_SLACK_S = 0.5
 # Hosts are not trusted: what is read of a file takes a multiple of its size of memory. The largest
 # that we know, of 24 h with a sample every 0.1 s, are a tenth of it.
 READ_BYTES_MAX = 2**30
+
+# Nobody sets a clock so often during a flow.
+STEPS_MAX = 100
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -220,9 +225,14 @@ def _captures(files: _Files, host: str, ahead_s: float) -> Iterator[CaptureEvide
         # tcpdump that could not begin leaves an empty file, and there is a warning of that.
         if place is None or not place.stat().st_size:
             continue
+        log = files.read(f"{path.removesuffix('pcap')}log", _text, "")
+        first_s, last_s = ahead_in(log)
+        if last_s != first_s:
+            moved_s = last_s - first_s
+            files.faults[path] = f"the system's time was set by {moved_s:+.3f} s meanwhile"
         found = files.read(path, _capture, None, most_bytes=math.inf)
         if found is not None:
-            yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s, found=found)
+            yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s + first_s, found=found)
 
 
 def _capture(path: Path) -> Capture:
@@ -373,7 +383,7 @@ def _instance(
     output = _output(request, record.instance)
     if status == OK and not files.are_damaged([output]):
         try:
-            result = _result(files.find(output), request, record, client)
+            result = _result(files, output, request, record, client)
             result = _on_one_clock(files, request, record, result, client=client, server=server)
         except OutputError as error:
             status = error.message
@@ -490,8 +500,9 @@ def _tool(request: GroupRequest) -> Tool:
 
 
 def _result(
-    path: Path | None, request: GroupRequest, record: InstanceRecord, client: _Host
+    files: _Files, name: str, request: GroupRequest, record: InstanceRecord, client: _Host
 ) -> TransferResult:
+    path = files.find(name)
     try:
         if path is None:
             # A file that was added later is not a measurement.
@@ -500,7 +511,8 @@ def _result(
     except OSError as error:
         raise OutputError(f"the output of {request.tool} is missing: {error.strerror}") from error
     started_s = (record.started_s or 0.0) + client.clock.at(record.started_s or 0.0)
-    result = _tool(request).parse(output, request, started_s=started_s)
+    system = files.read(name.removesuffix("out") + "json", _system_time, REAL_TIME)
+    result = _tool(request).parse(output, request, started_s=started_s, system=system)
     shifted = tuple(
         replace(
             interval,
@@ -510,6 +522,19 @@ def _result(
         for interval in result.intervals
     )
     return replace(result, intervals=shifted)
+
+
+def _system_time(path: Path) -> SystemTime:
+    """What the client's agent noted of its system's time while a flow ran; agents of older versions
+    noted nothing."""
+    try:
+        noted = json.loads(path.read_text(encoding="utf-8"))["system_ahead_s"]
+        pairs = tuple((int(line), float(ahead_s)) for line, ahead_s in noted)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return REAL_TIME
+    is_known = [line for line, _ in pairs[:1]] == [0] and len(pairs) <= STEPS_MAX
+    are_times = all(abs(each) < LATEST_S for _, each in pairs)
+    return SystemTime(pairs) if is_known and are_times else REAL_TIME
 
 
 def _on_one_clock(

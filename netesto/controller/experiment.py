@@ -111,6 +111,8 @@ class Experiment:
     reasons: list[str] = field(default_factory=list)
     lost: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    # How far this machine's system time was ahead of the controller's clock at its begin.
+    system_ahead_s: float = 0.0
 
     @property
     def flows(self) -> Iterator[Flow]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from pathlib import Path
 
 from netesto import traffic, units
-from netesto.collectors.clock import Clock
+from netesto.collectors.clock import STEP_S, Clock, words_of_step
 from netesto.controller import requests
 from netesto.controller.experiment import Experiment, Flow, Group
 from netesto.controller.host import Connect, HostConnection, status_of
@@ -282,6 +282,7 @@ class Run:
                 started_s=self.clock.now(),
                 started_monotonic_s=time.monotonic(),
                 stopwatch=Stopwatch(folder / ".wall", ground=self._ground),
+                system_ahead_s=self.clock.system_ahead_s(),
             )
             self.experiments[exp] = experiment
             self._observer.experiment_started(exp, exp_name)
@@ -602,6 +603,13 @@ class Run:
         if experiment is not None:
             experiment.warnings.append(text)
         self._observer.warn(text)
+
+    def note_set_time(self, experiment: Experiment) -> None:
+        """Report if somebody has set this machine's time during an experiment. In a lab the agents
+        report it."""
+        moved_s = self.clock.system_ahead_s() - experiment.system_ahead_s
+        if self._ground == "hosts" and abs(moved_s) > STEP_S:
+            self._warn(experiment, f"the controller: {words_of_step(moved_s)}")
 
     def _note_left(self, text: str) -> None:
         self._warn(None, text)

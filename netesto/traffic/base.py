@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, Self
 
-from netesto.model import GroupRequest, Ports, TransferResult
+from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime, TransferResult
 from netesto.units import format_processors
 
 # No rate in bit/s, no time and no count of a flow is as large. A host may claim anything, and sums
@@ -88,10 +88,18 @@ class Tool(Protocol):
         Also worth reading after exit status 0, with which iperf3 3.12 -J ends when it is refused.
         """
 
-    def parse(self, output: str, request: GroupRequest, *, started_s: float) -> TransferResult:
+    def parse(
+        self,
+        output: str,
+        request: GroupRequest,
+        *,
+        started_s: float,
+        system: SystemTime = REAL_TIME,
+    ) -> TransferResult:
         """The result in the output of a client that exited with status 0.
 
-        `started_s` is when it was started, for tools with relative times. OutputError says what is
+        `started_s` is when it was started, for tools with relative times, and `system` for those
+        that print the system's time, or measure by it. OutputError says what is
         missing, or which error the tool reports. The congestion control under test is that of the
         sender of the data: the remote one in TCP_MAERTS.
         """

@@ -28,11 +28,13 @@ from typing import ClassVar, Self
 
 from netesto.errors import OutputError
 from netesto.model import (
+    REAL_TIME,
     DatagramInterval,
     Datagrams,
     GroupRequest,
     Interval,
     Ports,
+    SystemTime,
     TransferResult,
 )
 from netesto.traffic import ports as traffic_ports
@@ -134,11 +136,19 @@ class Iperf3:
             lines = [line.strip() for line in output.splitlines() if line.startswith("iperf3: ")]
             return lines[-1] if lines else ""
 
-    def parse(self, output: str, request: GroupRequest, *, started_s: float) -> TransferResult:
+    def parse(
+        self,
+        output: str,
+        request: GroupRequest,
+        *,
+        started_s: float,
+        system: SystemTime = REAL_TIME,
+    ) -> TransferResult:
         document = _document(output)
         if error := document.text("error"):
             raise OutputError(f"iperf3: {error}")
         is_reverse = request.is_reverse
+        zero_s = _zero_s(document, started_s, system)
         received = document.node("end.sum_received")
         sender_retransmits = _sender_retransmits(document)
         sender_control = document.text("end.sender_tcp_congestion")
@@ -146,7 +156,7 @@ class Iperf3:
         return TransferResult(
             rate_bps=received.number("bits_per_second"),
             elapsed_s=received.number("seconds"),
-            intervals=_intervals(document, request, started_s=started_s),
+            intervals=_intervals(document, request, zero_s),
             local_retransmits=None if is_reverse else sender_retransmits,
             remote_retransmits=sender_retransmits if is_reverse else None,
             local_congestion_control=receiver_control if is_reverse else sender_control,
@@ -154,9 +164,7 @@ class Iperf3:
             mss_bytes=_mss_bytes(document),
             client_ports=_client_ports(document),
             datagrams=(
-                _datagrams(document, request, started_s=started_s)
-                if request.test == "UDP_STREAM"
-                else None
+                _datagrams(document, request, zero_s) if request.test == "UDP_STREAM" else None
             ),
         )
 
@@ -301,9 +309,8 @@ def _client_ports(document: _Node) -> tuple[int, ...]:
     return tuple(port for port in ports if isinstance(port, int))
 
 
-def _intervals(document: _Node, request: GroupRequest, *, started_s: float) -> tuple[Interval, ...]:
+def _intervals(document: _Node, request: GroupRequest, start_s: float) -> tuple[Interval, ...]:
     """The receiver's intervals; of a TCP stream the sender's, if the server reported none."""
-    start_s = _zero_s(document, started_s)
     return tuple(
         Interval(
             start_s=start_s + node.number("sum.start"),
@@ -322,14 +329,14 @@ def _measured(document: _Node, request: GroupRequest) -> list[_Node]:
     return [node for node in nodes if node.find("sum.omitted") is False]
 
 
-def _zero_s(document: _Node, started_s: float) -> float:
+def _zero_s(document: _Node, started_s: float, system: SystemTime) -> float:
     """The instant from which the times of intervals count: the end of the omitted part."""
     # It started after its process did, and in the second that it reports.
-    start_s = max(started_s, document.number("start.timestamp.timesecs"))
+    start_s = max(started_s, document.number("start.timestamp.timesecs") - system.first_s)
     return start_s + document.number("start.test_start.omit")
 
 
-def _datagrams(document: _Node, request: GroupRequest, *, started_s: float) -> Datagrams | None:
+def _datagrams(document: _Node, request: GroupRequest, start_s: float) -> Datagrams | None:
     """Its own numbers, which count a copy of a datagram as one out of order. Those of an interval
     are by arrival: a number that comes late makes one lost in an earlier interval fewer lost. None
     if its version does not report both ends."""
@@ -337,7 +344,6 @@ def _datagrams(document: _Node, request: GroupRequest, *, started_s: float) -> D
         return None
     sent, received = document.node("end.sum_sent"), document.node("end.sum_received")
     streams = document.nodes("end.streams")
-    start_s = _zero_s(document, started_s)
     return Datagrams(
         sent=round(sent.number("packets")),
         lost=round(received.number("lost_packets")),

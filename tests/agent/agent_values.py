@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from netesto.errors import OutputError
-from netesto.model import TESTS, GroupRequest, Ports, TransferResult
+from netesto.model import REAL_TIME, TESTS, GroupRequest, Ports, SystemTime, TransferResult
 
 LOOPBACK = ip_address("127.0.0.1")
 
@@ -87,7 +87,14 @@ class ShellTool:
         lines = [line for line in output.splitlines() if line.startswith("error: ")]
         return lines[0].removeprefix("error: ") if lines else ""
 
-    def parse(self, output: str, request: GroupRequest, *, started_s: float) -> TransferResult:
+    def parse(
+        self,
+        output: str,
+        request: GroupRequest,
+        *,
+        started_s: float,
+        system: SystemTime = REAL_TIME,
+    ) -> TransferResult:
         words = output.split()
         if "result" not in words:
             raise OutputError("shelltool told no result")

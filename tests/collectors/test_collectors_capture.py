@@ -7,6 +7,7 @@ import pytest
 
 from netesto import process
 from netesto.collectors import capture
+from netesto.collectors.clock import Clock
 from netesto.model import CaptureRequest
 
 # An address of lo that nothing else on this machine talks to.
@@ -62,7 +63,7 @@ def test_a_capture_that_ends_at_its_limit_says_so_and_what_raises_it(tmp_path):
     path = tmp_path / "a.pcap"
 
     async def run() -> capture.Capture:
-        collector = capture.Capture(path, request(packets=3, peer=str(PEER)), "lo")
+        collector = capture.Capture(path, Clock(), request(packets=3, peer=str(PEER)), "lo")
         await collector.start()
         send(5)
         await process.wait_until_async((tmp_path / "a.log").exists, timeout=5)
@@ -81,7 +82,7 @@ def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
     path = tmp_path / "a.pcap"
 
     async def run() -> capture.Capture:
-        collector = capture.Capture(path, request(packets=1000, peer=str(PEER)), "lo")
+        collector = capture.Capture(path, Clock(), request(packets=1000, peer=str(PEER)), "lo")
         await collector.start()
         send(5)
         # A packet is in the file as soon as tcpdump has seen it.
@@ -96,7 +97,7 @@ def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
 @pytest.mark.lab
 def test_a_device_that_is_not_there_is_a_warning(tmp_path):
     async def run() -> list[str]:
-        collector = capture.Capture(tmp_path / "a.pcap", request(), "nothing0")
+        collector = capture.Capture(tmp_path / "a.pcap", Clock(), request(), "nothing0")
         await collector.start()
         await collector.stop()
         return collector.errors
@@ -108,7 +109,7 @@ def test_a_device_that_is_not_there_is_a_warning(tmp_path):
 @pytest.mark.usefixtures("no_tools")
 def test_a_missing_tcpdump_is_a_warning(tmp_path):
     async def run() -> list[str]:
-        collector = capture.Capture(tmp_path / "a.pcap", request(), "lo")
+        collector = capture.Capture(tmp_path / "a.pcap", Clock(), request(), "lo")
         await collector.start()
         await collector.stop()
         return collector.errors

@@ -63,6 +63,43 @@ def test_times_are_brought_to_the_clock_of_the_agent(tmp_path):
     assert ping.read(path) == [PingSample(39.75, 1.0, 1)]
 
 
+def replies(*found: tuple[float, int, float]) -> str:
+    return "".join(
+        f"[{time_s:.6f}] 64 bytes from 10.0.0.2: icmp_seq={number} ttl=64 time={rtt_ms:g} ms\n"
+        for time_s, number, rtt_ms in found
+    )
+
+
+def test_replies_after_the_system_time_was_set_are_on_the_agents_clock_too(tmp_path):
+    path = tmp_path / "ping"
+    sent = replies((9.2, 1, 10), (9.4, 2, 10), (3609.6, 3, 10), (3609.8, 4, 10))
+    path.write_text(sent + "@system-ahead 1.000000\n@system-ahead 3601.000000\n")
+    # Whether the last reply before came before is not known.
+    assert [(round(each.time_s, 3), each.number) for each in ping.read(path)] == [
+        (8.2, 1),
+        (8.6, 3),
+        (8.8, 4),
+    ]
+
+
+def test_replies_on_the_way_when_the_system_time_was_set_are_left_out(tmp_path):
+    path = tmp_path / "ping"
+    # Of the second one ping knows that it left later than it came back.
+    sent = replies((7209.2, 1, 10), (3609.4, 2, 0), (3609.6, 3, 10), (3609.8, 4, 10))
+    path.write_text(sent + "@system-ahead 3600.000000\n@system-ahead 0.000000\n")
+    assert [(round(each.time_s, 3), each.number) for each in ping.read(path)] == [
+        (3609.6, 3),
+        (3609.8, 4),
+    ]
+
+
+def test_a_system_time_that_was_set_after_the_last_reply_moves_none(tmp_path):
+    path = tmp_path / "ping"
+    sent = replies((9.2, 1, 10), (9.4, 2, 10))
+    path.write_text(sent + "@system-ahead 1.000000\n@system-ahead 1.500000\n")
+    assert [round(each.time_s, 3) for each in ping.read(path)] == [8.2, 8.4]
+
+
 def test_ping_is_asked_for_times_and_no_names():
     assert ping.command(ip_address("fd00::1"), 0.2) == [
         "ping", "-D", "-n", "-i", "0.2", "fd00::1",

@@ -297,6 +297,35 @@ def test_a_file_that_cannot_be_read_makes_the_experiment_partial_and_is_named(
     )
 
 
+def test_a_capture_during_which_the_time_was_set_is_not_read(folder: Path):
+    log = b"listening on eth0\n@system-ahead 0.000000\n@system-ahead 3600.000000\n"
+    capture = "raw/a/capture.1.pcap"
+    added = {capture: b"two times", "raw/a/capture.1.log": log}
+    for name, content in added.items():
+        written(folder, name, content)
+    known = replace(asked(), files=dict.fromkeys([*FILES, *added], ""))
+    try:
+        found = digest.evidence(folder, known)
+    finally:
+        for name in added:
+            (folder / name).unlink()
+    told = f"{capture}: the system's time was set by +3600.000 s meanwhile"
+    assert (found.captures, found.unreadable) == ((), (told,))
+
+
+@pytest.mark.parametrize(
+    "noted", [b"[]", b"[[1, 0.0]]", b"[[0, NaN]]", b"[[0, 1e300]]", b"[[0, 0]]" * 2, b"[[0], 1]"]
+)
+def test_an_agent_that_notes_no_system_times_is_not_believed(noted: bytes, folder: Path):
+    name = "raw/a/flow.1.1.json"
+    path = written(folder, name, b'{"system_ahead_s": %s}' % noted)
+    try:
+        found = digest.evidence(folder, asked())
+    finally:
+        path.write_bytes(FILES[name])
+    assert found == digest.evidence(folder, asked())
+
+
 def test_a_file_that_is_too_large_is_not_read(folder: Path):
     path = folder / "raw/a/cpu.jsonl"
     with path.open("wb") as file:

@@ -39,6 +39,9 @@ BROUGHT = "with `--ssh`"
 
 AGAIN = "connected again; nothing was lost"
 
+# By how much a clock is set.
+STEPS_S = {"+1 h": 3600.0, "-1 h": -3600.0, "+0.5 s": 0.5}
+
 # Longer than keepalive pings take to notice a silent peer.
 FROZEN_S = 4.5
 
@@ -263,6 +266,9 @@ def between_machines() -> Iterator[Fault]:
     yield fault(expired, "ok", "ok", "experiment 3", OK, BETWEEN)
     yield fault(f"{expired} and renewed, {cut}", "ok", "ok", AGAIN, OK, BETWEEN)
     yield fault(f"{expired}, {cut}", "failed", "failed", "has expired", FAILED, BETWEEN)
+    for whose, seconds in itertools.product(("client", "server", "controller"), STEPS_S):
+        told = f"the system's time was set by {STEPS_S[seconds]:+.1f}"
+        yield fault(f"clock of the {whose} set by {seconds}", "ok", "ok", told, OK)
     yield fault("agent of another protocol", "", "", "protocol 99", WORLD, BEFORE)
 
 
@@ -298,8 +304,9 @@ messages, with 1,000 silent connections and 100 messages of the maximum size ope
 descriptors of controller and agents at the end with those at the beginning.
 
 A reboot destroys, without notice, the processes of a host, its network with all settings, /run and /tmp; the host
-returns with another boot id and with its monotonic clock at zero. No test sets the clock of a machine, because the
-machines of a test share one.
+returns with another boot id and with its monotonic clock at zero. The machines of a test share one
+clock: to set that of one machine is to change the time that its programs read. The times of samples, pings and
+interim results must then lie within their experiment, and be in order.
 
 | fault | moment | left behind | finished experiments | the experiment | the run continues | message | exit status |
 |---|---|---|---|---|---|---|---|

@@ -6,7 +6,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,11 +14,23 @@ from pathlib import Path
 import psutil
 import pytest
 from certificates import DAY, NOW, Pki
-from faults import BEFORE, BETWEEN, BROUGHT, FAULTS, MIDDLE, OF_MACHINES, Fault, injected
+from faults import (
+    BEFORE,
+    BETWEEN,
+    BROUGHT,
+    FAULTS,
+    MIDDLE,
+    OF_MACHINES,
+    STEPS_S,
+    Fault,
+    injected,
+)
 from worlds import AGENT_SOCKET, Machine, Plane, World
 
 from netesto import process
+from netesto.controller import digest
 from netesto.process import Child
+from netesto.results import manifest
 
 SCRIPT = """\
 SOURCE inlib
@@ -27,6 +39,7 @@ RUN OneFlowStream server=h1 client=h2 expName=one ca=cubic dur=1
 RUN OneFlowStream server=h1 client=h2 expName=two ca=cubic dur=2
 RUN OneFlowStream server=h1 client=h2 expName=three ca=cubic dur=1
 """
+FROM_H1 = SCRIPT.replace("server=h1 client=h2", "server=h2 client=h1")
 
 # Long enough for an agent to start, and for a run to come to its second experiment.
 STARTED_S, VALID_S = 8, 20
@@ -69,6 +82,7 @@ class Outcome:
     statuses: tuple[str, ...]
     said: str
     status: int
+    off: tuple[str, ...] = ()
 
 
 # The longest cuts, and what follows from them.
@@ -89,7 +103,8 @@ def run_with(fault: Fault, world: World) -> Outcome:
             case.inject()
         log = world.controller.folder / "reliability.log"
         log.write_text("")
-        run = world.controller.start([*case.argv, "--out", case.out, "/root/a.nts"], stdout=log)
+        argv = [*case.argv, "--out", case.out, "/root/a.nts"]
+        run = world.controller.start(argv, stdout=log, env=case.env("controller"))
         try:
             if not case.is_before:
                 await_moment(fault.moment, log, world)
@@ -99,8 +114,8 @@ def run_with(fault: Fault, world: World) -> Outcome:
             process.end(run)
         said = log.read_text() + case.said
         case.mend()
-        left = tuple(case.left())
-        return Outcome(left, case.statuses(), fault.said if fault.said in said else said, status)
+        left, told = tuple(case.left()), fault.said if fault.said in said else said
+        return Outcome(left, case.statuses(), told, status, tuple(case.off()))
 
 
 def await_moment(moment: str, log: Path, world: World) -> None:
@@ -111,14 +126,15 @@ def await_moment(moment: str, log: Path, world: World) -> None:
     assert process.wait_until(has_come, timeout=PATIENCE_S)
     if moment == MIDDLE:
         # A flow is announced a moment before its tools are started.
-        before = received(world["h1"])
-        process.wait_until(lambda: received(world["h1"]) > before + FLOWING_BYTES, timeout=10)
+        before = received(world)
+        process.wait_until(lambda: received(world) > before + FLOWING_BYTES, timeout=10)
 
 
-def received(machine: Machine) -> int:
-    """The bytes that a machine has received from the data network."""
-    lines = Path(f"/proc/{machine.pid}/net/dev").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if "eth1:" in line)
+def received(world: World) -> int:
+    """The bytes that the hosts have received from the data network."""
+    tables = [Path(f"/proc/{world[host].pid}/net/dev").read_text() for host in HOSTS]
+    lines = [line for table in tables for line in table.splitlines() if "eth1:" in line]
+    return sum(int(line.split()[1]) for line in lines)
 
 
 class Case:
@@ -137,6 +153,11 @@ class Case:
         self._children: list[Child] = []
         self._ecn = self.host.run(ECN).stdout
         self._is_tls = "certificate" in self.what
+        # Whose clock is set.
+        self._clock = {"client": "h1", "server": "h1", "controller": "controller"}.get(
+            self.what.split()[3] if self.what.startswith("clock") else ""
+        )
+        self._env: Mapping[str, str] = {}
         self._pki = Pki(self.host.folder / "pki")
         self._expires_s = 0.0
         self._log = self.host.folder / "h1-agent.log"
@@ -154,7 +175,8 @@ class Case:
     @contextlib.contextmanager
     def agents(self) -> Iterator[None]:
         """Disks of their own for the results and for h1's agent, and an agent on each host."""
-        one, end, others = SCRIPT.partition("expName=one ca=cubic dur=1\n")
+        script = FROM_H1 if "clock of the client" in self.what else SCRIPT
+        one, end, others = script.partition("expName=one ca=cubic dur=1\n")
         pause = PAUSE[self.what.split()[0]] if self.moment == BETWEEN else ""
         self.controller.write("/root/a.nts", f"{one}{end}{pause}{others}")
         hosts = [
@@ -177,7 +199,10 @@ class Case:
             self._expires_s = time.time() + (STARTED_S if self.is_before else VALID_S)
             self._issue("controller", self._expires_s if "agent" not in self.what else None)
             self._issue("h1", self._expires_s if "controller" not in self.what else None)
-        with self.world["h2"].agent("--device", "eth1"):
+        with contextlib.ExitStack() as stack:
+            if self._clock is not None:
+                self._env = stack.enter_context(self.world[self._clock].settable_time())
+            stack.enter_context(self.world["h2"].agent("--device", "eth1"))
             self._start_agent()
             try:
                 yield
@@ -197,9 +222,13 @@ class Case:
         if "protocol" in self.what:
             program = [sys.executable, "-c", OTHER_AGENT]
         self.host.run(["install", "-d", "-m", "700", str(AGENT_SOCKET.parent)])
-        child = self.host.start([*program, *words], stdout=self._log)
+        child = self.host.start([*program, *words], stdout=self._log, env=self.env("h1"))
         self._children.append(child)
         self.host.await_socket(AGENT_SOCKET, child, self._log)
+
+    def env(self, machine: str) -> Mapping[str, str]:
+        """What to start Netesto with on a machine."""
+        return self._env if machine == self._clock else {}
 
     def _issue(self, name: str, expires_s: float | None) -> None:
         """A certificate for a machine, valid for a day if it is not to expire before."""
@@ -246,6 +275,9 @@ class Case:
                 machine.run(["mount", "--bind", path, path])
                 machine.run(["mount", "-o", "remount,bind,ro", path])
                 self._is_covered = True
+            case ["clock", "of", "the", _, "set", "by", *step]:
+                assert self._clock is not None
+                self.world[self._clock].set_time(STEPS_S[" ".join(step)])
             case ["agent", *_]:
                 pass
             case _:
@@ -300,6 +332,34 @@ class Case:
             return ()
         rows = csv.DictReader(io.StringIO(self.controller.read(path)))
         return tuple(row["status"] for row in rows if row["exp"].endswith(".0"))
+
+    def off(self) -> Iterator[str]:
+        """What of the results is at another time than it was measured, where a clock was set."""
+        if self._clock is None:
+            return
+        place = Path(f"/proc/{self.controller.pid}/root{self.out}")
+        for exp in (2, 3):
+            found = manifest.read(place / str(exp) / manifest.NAME)
+            [group] = digest.evidence(place / str(exp), found).groups
+            [flow] = group.instances
+            assert flow.result is not None
+            assert flow.started_s is not None
+            assert flow.asked_start_s is not None
+            # netperf has no interim results any more when an hour is missing.
+            series = {
+                "client": [sample.time_s for sample in flow.client_samples],
+                "server": [sample.time_s for sample in flow.server_samples],
+                "ping": [sample.time_s for sample in group.pings],
+                "intervals": [interval.end_s for interval in flow.result.intervals],
+                "start": [flow.asked_start_s, flow.started_s],
+                "end": [flow.started_s + flow.result.elapsed_s],
+            }
+            for name, times in series.items():
+                is_during = all(found.started_s < each < found.ended_s for each in times)
+                is_there = times or name == "intervals"
+                if not is_there or times != sorted(times) or not is_during:
+                    since = [round(each - found.started_s, 3) for each in times]
+                    yield f"experiment {exp}: {name}: {since}"
 
     def left(self) -> Iterator[str]:
         """What is not as before the run."""

@@ -6,7 +6,14 @@ import pytest
 from typed import nearly
 
 from netesto.errors import OutputError
-from netesto.model import DatagramInterval, Datagrams, Interval, Ports, TransferResult
+from netesto.model import (
+    DatagramInterval,
+    Datagrams,
+    Interval,
+    Ports,
+    SystemTime,
+    TransferResult,
+)
 from netesto.traffic.iperf3 import Iperf3
 
 IPERF3 = Iperf3()
@@ -140,6 +147,14 @@ def test_a_fraction_of_a_second_is_rounded_up(ask, ports):
 
 def test_deadline_counts_the_omitted_part(ask):
     assert IPERF3.deadline_s(ask(duration_s=20, omit_s=2)) == 37.0
+
+
+def test_times_of_a_host_whose_clock_was_set_before_are_those_of_the_agent(output, ask):
+    text = output("iperf3-3.12-tcp-maerts-ipv6.json")
+    # The system's clock was an hour ahead, and is: its timestamp is 1795183364.
+    system = SystemTime(((0, 3600.0),))
+    result = IPERF3.parse(text, ask(test="TCP_MAERTS"), started_s=1795179763.9, system=system)
+    assert result.intervals[0].start_s == nearly(1795179764.0)
 
 
 def test_reverse_stream(output, ask):

@@ -6,7 +6,7 @@ import pytest
 from typed import nearly
 
 from netesto.errors import OutputError
-from netesto.model import Datagrams, Interval, TransferResult
+from netesto.model import Datagrams, Interval, SystemTime, TransferResult
 from netesto.traffic.netperf import REQUEST_SELECTORS, SELECTORS, Netperf
 
 NETPERF = Netperf()
@@ -316,3 +316,45 @@ def test_datagrams_sent_are_no_progress(ask):
 )
 def test_other_lines_are_no_progress(line, ask):
     assert NETPERF.progress(line, ask()) is None
+
+
+# The agent saw it when it read the third interim result.
+LATER = SystemTime(((0, 0.25), (9, 3600.25)))
+EARLIER = SystemTime(((0, 0.25), (9, -3599.75)))
+
+
+def set_in_mid_flow(text, request, system):
+    result = NETPERF.parse(text, request, started_s=0.0, system=system)
+    ends = [round(interval.end_s, 3) for interval in result.intervals]
+    return nearly(result.rate_bps), nearly(result.elapsed_s), ends
+
+
+def test_a_rate_is_that_of_the_time_that_passed_where_the_clock_was_set_forward(output, ask):
+    text = output("netperf-2.7.0-tcp-stream-time-set-1h-later.txt")
+    rate_bps = 5698.37e3 * 3601
+    ends = [1795438867.046, 1795438867.246]
+    assert set_in_mid_flow(text, ask(), LATER) == (rate_bps, 1.0, ends)
+
+
+def test_a_rate_is_that_of_the_time_that_passed_where_the_clock_was_set_back(output, ask):
+    text = output("netperf-2.7.0-tcp-stream-time-set-1h-earlier.txt")
+    # Without the interval in which it was set, and the next one.
+    ends = [1795438868.26, 1795438868.46, 1795438868.961, 1795438869.06]
+    assert set_in_mid_flow(text, ask(), EARLIER) == (9136.91e3 * 3599, 1.0, ends)
+
+
+def test_what_the_set_clock_measured_besides_is_unknown(output, ask):
+    text = output("netperf-2.7.0-tcp-stream-time-set-1h-later.txt")
+    result = NETPERF.parse(text, ask(), started_s=0.0, system=LATER)
+    assert (result.local_cpu_percent, result.mean_latency_us, result.max_latency_us) == (
+        None,
+        None,
+        None,
+    )
+
+
+def test_a_clock_that_was_set_by_more_than_the_test_lasted_is_told(output, ask):
+    text = output("netperf-2.7.0-tcp-stream.txt")
+    system = SystemTime(((0, 0.0), (3, 2.0)))
+    with pytest.raises(OutputError, match=r"the system's time was set by \+2.000 s while netperf"):
+        NETPERF.parse(text, ask(), started_s=0.0, system=system)

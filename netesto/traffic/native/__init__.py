@@ -26,6 +26,7 @@ from netesto.errors import OutputError
 from netesto.model import (
     COMPLETION_TESTS,
     MANY_CONNECTIONS,
+    REAL_TIME,
     REQUEST_TESTS,
     TESTS,
     TIMED_TESTS,
@@ -36,6 +37,7 @@ from netesto.model import (
     GroupRequest,
     Interval,
     Ports,
+    SystemTime,
     TransferResult,
 )
 from netesto.traffic import ports as traffic_ports
@@ -172,6 +174,7 @@ class Native:
         request: GroupRequest,
         *,
         started_s: float,
+        system: SystemTime = REAL_TIME,  # noqa: ARG002 - it prints monotonic times
     ) -> TransferResult:
         result = _result(output)
         if request.test in REQUEST_TESTS:
