@@ -178,6 +178,8 @@ async def test_record_tells_how_it_was_started_and_ended(tmp_path: Path):
     await outcome(ShellTool(script="echo error: no; exit 4"), tmp_path)
     record = json.loads((tmp_path / "flow.1.1.json").read_text())
     assert record["started_s"] <= record["ended_s"]
+    [[line, ahead_s]] = record.pop("system_ahead_s")
+    assert (line, round(ahead_s, 2)) == (0, 0.0)
     assert {**record, "started_s": 0, "ended_s": 0} == {
         "argv": ["sh", "-c", "echo error: no; exit 4"],
         "tool": "shelltool",
