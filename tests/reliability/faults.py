@@ -266,9 +266,9 @@ def between_machines() -> Iterator[Fault]:
     yield fault(expired, "ok", "ok", "experiment 3", OK, BETWEEN)
     yield fault(f"{expired} and renewed, {cut}", "ok", "ok", AGAIN, OK, BETWEEN)
     yield fault(f"{expired}, {cut}", "failed", "failed", "has expired", FAILED, BETWEEN)
-    for whose, seconds in itertools.product(("client", "server", "controller"), STEPS_S):
-        told = f"the system's time was set by {STEPS_S[seconds]:+.1f}"
-        yield fault(f"clock of the {whose} set by {seconds}", "ok", "ok", told, OK)
+    for whose, step in itertools.product(("client", "server", "controller"), STEPS_S):
+        told = f"the system's time was set by {STEPS_S[step]:+.1f}"
+        yield fault(f"clock of the {whose} set by {step}", "ok", "ok", told, OK)
     yield fault("agent of another protocol", "", "", "protocol 99", WORLD, BEFORE)
 
 
