@@ -172,6 +172,7 @@ async def _run(
             sampler=sampler,
             tools=tools,
             ports=PortRange(used=_first_port(settings.host if is_in_lab else None)),
+            machine_hosts=arguments.machine_hosts,
         )
         await _serve(premises, entrance, arguments)
 

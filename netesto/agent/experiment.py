@@ -10,7 +10,7 @@ from pathlib import Path
 
 from netesto.agent import routes, spool
 from netesto.agent.commands import Allowed
-from netesto.agent.group import PREPARATION_S, Group
+from netesto.agent.group import Group, preparation_s
 from netesto.agent.jobs import Emit, Start
 from netesto.agent.journal import Journal
 from netesto.agent.limits import OF_LAB, Limits, flows_of
@@ -33,7 +33,7 @@ class Premises:
     """What an agent works with in every hold. `device` is the interface it tests through; `links`
     the network namespace of a lab's links, "" outside of a lab; `nodes` those of its routers and
     its links, by name. If the device was named for tests, they may use it though it carries the
-    host's management."""
+    host's management. `machine_hosts` share one machine."""
 
     host: str
     device: str
@@ -49,6 +49,7 @@ class Premises:
     nodes: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = OF_LAB
     is_device_named: bool = False
+    machine_hosts: int = 1
 
     def check_interface(self, device: str, *, managing: Iterable[str]) -> None:
         """Whether a script may set the qdisc of `device`. The interfaces `managing` carry the
@@ -178,7 +179,8 @@ class Experiment:
         for group in groups:
             if group in self._groups and group in self._starts:
                 self._starts.pop(group).set_result(start_at_s)
-        first_s = start_at_s - PREPARATION_S - self._idle_s
+        of = self._premises
+        first_s = start_at_s - preparation_s(of.host, of.machine_hosts) - self._idle_s
         self.observation.begin(self._clock.monotonic_ns(first_s))
 
     async def expect(self, request: GroupRequest, ports: Ports) -> None:

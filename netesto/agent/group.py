@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 
@@ -10,12 +11,21 @@ from netesto.agent.jobs import Flow, Start
 from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
 from netesto.model import Event
+from netesto.transport import channel
 
-# The first samples and ping take some 50 ms; they begin this long before the instant.
+# The first samples and ping take some 50 ms; they begin this long before the instant, where many
+# hosts share one machine longer (preparation_s).
 PREPARATION_S = 0.1
 
 # A tool that connects before its instant does so over a path that may be long.
 CONNECTION_S = 0.5
+
+
+def preparation_s(host: str, machine_hosts: int) -> float:
+    """How long before START_FLOWS' instant a host begins to take samples. Each of a large lab does
+    at another moment: all at once would keep their machine from starting the flows."""
+    share = zlib.crc32(host.encode()) / 2**32
+    return PREPARATION_S * (1 + (channel.pace(machine_hosts) - 1) * share)
 
 
 class Group:

@@ -62,6 +62,8 @@ class Recording(ABC):
         self._warn = warn
         self._clock = clock
         self._name = path.name
+        # Until its first tick is known: nothing is sampled before.
+        self.is_held = False
         self._file: FileIO | None = None
         with self._warning(self._name):
             self._file = path.open("ab", buffering=0)

@@ -45,8 +45,8 @@ class LinkRecording(Recording):
 
     def watch(self, what: Mapping[str, Any]) -> None:
         """Sample the interface by which packets of `group` to its `peer` leave, or all interfaces
-        in the network `namespace` of another `node`; at once, too, because what is counted until
-        the next tick would have no beginning."""
+        in the network `namespace` of another `node`; unless the first tick is still to come at
+        once, too, because what is counted until the next tick would have no beginning."""
         node = what.get("node", OWN)
         with self._warning_of(node):
             if node not in self._queues:
@@ -77,6 +77,8 @@ class LinkRecording(Recording):
         return self._warning(f"samples of queues {f'of {node} ' if node else ''}are missing")
 
     def _sample(self, node: str, is_wanted: Callable[[str], bool]) -> None:
+        if self.is_held:
+            return
         with self._warning_of(node):
             before_s = self._clock.now()
             found = self._queues[node].read(is_wanted)

@@ -93,8 +93,8 @@ def _come_first() -> None:
     """Run before others that compute, as far as this process may."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_PRIORITY))
-    except PermissionError:
-        with contextlib.suppress(PermissionError):
+    except OSError:
+        with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
 
 
@@ -145,7 +145,9 @@ class Processors:
             slept_ns = time.monotonic_ns() - time.thread_time_ns() - before_ns
             if slept_ns > waiting_ns:
                 self._is_watched = True
-                threading.Thread(target=self._watch, daemon=True).start()
+                # Where there are too many threads already, samples are later, and go on.
+                with contextlib.suppress(RuntimeError):
+                    threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         while self._is_sampling.wait():
@@ -232,7 +234,8 @@ class _Orders:
                 self._begin(number, order)
             case "begin":
                 self._first_tick_ns = order["first_tick_ns"]
-                _, timer, interval_ns = self._open[number]
+                recording, timer, interval_ns = self._open[number]
+                recording.is_held = False
                 tick(timer, interval_ns, self._first_tick_ns)
             case "watch":
                 self._open[number][0].watch(order)
@@ -252,6 +255,7 @@ class _Orders:
 
         clock = Clock(order["anchor_ns"])
         recording = self._kinds[order["kind"]](Path(order["path"]), clock, warn)
+        recording.is_held = order["is_held"]
         for each in order["watched"]:
             recording.watch(each)
         if not self._open:

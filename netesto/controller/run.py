@@ -27,7 +27,7 @@ from netesto.errors import (
 from netesto.language import steps
 from netesto.model import CaptureRequest, Endpoint, Event, FileEntry, Ports
 from netesto.results.store import Store
-from netesto.transport import files
+from netesto.transport import channel, files
 
 # The tests whose servers DO_SERVER start=1 starts.
 CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
@@ -36,8 +36,10 @@ CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
 # its samplers. Without it every flow would start late, each by another amount.
 START_LEAD_S = 0.15
 
-# START_FLOWS tells clients that are ready an instant at least so far ahead.
+# START_FLOWS tells clients that are ready an instant at least so far ahead, and so much further for
+# each pace (transport.channel) by which a large lab is slower.
 RELEASE_LEAD_S = 0.2
+SAMPLED_FIRST_S = 0.1
 
 # A group that is not ready by then fails, and the others start.
 READY_TIMEOUT_S = 60.0
@@ -450,15 +452,17 @@ class Run:
         """How far ahead an instant has to be for all hosts to know it in time. Their clocks are
         measured on this occasion."""
         if self._ground == SIMULATED:
-            return 0.0
+            return SAMPLED_FIRST_S
         begun_s = self.clock.now()
         # One that is lost now does not start its flows either.
         await asyncio.gather(
             *(self.hosts[name].measure_clock() for name in hosts), return_exceptions=True
         )
         # To do what is told takes longer than to tell a time; what keeps a machine busy comes and
-        # goes.
-        return max(RELEASE_LEAD_S, 2 * (self.clock.now() - begun_s))
+        # goes. The hosts of a large lab take samples first, one after the other.
+        told_s = max(RELEASE_LEAD_S, 2 * (self.clock.now() - begun_s))
+        machine_hosts = 1 if self._ground == "hosts" else len(self.inventory.endpoints)
+        return told_s + SAMPLED_FIRST_S * (channel.pace(machine_hosts) - 1)
 
     async def _start_or_spoil(self, experiment: Experiment, group: Group) -> None:
         try:
@@ -702,9 +706,15 @@ class Run:
             # It is tried once more before the experiment is processed, which is partial without it.
             self._warn(experiment, error.message)
 
-    async def fetch(self, experiment: Experiment, name: str) -> None:
+    async def fetch(
+        self, experiment: Experiment, name: str, *, places: asyncio.Semaphore | None = None
+    ) -> None:
         """Fetch the experiment's files from a host, when its flows there are over. An agent that
-        was lost is asked for what it had written until then, when it is back."""
+        was lost is asked for what it had written until then, when it is back.
+
+        A host that waits for one of the `places` takes no samples any more: those of 200 hosts of
+        a lab, five times a second, would keep a processor from what they wait for.
+        """
         await self._until(
             lambda: experiment.is_over_at(name),
             deadline_s=lambda: min(self._overdue_s(experiment), self._latest_end_s),
@@ -724,18 +734,19 @@ class Run:
         def keep(entry: FileEntry, path: Path) -> None:
             experiment.files[str(path.relative_to(experiment.folder))] = entry.sha256
 
-        for attempt in range(1, FETCH_ATTEMPTS + 1):
-            try:
-                await files.ship(
-                    host.agent, experiment.exp, entries, place, host=name, on_arrival=keep
-                )
-                break
-            except ConnectionLostError:
-                if attempt == FETCH_ATTEMPTS:
-                    raise
-                # After the cut it begins again.
-                await host.ready()
-        await host.agent.confirm(experiment.exp)
+        async with places or contextlib.nullcontext():
+            for attempt in range(1, FETCH_ATTEMPTS + 1):
+                try:
+                    await files.ship(
+                        host.agent, experiment.exp, entries, place, host=name, on_arrival=keep
+                    )
+                    break
+                except ConnectionLostError:
+                    if attempt == FETCH_ATTEMPTS:
+                        raise
+                    # After the cut it begins again.
+                    await host.ready()
+            await host.agent.confirm(experiment.exp)
         experiment.pending_data.discard(name)
 
     def _is_left_running(self, experiment: Experiment, name: str) -> bool:
@@ -749,12 +760,8 @@ class Run:
     async def fetch_rest(self, experiment: Experiment) -> None:
         """Fetch, before processing, the data of every host that GET_DATA has not fetched."""
         places = asyncio.Semaphore(AT_ONCE)
-
-        async def fetched(name: str) -> None:
-            async with places:
-                await self._fetch_in_time(experiment, name)
-
-        await asyncio.gather(*map(fetched, sorted(experiment.pending_data)))
+        pending = sorted(experiment.pending_data)
+        await asyncio.gather(*(self._fetch_in_time(experiment, name, places) for name in pending))
 
     async def fetch_open(self) -> None:
         """Fetch the data of all experiments, from all hosts at once: none has to wait for another
@@ -766,11 +773,13 @@ class Run:
             if name in experiment.pending_data:
                 await self._fetch_in_time(experiment, name)
 
-    async def _fetch_in_time(self, experiment: Experiment, name: str) -> None:
+    async def _fetch_in_time(
+        self, experiment: Experiment, name: str, places: asyncio.Semaphore | None = None
+    ) -> None:
         left_s = max(0.0, self._latest_data_s - self.clock.now()) if self._is_in_haste else None
         try:
             async with asyncio.timeout(left_s):
-                await self.fetch(experiment, name)
+                await self.fetch(experiment, name, places=places)
         except TimeoutError:
             experiment.reasons.append(f"{name}: its data did not arrive in time")
         except AgentError as error:

@@ -126,6 +126,17 @@ def test_an_interface_is_sampled_when_it_is_watched_at_each_tick_and_at_the_end(
     assert len(links.read(path)[links.OWN].interfaces["lo"].time_s) == 3
 
 
+def test_a_recording_that_is_held_samples_from_its_first_tick_on(tmp_path):
+    path = tmp_path / "links.jsonl.gz"
+    recording = LinkRecording(path, Clock(), pytest.fail)
+    recording.is_held = True
+    recording.watch({"group": 1, "peer": "127.0.0.1"})
+    recording.is_held = False
+    recording.sample()
+    recording.close()
+    assert len(links.read(path)[links.OWN].interfaces["lo"].time_s) == 2
+
+
 def test_a_namespace_that_is_not_there_is_a_warning(tmp_path):
     none = {"node": "router", "namespace": "netesto-none"}
     assert recorded(tmp_path / "l", none) == [

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from scripted_agent import CONTENT, do_client, do_server, get_data, release, set_sysctl, world
 
+from netesto import process
 from netesto.controller.run import WARNINGS_MAX
 from netesto.errors import AgentError
 from netesto.language import steps
@@ -163,6 +164,23 @@ def test_what_a_lost_agent_had_written_is_fetched_when_it_is_back(tmp_path: Path
         return sorted(here.run.experiments[1].files)
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["raw/a/log", "raw/b/log"]
+
+
+def test_a_host_that_waits_for_its_turn_to_send_data_has_finished(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        experiment, nobody = here.run.experiments[1], asyncio.Semaphore(0)
+        fetching = asyncio.create_task(here.run.fetch(experiment, "b", places=nobody))
+        calls = here.agents["b"].calls
+        await process.wait_until_async(lambda: "finish 1" in calls, timeout=30)
+        before = [*experiment.files]
+        nobody.release()
+        await fetching
+        return before, [*experiment.files]
+
+    assert asyncio.run(scenario()) == ([], ["raw/b/log"])
 
 
 def test_a_client_whose_server_is_lost_is_told_to_end_its_flows(tmp_path: Path):
