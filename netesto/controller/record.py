@@ -163,12 +163,11 @@ def doubts(evidence: ExperimentEvidence) -> tuple[str, ...]:
 
 def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence) -> InstanceRecord:
     sender = flows.sender_samples(record.request, seen)
-    controls = list(dict.fromkeys(s.congestion_control for s in sender if s.congestion_control))
     gaps = flows.gaps(sender)
     return replace(
         flow,
         status=seen.status,
-        effective_congestion_control="/".join(controls),
+        effective_congestion_control="/".join(flows.congestion_controls(sender)),
         effective_mss_bytes=flows.last_mss_bytes(sender),
         achieved_interval_ms=None if gaps is None else round(gaps.mean_ms, 3),
         achieved_interval_p99_ms=None if gaps is None else round(gaps.p99_ms, 3),

@@ -293,7 +293,7 @@ _TABLE: tuple[Column, ...] = (
             show=numbers.count),
     _socket("data_segs_out", "segments", lambda g: g.data_segments),
     _socket("effCa", holds="text", fill=lambda g: formulas.distinct(
-        each.congestion_control for samples in g.samples for each in samples)),
+        each for samples in g.samples for each in flows.congestion_controls(samples))),
     _socket("effMss", "bytes", lambda g: formulas.distinct(
         str(size) for size in map(flows.last_mss_bytes, g.samples) if size)),
     _interval("sampleInterval", numbers.mean, lambda gaps: gaps.mean_ms),

@@ -3,7 +3,7 @@
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from netesto.model import MANY_CONNECTIONS, UDP_TESTS, FlowSpec, SocketSample, TransferResult
@@ -96,6 +96,13 @@ def late_s(asked: FlowSpec, flow: InstanceEvidence) -> float:
 def _has_data(sample: SocketSample) -> bool:
     # A sender counts its SYN as acknowledged.
     return (sample.bytes_received or 0) > 0 or (sample.bytes_acked or 0) > 1
+
+
+def congestion_controls(samples: Sequence[SocketSample]) -> list[str]:
+    """Those that controlled data. A tool may choose its own when it is connected: until then, and
+    without data, a socket has the host's default."""
+    sending = [sample for sample in samples if _has_data(sample)] or samples
+    return list(dict.fromkeys(s.congestion_control for s in sending if s.congestion_control))
 
 
 def measured(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | None:

@@ -209,13 +209,12 @@ def _numbered(each: Sequence[FlowSeries]) -> tuple[FlowSeries, ...]:
 def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSeries:
     request = group.request
     samples = flows.connected(flows.sender_samples(request, flow))
-    used = dict.fromkeys(s.congestion_control for s in samples if s.congestion_control)
     sockets = tuple(_sockets(samples, zero_s))
     return FlowSeries(
         group=request.group,
         instance=flow.instance,
         test=request.test,
-        ca="/".join(used) or request.control,
+        ca="/".join(flows.congestion_controls(samples)) or request.control,
         host=request.client,
         server=request.server,
         number=str(flow.instance),

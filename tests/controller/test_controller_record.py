@@ -36,6 +36,16 @@ def test_effective_congestion_control_is_what_the_samples_tell():
     assert [flow.effective_congestion_control for flow in flows] == ["cubic", "bbr"]
 
 
+def test_a_default_that_a_tool_replaced_before_its_first_data_gives_no_warning():
+    first = samples.sample(1.0, congestion_control="bbr", bytes_acked=1)
+    then = samples.sample(1.2, congestion_control="cubic", bytes_acked=9000)
+    flow = samples.instance(client_samples=(first, then))
+    told = [
+        each for each in found(samples.experiment(samples.group(flow))).warnings if "bbr" in each
+    ]
+    assert told == []
+
+
 def test_the_achieved_interval_is_the_mean_distance_of_samples():
     flow = found(samples.two_flows()).groups[0].instances[0]
     assert abs((flow.achieved_interval_ms or 0) - 200.0) < 10.0

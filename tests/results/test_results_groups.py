@@ -166,6 +166,14 @@ def test_reverse_test_is_seen_at_the_server():
     assert pick(group(flow, asked=request(test="TCP_MAERTS")), "cwnd") == ["99"]
 
 
+def test_a_congestion_control_that_controlled_no_data_is_not_effective():
+    flow = seen(
+        sample(1.0, congestion_control="bbr", bytes_acked=1),
+        sample(2.0, congestion_control="reno", bytes_acked=1449),
+    )
+    assert pick(group(flow), "effCa") == ["reno"]
+
+
 def test_effective_values_come_from_the_kernel():
     flow = seen(
         sample(1.0, congestion_control="reno", mss_bytes=536),
