@@ -5,14 +5,14 @@ import os
 import signal
 import sys
 
-# So many objects are made before Python looks for unused ones among them, by default 700. Most of
-# what a run imports and draws stays: a seventh of its processor time went into looking at it.
+# Objects allocated between two garbage collections; Python's default is 700. Most of what a run
+# imports and draws stays alive, and collections took a seventh of its processor time.
 OBJECTS = 10_000
 
 
 def main() -> int:
-    """Run the command line; its exit status. A request to end that comes while the rest of the
-    program is imported is heeded after that."""
+    """Run the command line; return its exit status. A request to end that arrives while the rest of
+    the program is imported takes effect afterwards."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     gc.set_threshold(OBJECTS)
     _open_standard_streams()
@@ -22,24 +22,24 @@ def main() -> int:
     try:
         with interrupts.heeded():
             outcome = cli.main()
-            # All is done: what comes now does not change the exit status.
+            # Everything is done: later signals do not change the exit status.
             interrupts.heed()
     except KeyboardInterrupt:
         sys.stderr.write("netesto: interrupted\n")
         outcome = status.INTERRUPTED
-    # Python would look at all objects once more before it ends: a third of a second after a run.
+    # Without this, Python's last garbage collection takes a third of a second after a run.
     gc.freeze()
     return outcome
 
 
 def _open_standard_streams() -> None:
-    """Open the null device in the place of each standard stream that is closed: a file or socket
-    that is opened later would get its number, and what is meant for it."""
+    """Open the null device in place of each closed standard stream. Otherwise a file or socket that
+    is opened later gets its number, and the output meant for the stream."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
     if sys.stderr is None:
-        # print() would take None for standard output.
+        # print() treats None as standard output.
         sys.stderr = os.fdopen(2, "w", encoding="utf-8")
 
 

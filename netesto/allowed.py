@@ -1,7 +1,7 @@
-"""The settings that a script may make on a host, and the values they take. Nothing here runs.
+"""The settings that a script may make on a host, and their valid values. Nothing here runs.
 
-A script can do only what these tables allow, so that people can run each other's scripts. The agent
-refuses the rest, and the language checks the same tables before a run.
+These tables limit what a script can do, so that people can run each other's scripts. The agent
+refuses everything else, and the language checks the same tables before a run.
 """
 
 import re
@@ -10,19 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from netesto.errors import NotAllowedError
 
 Check = Callable[[str], None]
-"""Takes a value with its fields separated by single spaces; ValueError says what it should be."""
+"""Checks a value whose fields are separated by single spaces; ValueError says what is valid."""
 
 _INT_MAX = 2**31 - 1
 _UINT_MAX = 2**32 - 1
 
-# Names of congestion controls, qdiscs and their options. A slash would name a file to some tools.
+# Names of congestion controls, qdiscs and their options. Some tools take a word with a slash for a
+# file.
 _NAME = re.compile(r"[a-z0-9_]{1,15}")
 _TC_WORD = re.compile(r"[A-Za-z0-9_.,:%+-]{1,64}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}")
 
 QDISC_ACTIONS = ("", "add", "replace", "change", "delete")
 
-# Which of the words rate, burst and limit the usual qdiscs take, as tc(8) of iproute2 6.1 does.
+# The words among rate, burst and limit that the usual qdiscs accept in tc(8) of iproute2 6.1.
 _TAKEN: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("pfifo_fast", "cake", "htb", "prio"), frozenset[str]()),
     **dict.fromkeys(("pfifo", "bfifo", "fq", "fq_codel", "codel", "pie"), frozenset({"limit"})),
@@ -30,14 +31,14 @@ _TAKEN: Mapping[str, frozenset[str]] = {
     "netem": frozenset({"rate", "limit"}),
     "tbf": frozenset({"rate", "burst", "limit"}),
 }
-# Their limit is a number of packets.
+# The limit of these is a number of packets.
 _IN_PACKETS = frozenset({"fq", "fq_codel", "codel", "pie", "sfq"})
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?[A-Za-z]*(/[0-9]+)?")
 
-# What tc needs for a token bucket: one of each.
+# tc needs one word of each for a token bucket.
 _BUCKET = (("rate",), ("burst", "buffer", "maxburst"), ("limit", "latency"))
 
-# netem counts loss in 32 bits and delay in nanoseconds; less than one of these would be none.
+# netem stores loss in 32 bits and delay in nanoseconds; a smaller value would become 0.
 LEAST_LOSS_PERCENT = 100 / 2**32
 LEAST_DELAY_MS = 1e-6
 
@@ -71,7 +72,7 @@ def _switch(value: str) -> None:
         raise ValueError("0 or 1")
 
 
-# Classic ranges began at 2621440 and ended at 67108864; small buffers are worth measuring too.
+# The classic range was 2621440 to 67108864; small buffers are worth measuring, too.
 _BUFFER = _integers(1, 4096, _INT_MAX)
 _BUFFERS = _integers(3, 4096, _INT_MAX, rising=True)
 
@@ -113,7 +114,7 @@ SYSCTLS: Mapping[str, Check] = {
     "net.ipv4.tcp_wmem": _BUFFERS,
 }
 
-# The kernel looks their values up among its modules.
+# Their values are names of kernel modules.
 NAMING_SYSCTLS: Mapping[str, str] = {
     "net.core.default_qdisc": "qdisc",
     "net.ipv4.tcp_allowed_congestion_control": "congestion control",
@@ -124,7 +125,7 @@ MODULE_PARAMETERS: Mapping[str, Mapping[str, Check]] = {
     "tcp_cubic": {
         "fast_convergence": _switch,
         "hystart": _switch,
-        # Milliseconds until Linux 5.5, microseconds under the second name since.
+        # Milliseconds until Linux 5.5; since then microseconds, under the second name.
         "hystart_ack_delta": _integers(1, 0, 1_000_000),
         "hystart_ack_delta_us": _integers(1, 0, 1_000_000),
         "hystart_detect": _integers(1, 0, 3),
@@ -167,12 +168,12 @@ def check_module_parameter(module: str, name: str, value: str) -> None:
 
 
 def check_qdisc(kind: str, options: Sequence[str], action: str) -> None:
-    """NotAllowedError unless tc(8) can only take these words for a qdisc."""
+    """NotAllowedError unless tc(8) can interpret these words only as a qdisc."""
     if action not in QDISC_ACTIONS:
         remedy = _list("actions are", QDISC_ACTIONS[1:])
         raise NotAllowedError(f"qdisc action {action!r} is not allowed", remedy=remedy)
     if not _NAME.fullmatch(kind) and not (action == "delete" and not kind):
-        raise NotAllowedError(f"invalid name of a qdisc {kind!r}")
+        raise NotAllowedError(f"invalid qdisc name {kind!r}")
     for word in options:
         if not _TC_WORD.fullmatch(word):
             raise NotAllowedError(f"qdisc {kind}: the word {word!r} is not allowed")
@@ -185,7 +186,7 @@ def _check_words(kind: str, options: Sequence[str]) -> None:
         if word not in {"rate", "burst", "limit"} or kind not in _TAKEN:
             continue
         if word not in _TAKEN[kind]:
-            taken = ", ".join(sorted(_TAKEN[kind])) or "none of rate, burst and limit"
+            taken = ", ".join(sorted(_TAKEN[kind])) or "neither rate, burst nor limit"
             raise NotAllowedError(f"qdisc {kind} has no {word}", remedy=f"it takes {taken}")
         value = options[place + 1] if place + 1 < len(options) else ""
         if word == "limit" and kind in _IN_PACKETS and not value.isdecimal():
@@ -206,8 +207,8 @@ def _check_words(kind: str, options: Sequence[str]) -> None:
 
 
 def check_netem(delay_ms: float, limit_packets: int, loss_percent: float) -> None:
-    """NotAllowedError unless netem takes these numbers."""
-    # tc takes more, but nobody tests with more than an hour.
+    """NotAllowedError unless netem accepts these numbers."""
+    # tc accepts more, but no test needs more than an hour.
     if not 0 <= delay_ms <= 3_600_000:
         raise NotAllowedError(f"netem: a delay of {delay_ms:g} ms; from 0 to 3600000 are allowed")
     if 0 < delay_ms < LEAST_DELAY_MS:
@@ -225,12 +226,12 @@ def _on_or_off(value: str) -> None:
         raise ValueError("on or off")
 
 
-# The kernel forgets the IPv6 addresses of an interface with a smaller MTU.
+# With a smaller MTU the kernel removes the IPv6 addresses of an interface.
 _MTU = _integers(1, 1280, 65_535)
-# GSO_MAX_SIZE of Linux 6: eight packets of the greatest length.
+# GSO_MAX_SIZE of Linux 6: eight packets of maximum length.
 _SUPER_PACKET = _integers(1, 1280, 8 * 65_535)
 
-# In the order in which they are set: a size of super-packets depends on nothing that comes later.
+# In the order in which they are set: the sizes of super-packets depend only on earlier ones.
 LINK_ATTRIBUTES: Mapping[str, Check] = {
     "mtu": _MTU,
     **dict.fromkeys(("tso", "gso", "gro", "lro", "gro_hw"), _on_or_off),
@@ -241,7 +242,7 @@ LINK_ATTRIBUTES: Mapping[str, Check] = {
 
 _LIMIT = re.compile(r"[0-9]{1,8}[pP]|[0-9]{1,12}([KMG]i?)?")
 
-# As a lab builds links (lab.links); tc counts the bytes of a second in more than 32 bits.
+# The limits of a lab's links (lab.links); tc stores bytes per second in more than 32 bits.
 SLOWEST_LINK_BPS, FASTEST_LINK_BPS = 8e3, 1e13
 
 
@@ -272,7 +273,7 @@ def check_route_metrics(
     rto_min_ms: float | None, initcwnd: int | None, initrwnd: int | None
 ) -> None:
     """NotAllowedError unless a route can have these metrics."""
-    # The kernel counts in ticks of 1 to 10 ms, and a tenth of a minute is beyond all paths.
+    # The kernel counts in ticks of 1 to 10 ms; no path has an RTT of a minute.
     if rto_min_ms is not None and not 1 <= rto_min_ms <= 60_000:
         raise NotAllowedError(f"rto_min: {rto_min_ms:g} ms; from 1 to 60000 are allowed")
     for name, value in (("initcwnd", initcwnd), ("initrwnd", initrwnd)):

@@ -1,4 +1,5 @@
-"""Replacing a file whole: a reader sees the old content or the new. Imports nothing of ours."""
+"""Atomic replacement of files: a reader sees either the old content or the new. Imports nothing
+from netesto."""
 
 import contextlib
 import os
@@ -9,10 +10,9 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def replaced(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
-    """A file to write; it takes the place of `path` when the body ends well, else it is removed.
-
-    `lasting`: the new content survives a power cut. One name for the drafts of all writers, so that
-    the next one overwrites what a killed one left.
+    """A file to write; it replaces `path` if the body succeeds, and is removed otherwise.
+    `lasting`: the new content survives a power failure. All writers use one temporary name, so that
+    the next one overwrites the file of a killed one.
     """
     fresh = path.with_name(f".{path.name}.new")
     try:
@@ -31,8 +31,8 @@ def replaced(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[BinaryIO]:
-    """`replaced` for a path that a user names: a link stays a link, and its target is replaced; a
-    pipe or a device gets the bytes."""
+    """`replaced` for a path from the user: the target of a symbolic link is replaced, and a pipe or
+    device gets the bytes."""
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file
@@ -48,7 +48,7 @@ def replace(path: Path, text: str, *, lasting: bool = False) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a new or renamed entry of `folder` survive a power cut."""
+    """Make a new or renamed entry of `folder` survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

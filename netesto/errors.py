@@ -1,4 +1,4 @@
-"""The tree of errors. Imports nothing of ours.
+"""The tree of errors. Imports nothing from netesto.
 
 NetestoError
 ├── ScriptError            the author of a script is wrong            exit status 2
@@ -6,17 +6,17 @@ NetestoError
 ├── WorldError             the world is not ready                     exit status 3
 │   ├── AgentError         a host is wrong: unreachable, lost, refuses
 │   │   ├── AgentBusyError      another controller holds it
-│   │   ├── ConnectionLostError it does not answer any more; its hold may go on
-│   │   ├── HoldEndedError      it has no such hold any more: restarted, or the lease ended
-│   │   └── NotAllowedError     no script may ask this of a host
-│   ├── MissingError       a tool or kernel feature is not there
+│   │   ├── ConnectionLostError it does not respond; its hold may continue
+│   │   ├── HoldEndedError      the hold is over: restart, or the lease ended
+│   │   └── NotAllowedError     no script may do this on a host
+│   ├── MissingError       a tool or kernel feature is missing
 │   ├── LabError           this machine is wrong: the lab could not be built
 │   └── ResultsError       the results folder is wrong: not writable, other columns
 ├── StoppedError           --on-failure stop: something measured failed  exit status 1
 ├── ProcessError           a started command failed or took too long
-└── OutputError            a tool printed what its parser does not know
+└── OutputError            the parser does not know a tool's output
 
-A flow that fails in an experiment is no exception but a result with a reason.
+A flow that fails in an experiment is not an exception, but a result with a reason.
 """
 
 import re
@@ -50,8 +50,8 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}"
 
     def narrowed(self, *words: str) -> "Place":
-        """The place of the first of `words` that is in the line, or else this place. `name=` means
-        the value behind it."""
+        """The place of the first of `words` that occurs in the line, otherwise this place. `name=`
+        means the value after it."""
         for word in words:
             rest = r"\S*" if word.endswith("=") else r"(?!\S)"
             match = re.search(rf"(?<!\S){re.escape(word)}({rest})", self.text)
@@ -61,7 +61,7 @@ class Place:
         return self
 
     def drawn(self) -> Iterator[str]:
-        """The line with the caret below it; of a long line the part around the caret."""
+        """The line with the caret below it; only the part around the caret if the line is long."""
         if not self.text:
             return
         column, text = self.column, self.text
@@ -94,8 +94,8 @@ def told_place(place: Place, chain: Sequence[str], *, columns: bool = True) -> s
 
 
 def shortened(text: str, most: int = SHOWN_MESSAGE) -> str:
-    """`text` without the middle of lines longer than `most`: what a message quotes may be as long
-    as a file."""
+    """`text` without the middle of lines longer than `most`: a quoted line may be as long as a
+    file."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -191,11 +191,11 @@ class AgentBusyError(AgentError):
 
 
 class ConnectionLostError(AgentError):
-    """The connection to an agent was cut, or cannot be made. What it does for us may go on."""
+    """The connection to an agent was cut, or cannot be made. Its work for us may continue."""
 
 
 class HoldEndedError(AgentError):
-    """The agent does not know the hold any more: it was restarted, or the lease has ended."""
+    """The agent no longer knows the hold: it was restarted, or the lease has ended."""
 
 
 class NotAllowedError(AgentError):
@@ -203,7 +203,7 @@ class NotAllowedError(AgentError):
 
 
 class MissingError(WorldError):
-    """A tool or a kernel feature that the script needs is not there."""
+    """A tool or kernel feature that the script needs is missing."""
 
 
 class LabError(WorldError):
@@ -215,12 +215,12 @@ class ResultsError(WorldError):
 
 
 class StoppedError(NetestoError):
-    """An experiment failed, and the run was to stop then."""
+    """An experiment failed, and the run stops then, as requested."""
 
 
 class ProcessError(NetestoError):
     """A started command failed: `status` is its exit status, negative for a signal, None if it
-    did not start or was ended at its deadline. `output` holds what it printed."""
+    did not start or was ended at its deadline. `output` is what it printed."""
 
     def __init__(
         self, argv: Sequence[str], message: str, *, status: int | None, output: str = ""

@@ -1,10 +1,10 @@
 """Requests to end: Ctrl-C, SIGTERM, SIGHUP. The first raises KeyboardInterrupt; later ones do not
-disturb the ending.
+interrupt the shutdown.
 
 Requests often come twice: when a terminal closes, it and the shell signal us; a service manager
-sends one signal after the other. What the first one starts, saving measurements and putting hosts
-back, must not be interrupted by the second. Only a second Ctrl-C comes from a person in a hurry: it
-counts if there is something to leave out (`hurried`).
+sends one signal after the other. The second must not interrupt what the first one starts: saving
+measurements and putting hosts back. Only a second Ctrl-C comes from a person in a hurry; it has an
+effect if there is something to skip (`hurried`).
 
 Signals that are ignored at the start (nohup) stay ignored. Only the main thread is interrupted.
 """
@@ -21,14 +21,13 @@ Handler: TypeAlias = Callable[[int, FrameType | None], object] | int | None
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-# When a request that was lost comes again: after the end of what has lost it.
+# The delay before a lost request is repeated: the code that lost it must have ended.
 _AGAIN_S = 0.01
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-    """A request that comes while the body runs counts behind it. Processes that are started in it
-    get none ever."""
+    """Defer requests until the body has ended. Processes that the body starts never get any."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -37,16 +36,16 @@ def deferred() -> Iterator[None]:
 
 
 class RequestToEnd(KeyboardInterrupt):
-    """A KeyboardInterrupt, but of another class: once one of the very class has passed through an
-    `exec` of text, as it can while a dataclass is made, Python ends the process by SIGINT, whatever
-    status it exits with (`unhandled_keyboard_interrupt` in Python/pythonrun.c)."""
+    """A subclass of KeyboardInterrupt. If a plain one passes through an `exec` of text, as it can
+    while a dataclass is created, Python later ends the process by SIGINT, whatever its exit status
+    (`unhandled_keyboard_interrupt` in Python/pythonrun.c)."""
 
 
 class Requests:
     """The handler of all three signals."""
 
     def __init__(self) -> None:
-        # The first was caught, and the program is ending.
+        # The first one was caught, and the program is shutting down.
         self.is_heeded = False
         self._is_hurried = False
         self._has_hurry_come = False
@@ -68,8 +67,8 @@ class Requests:
 
     @contextlib.contextmanager
     def persistent(self) -> Iterator[None]:
-        """While the body runs, a request that came in a finalizer or a callback of a weak reference
-        comes again: Python goes on after an exception there, and only reports it."""
+        """While the body runs, repeat a request that came in a finalizer or in a callback of a weak
+        reference: Python only reports an exception there, and continues."""
         others_hook = sys.unraisablehook
 
         def note(lost: "sys.UnraisableHookArgs") -> None:
@@ -108,40 +107,40 @@ def heeded() -> Iterator[None]:
     requests = Requests()
     before = {number: signal.signal(number, requests) for number in not_ignored()}
     try:
-        # Who starts us may have blocked them until they can be handled (__main__, lab.inside).
+        # Our parent may have blocked them until they can be handled (__main__, lab.inside).
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         with requests.persistent():
             yield
     finally:
-        # Python drops its handlers when it exits; ignored signals stay ignored, also those that a
-        # call of this within the body has left so.
+        # Python drops its handlers when it exits; ignored signals stay ignored, including those
+        # that a nested call has left ignored.
         is_ending = requests.is_heeded or _is_interrupted() or not_ignored() != list(before)
         _restore(dict.fromkeys(before, signal.SIG_IGN) if is_ending else before)
 
 
 def heed() -> None:
-    """Say that the caller has caught the KeyboardInterrupt, and will end: no other one comes. Until
-    then each request raises one, because other code may swallow it."""
+    """Declare that the caller has caught the KeyboardInterrupt and will shut down: no further one
+    is raised. Until then each request raises one, because other code may swallow it."""
     requests = _installed()
     if requests is not None:
         requests.is_heeded = True
 
 
 def is_ending() -> bool:
-    """Whether a request to end came: it was heeded, or is being raised."""
+    """Whether there was a request to end: it was heeded, or is being raised."""
     return was_heeded() or _is_interrupted()
 
 
 def was_heeded() -> bool:
-    """Whether a request to end came, and was heeded."""
+    """Whether there was a request to end that was heeded."""
     requests = _installed()
     return requests is not None and requests.is_heeded
 
 
 @contextlib.contextmanager
 def hurried() -> Iterator[None]:
-    """After the first request, a Ctrl-C raises KeyboardInterrupt in the body; at once if it came
-    before."""
+    """After the first request, a Ctrl-C raises KeyboardInterrupt in the body; immediately if it
+    came before."""
     requests = _installed()
     with contextlib.nullcontext() if requests is None else requests.hurried():
         yield

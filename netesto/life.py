@@ -1,9 +1,10 @@
-"""Whether a process is alive: it holds a lock; process numbers do not count. And its end.
+"""Whether a process is alive, known by the lock that it holds and not by its PID; and how to end
+it.
 
-A number means something else in another PID namespace, and a container may share the folder. A lock
-belongs to the kernel: it ends with the process that holds it, however that ends, and counts for all
-who reach the file. Programs that the process starts do not inherit it. Other machines see the lock
-if the file system carries locks: NFS does, unless it is mounted with `nolock` or `local_lock`.
+A PID is different in another PID namespace, and a container may share the folder. The kernel
+releases a lock when its process ends, however it ends, and everybody who can open the file sees the
+lock. Programs that the process starts do not inherit it. Other machines see the lock if the file
+system supports locks: NFS does, unless it is mounted with `nolock` or `local_lock`.
 """
 
 import contextlib
@@ -67,7 +68,7 @@ def take(path: Path) -> int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lock of this file; nobody does if it does not exist."""
+    """Whether a process holds the lock of this file; False if the file does not exist."""
     if not path.exists():
         return False
     lock = take(path)
@@ -77,8 +78,8 @@ def is_held(path: Path) -> bool:
 
 
 def end_processes(pids: Iterable[int], *, grace_s: float) -> None:
-    """End processes that need not be our children: SIGTERM, after `grace_s` SIGKILL. LabError if
-    one outlives even that."""
+    """End processes, which need not be our children: SIGTERM, after `grace_s` SIGKILL. LabError if
+    one survives."""
     surviving = proc.end(pids, grace_s=grace_s).surviving
     if surviving:
         raise LabError(f"processes that do not end: {', '.join(map(str, surviving))}")

@@ -1,11 +1,11 @@
-"""Logging: one formatter, one line per event, values as keys outside of the text."""
+"""Logging: one formatter, one line per event, values as keys outside the text."""
 
 import logging
 from typing import TextIO
 
 from netesto.printable import printable
 
-# The attributes of every LogRecord; others were given as `extra` and are printed as key=value.
+# The attributes of every LogRecord; all others come from `extra` and are printed as key=value.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 

@@ -1,7 +1,8 @@
-"""Frozen values that the layers share: what hosts are asked to do, and what they report.
+"""Frozen values that the layers share: requests to hosts, and their reports.
 
 Times: `*_s` are seconds. A `time_s` is a UTC instant, in seconds since 1970, on the clock of the
-host that made the value (without steps: UTC was read once, the monotonic clock counts from there).
+host that made the value (which has no steps: it reads UTC once and then counts by the monotonic
+clock).
 """
 
 import re
@@ -14,31 +15,32 @@ from typing import Literal, TypeAlias
 Address: TypeAlias = IPv4Address | IPv6Address
 
 STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI", "UDP_STREAM"})
-# KV_RR: of a key-value store, on TCP.
+# KV_RR: requests to a key-value store, over TCP.
 REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR", "KV_RR"})
-# Transfers of a size, each of which is timed: a connection for each, or all on one.
+# Transfers of a given size, each of them timed: with a connection each, or all on one connection.
 COMPLETION_TESTS = frozenset({"TCP_FLOWS", "TCP_MESSAGES"})
-# What these measure is time, of each request or transfer.
+# These measure the time of each request or transfer.
 TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
 
-# A number of transfers one after the other lasts until all are done, unless the script has a
-# duration for it, and at most so long: something is wrong with the path by then.
+# Without a duration in the script, consecutive transfers last until all are done, but at most this
+# long: after that, something is wrong with the path.
 UNTIL_DONE_S = 3600.0
 TESTS = STREAM_TESTS | TIMED_TESTS
 UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR"})
-# Of KV_RR without `size`.
+# The default of KV_RR.
 VALUE_BYTES = 100
-# Each transfer has a connection of its own, of which samples catch only some.
+# Each transfer has its own connection, and samples catch only some of them.
 MANY_CONNECTIONS = frozenset({"TCP_CRR", "TCP_FLOWS"})
 ARRIVALS = ("constant", "poisson")
 
-# The traffic tools that there are drivers for, in the order in which `tool=auto` prefers them.
+# The traffic tools with a driver, in the order in which `tool=auto` prefers them.
 TRAFFIC_TOOLS = ("netperf", "iperf3", "native")
 
-# No results folder has a thousand million experiments.
+# No results folder has a billion experiments.
 LARGEST_EXPERIMENT = 999_999_999
 
-# The congestion control of every kernel, which every user may use; and what receivers of data use.
+# The congestion control that every kernel has and every user may use; and the one that receivers of
+# data use.
 ALWAYS_THERE, RECEIVERS = "reno", "cubic"
 
 # The qdiscs that a kernel may have, without those that depend on the interface because they need
@@ -61,7 +63,7 @@ CONGESTION_CONTROLS = frozenset(
 )  # fmt: skip
 
 
-# ---- what hosts are asked to do
+# ---- requests to hosts
 # ---------------------------------------------------------------------------
 
 

@@ -1,10 +1,10 @@
-"""Who may reach an agent, which acts as root on its host.
+"""Who may connect to an agent, which acts as root on its host.
 
-A Unix socket is guarded by the file system: its mode is 0600, or 0660 with a group that is let in,
-and nobody else can replace it in its folder. Everybody on a host, whoever they are, reaches its TCP
-ports, those of loopback included: an agent listens on one only if it is told `--insecure`, and then
-answers the addresses in clients.txt alone, if it was given one. By TLS it answers controllers whose
-certificates have a name in clients.txt.
+A Unix socket is guarded by the file system: its mode is 0600, or 0660 with an admitted group, and
+nobody else can replace it in its folder. Every user of a host can connect to its TCP ports,
+loopback included: an agent listens on one only with `--insecure`, and then admits only the
+addresses in clients.txt, if there is one. With TLS it admits controllers whose certificates have a
+name in clients.txt.
 """
 
 import grp
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_*.@+:/%-]+")
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:./]*")
 
-# Others may pass through the folder of a socket, or not, but never write to it.
+# Others may or may not pass through the folder of a socket, but can never write to it.
 _OWNER, _OWNER_AND_GROUP = 0o700, 0o750
 
 
@@ -45,14 +45,14 @@ def listen_address(text: str, *, insecure: bool) -> UnixAddress | TlsAddress | T
         return address
     if isinstance(address, SshAddress):
         raise UsageError(
-            f"cannot listen on {address}: ssh is how a controller reaches an agent",
+            f"cannot listen on {address}: controllers reach an agent through ssh",
             remedy=f"Listen on unix:{AGENT_SOCKET}.",
         )
     if isinstance(address, TcpAddress) and not insecure:
         raise UsageError(
             f"cannot listen on {address}: everybody who reaches a port could use the agent",
             remedy=f"Listen on unix:{AGENT_SOCKET}; controllers reach it through ssh. --insecure"
-            " listens on the port all the same.",
+            " listens on the port nevertheless.",
         )
     host = "127.0.0.1" if address.host == "localhost" else address.host
     try:
@@ -76,9 +76,9 @@ def group_number(name: str) -> int:
 
 
 def prepare_folder(folder: Path, group: int | None) -> None:
-    """Make the folder of a socket, with a way in for its user and `group` alone. One that is there
-    and open to others for passing stays so. UsageError if others can write to it: they could put a
-    socket of theirs in its place."""
+    """Make the folder of a socket, which only its user and `group` can enter. An existing one that
+    others can pass through stays so. UsageError if others can write to it: they could replace the
+    socket."""
     mode = _OWNER if group is None else _OWNER_AND_GROUP
     try:
         folder.mkdir(mode=_OWNER, exist_ok=True)
@@ -102,8 +102,8 @@ def prepare_folder(folder: Path, group: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """The networks that may connect by TCP (None: all), and the names in certificates that may by
-    TLS."""
+    """The networks that may connect by TCP (None: all), and the certificate names that may connect
+    by TLS."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] | None = None
     names: frozenset[str] = frozenset()
@@ -113,16 +113,15 @@ class Clients:
         return self.networks is None or any(address in network for network in self.networks)
 
     def admits_to_tls(self, address: Address) -> bool:
-        """True if a controller at this address may show its certificate: if no networks are
-        listed, or one that it is in."""
+        """True if a controller at this address may present a certificate: no networks are listed,
+        or one contains it."""
         return not self.networks or self.admits(address)
 
 
 class ClientsFile:
-    """The clients.txt at `path` as it is now: one that was replaced is read for the next
-    connection, and as long as it is wrong, those before are let in. Without one nobody is kept out.
-
-    UsageError if it is wrong from the start.
+    """The current clients.txt at `path`: a replaced file is read for the next connection; as long
+    as it is invalid, the previous one applies. Without a file everybody is admitted. UsageError if
+    it is invalid from the start.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -145,7 +144,7 @@ class ClientsFile:
 
 
 def _signature(path: Path | None) -> tuple[int, int, int] | None:
-    """Differs when the file was replaced; None if it is not there."""
+    """A value that changes when the file is replaced; None if there is no file."""
     try:
         state = path.stat() if path is not None else None
     except OSError:

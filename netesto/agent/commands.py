@@ -6,7 +6,7 @@
     timeout = "5s"
     output = "64K"
 
-The argument list is fixed but for its `{parameters}`, and no shell reads it.
+The argument list is fixed except for its `{parameters}`, and does not pass through a shell.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ _RANGE = re.compile(r"(\d{1,15})-(\d{1,15})")
 # Of a command in [commands].
 KEYS = frozenset({"run", "parameters", "timeout", "output"})
 
-# A controller waits no longer for a setting.
+# Controllers do not wait longer than this for a setting.
 LONGEST_S = 25.0
-# What a reply holds, after its status.
+# The space in a reply after the status.
 LARGEST_OUTPUT = 3_800
 
-# The longest character.
+# The longest character in UTF-8.
 _UTF8_BYTES = 4
 
 Values: TypeAlias = range | tuple[str, ...]
@@ -51,8 +51,8 @@ class Allowed:
     output: int = LARGEST_OUTPUT
 
     def argv(self, values: Sequence[str]) -> list[str]:
-        """The argument list with these values, "name=value" each. NotAllowedError for others than
-        its parameters take."""
+        """The argument list with these values, each "name=value". NotAllowedError if a parameter
+        does not accept its value."""
         given = dict(value.split("=", 1) for value in values if "=" in value)
         if len(given) < len(values) or given.keys() != self.parameters.keys():
             names = " ".join(f"{name}=" for name in self.parameters) or "none"
@@ -121,7 +121,7 @@ def find(commands: Mapping[str, Allowed], name: str) -> Allowed:
     """NotAllowedError if there is no such command here."""
     found = commands.get(name)
     if found is None:
-        listed = f"Here there are: {', '.join(commands)}." if commands else ""
+        listed = f"Commands here: {', '.join(commands)}." if commands else ""
         remedy = hint(name, commands, otherwise=listed)
         raise NotAllowedError(
             f"command {name} is not allowed",
@@ -132,7 +132,7 @@ def find(commands: Mapping[str, Allowed], name: str) -> Allowed:
 
 def argv(commands: Mapping[str, Allowed], name: str, values: Sequence[str]) -> list[str]:
     """The argument list of a command with these values. NotAllowedError if there is no such
-    command, or it takes others."""
+    command, or it does not accept them."""
     allowed = find(commands, name)
     try:
         return allowed.argv(values)
@@ -141,7 +141,7 @@ def argv(commands: Mapping[str, Allowed], name: str, values: Sequence[str]) -> l
 
 
 async def run(commands: Mapping[str, Allowed], name: str, values: Sequence[str]) -> str:
-    """Run a command that is allowed; its exit status, and the end of its output. AgentError if it
+    """Run an allowed command; return its exit status and the end of its output. AgentError if it
     cannot be run or takes too long."""
     words = argv(commands, name, values)
     allowed = commands[name]
@@ -158,8 +158,8 @@ async def run(commands: Mapping[str, Allowed], name: str, values: Sequence[str])
 
 
 async def _finished(words: Sequence[str], allowed: Allowed) -> tuple[int, str]:
-    """The exit status of a command that has ended, and the end of what it printed: no more than
-    that is ever in memory. TimeoutError if it takes too long; then it is ended."""
+    """The exit status of a command after its end, and the end of its output, of which no more is
+    ever in memory. TimeoutError if it takes too long; it is then ended."""
     most, end = allowed.output * _UTF8_BYTES, b""
     job = await process.start(words)
     try:

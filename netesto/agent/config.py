@@ -1,4 +1,4 @@
-"""An agent's settings: the command line, then agent.toml, then what the host itself suggests."""
+"""An agent's settings: from the command line, then agent.toml, then defaults of the host."""
 
 import re
 import tomllib
@@ -18,7 +18,7 @@ from netesto.nearest import hint
 from netesto.transport import tls
 from netesto.transport.addresses import AGENT_SOCKET
 
-# Survives a crash of the machine, so that results not yet fetched do.
+# This folder survives a crash of the machine, and with it results that are not yet fetched.
 DEFAULT_STATE = Path("/var/lib/netesto/agent")
 
 
@@ -78,7 +78,7 @@ def read(path: Path) -> Config:
 
 
 def read_commands(path: Path) -> Mapping[str, Allowed]:
-    """The commands of a file that has nothing but [commands]. UsageError names what is wrong."""
+    """The commands of a file that contains only [commands]. UsageError names what is wrong."""
     text, table = _parsed(path)
     for key in table.keys() - {"commands"}:
         raise UsageError(
@@ -116,8 +116,8 @@ def _unknown(where: str, key: str, known: Iterable[str]) -> UsageError:
 
 
 def _line(text: str, *keys: str) -> str:
-    """Where the last of these keys is, each below the one before: ":3"; "" if it is not in the
-    usual form."""
+    """The line of the last of these keys, each nested in the one before, as ":3"; "" if it is not
+    in the usual form."""
     end = 0
     for key in keys:
         found = re.compile(rf"^[ \t]*\[*[ \t]*{re.escape(key)}[ \t]*[]=.]", re.MULTILINE).search(

@@ -12,7 +12,7 @@ _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 def allowed() -> tuple[str, ...]:
-    """Those that we may use, of the ones that are loaded; empty if we may use all."""
+    """The loaded ones that we may use; empty if we may use all."""
     loaded = _AVAILABLE.read_text(encoding="utf-8").split()
     found = []
     for name in loaded:
@@ -25,7 +25,7 @@ def allowed() -> tuple[str, ...]:
 def require(name: str) -> None:
     """MissingError if the kernel does not have it, AgentError if we may not use it.
 
-    Traffic tools would take another one without a word.
+    Traffic tools would silently use another one.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:

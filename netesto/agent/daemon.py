@@ -45,10 +45,11 @@ from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 from netesto.transport.tlsserver import TlsServer
 
-# Spelled out: run as a module, this one is called __main__.
+# Spelled out, because this module is called __main__ when it is run.
 log = logging.getLogger("netesto.agent.daemon")
 
-# Each flow takes at least two. Limited, because some tools try all descriptors that they may have.
+# Each flow takes at least two. Limited, because some tools iterate over all descriptors that they
+# may have.
 OPEN_FILES = 65_536
 
 EXIT_OK = 0
@@ -59,18 +60,18 @@ _EPILOG = "example: netesto-agent --device eth0 --group netesto"
 
 
 def prepare() -> None:
-    """Have this process find the programs that agents use, and those print what our parsers
-    know."""
+    """Make this process find the programs that agents use, and make their output independent of the
+    locale."""
     process.reach_system_programs()
     os.environ["LC_ALL"] = "C"
 
 
 def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -> int:
-    """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end. `found`: what
-    its machine can do, if that is known."""
+    """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end. `found`: the
+    capabilities of the machine, if known."""
     arguments = _parser().parse_args(argv)
     logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO, stream=sys.stderr)
-    # What an agent writes, its sockets included, is for its user only.
+    # Only its user can access what an agent creates, including sockets.
     os.umask(0o077)
     prepare()
     _allow_many_flows()
@@ -84,7 +85,7 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
             with recovery.claim(settings.state) as journal:
                 asyncio.run(recovery.recover(journal))
         else:
-            # Before there are threads, and files that nobody else may keep open.
+            # Before there are threads, and files that no child may keep open.
             with (
                 contextlib.closing(Sampler.forked()) as sampler,
                 recovery.claim(settings.state) as journal,
@@ -101,8 +102,9 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
 
 @dataclass(slots=True, kw_only=True)
 class _Entrance:
-    """Where controllers come in. `inner` is gRPC's own socket: who comes by a door or by TLS gets
-    there, and is in `callers`. `group` may use the doors, `clients` all else."""
+    """The addresses at which controllers connect. `inner` is gRPC's own socket: connections of a
+    door or by TLS are forwarded to it, and their peers are in `callers`. `group` may use the doors,
+    `clients` all others."""
 
     clients: ClientsFile
     group: int | None
@@ -144,7 +146,7 @@ async def _run(
         plain=[address for address in listen if isinstance(address, TcpAddress)],
     )
     if is_in_lab:
-        # Its controller alone comes, and simulated time is for nothing else.
+        # Only its controller connects, and simulated time serves nothing else.
         entrance.plain[:0], entrance.doors = entrance.doors, []
     else:
         socket_path(str(entrance.inner.path))  # raises if it is too long
@@ -178,7 +180,7 @@ async def _run(
 
 
 def _tls_server(address: TlsAddress, settings: Config, entrance: _Entrance) -> TlsServer:
-    """What lets controllers in at `address`, to gRPC's own socket."""
+    """What admits controllers at `address`, and connects them to gRPC's own socket."""
     if settings.tls is None:
         raise UsageError(
             f"cannot listen on {address}: no certificate",
@@ -188,8 +190,8 @@ def _tls_server(address: TlsAddress, settings: Config, entrance: _Entrance) -> T
     if not clients.now().names:
         raise UsageError(
             f"cannot listen on {address}: clients.txt names no controller",
-            remedy="Write the names in the certificates of controllers into the file `clients`: the"
-            " CA may know others, too.",
+            remedy="List the names in the certificates of controllers in the file `clients`: the"
+            " CA may have issued others.",
         )
     return TlsServer(
         address,
@@ -202,10 +204,11 @@ def _tls_server(address: TlsAddress, settings: Config, entrance: _Entrance) -> T
 
 
 def _first_port(host: str | None) -> int:
-    """A random one: after a restart the first ones may be in TIME_WAIT, and a client could not use
-    the same pair of ports again. The namespace of a `host` in a lab is new, or the agent was
-    started before in another second: in simulated time its ports do not depend on how many random
-    numbers were used before, which differs between versions of Python."""
+    """A random port: after a restart, earlier ports may be in TIME_WAIT, and a client cannot use
+    the same pair of ports again. In simulated time the port must not depend on how many random
+    numbers were drawn before, which differs between versions of Python: the name of the `host` and
+    the second decide, because its namespace is new or an earlier agent there started in another
+    second."""
     if host is None:
         return secrets.randbelow(DATA_PORTS)
     return random.Random(f"{host} {int(time.monotonic())}").randrange(DATA_PORTS)
@@ -233,7 +236,7 @@ async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Na
         reason = ""
         stop.set()
 
-    # Also SIGHUP of a closed terminal: the host is put back first.
+    # Including SIGHUP of a closed terminal: the host is put back first.
     for sign in interrupts.not_ignored():
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
     service = Service(premises, on_shut_down=shut_down)
@@ -264,7 +267,7 @@ async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Na
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
         async with manager.watching(addresses[0]):
-            # Before a controller asks.
+            # Before a controller requests it.
             finding_out = asyncio.create_task(_find_out(premises.tools))
             alive = [server.ended(), *(each.ended() for each in doors)]
             ends = [asyncio.create_task(each) for each in (stop.wait(), *alive)]
@@ -303,14 +306,14 @@ def _announce(addresses: Sequence[object], ready_fd: int | None) -> None:
 
 
 def _config(arguments: argparse.Namespace) -> Config:
-    """The command line over the file."""
+    """The settings of the command line, which override those of the file."""
     found = config.read(arguments.config) if arguments.config else Config()
     given = {key: value for key, value in vars(arguments).items() if value and hasattr(found, key)}
     made = replace(found, **given)
     return replace(made, listen=tuple(made.listen), state=made.state.absolute())
 
 
-# An option is a paragraph here: formatted, each of its arguments would have a line of its own.
+# One option per paragraph; the formatter would put each argument on its own line.
 # fmt: off
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -334,19 +337,19 @@ def _parser() -> argparse.ArgumentParser:
         " whose queues are in the host's statistics")
     parser.add_argument("--nodes", type=lambda text: text.split(",") if text else [], default=(),
         metavar="NAME=NAMESPACE,…",
-        help="in a lab: what packets pass between its hosts, whose queues are sampled")
+        help="in a lab: the nodes between its hosts, whose queues are sampled")
     parser.add_argument("--machine-hosts", type=int, default=1, metavar="N", help=
-        "in a lab: how many hosts it has; those of large ones ask less often whether the controller"
-        " is there")
+        "in a lab: how many hosts it has; agents of large labs check less often whether the"
+        " controller is there")
     parser.add_argument("--clock", type=int, metavar="NS",
-        help="in a lab: what UTC is ahead of the monotonic clock, the same at all of its hosts")
+        help="in a lab: UTC minus the monotonic clock, the same for all of its hosts")
     parser.add_argument("--clients", type=Path, metavar="FILE",
         help="a clients.txt: who may connect by TCP")
     parser.add_argument("--config", type=Path, metavar="FILE", help="an agent.toml with the same")
     parser.add_argument("--ready-fd", type=int, metavar="N",
         help="write a line to this descriptor when ready")
     parser.add_argument("--recover", action="store_true",
-        help="put back what a killed agent left (by its --state), and exit")
+        help="put back the changes of a killed agent (see --state), and exit")
     parser.add_argument("-v", "--verbose", action="store_true", help="log more")
     return parser
 # fmt: on

@@ -55,7 +55,7 @@ async def _path(peer: Address, premises: Premises) -> PathState:
 
 
 def _refusal(check: Callable[[], None]) -> str:
-    """What a check of the limits refuses, with the key to change; "" if nothing."""
+    """The refusal of a check of the limits, with the key to change; "" if there is none."""
     try:
         check()
     except NotAllowedError as error:

@@ -1,4 +1,4 @@
-"""One experiment on one host: what runs and what is observed, from its begin to `finish`."""
+"""One experiment on one host: its flows and collectors, from its start to `finish`."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Premises:
-    """What an agent works with in every hold. `device` is the interface it tests through; `links`
+    """The resources of an agent in every hold. `device` is the interface it tests through; `links`
     the network namespace of a lab's links, "" outside of a lab; `nodes` those of its routers and
     its links, by name. If the device was named for tests, they may use it though it carries the
     host's management. `machine_hosts` share one machine."""
@@ -53,7 +53,7 @@ class Premises:
 
     def check_interface(self, device: str, *, managing: Iterable[str]) -> None:
         """Whether a script may set the qdisc of `device`. The interfaces `managing` carry the
-        host's management now: an agent may be older than the default route."""
+        host's management now: the default route may be newer than the agent."""
         own = () if self.is_device_named else managing
         self.limits.check_interface(device, managing=own, test=self.device)
 
@@ -67,14 +67,14 @@ class Experiment:
         self._premises = premises
         self._clock = premises.clock
         self._emit = emit
-        # Groups until they are complete, and those of them whose flows still run.
+        # Groups that are not complete, and those of them whose flows still run.
         self._groups: dict[int, asyncio.Task[None]] = {}
         self._flowing: set[int] = set()
         self._accepted: set[int] = set()
-        # Of groups that wait for it, the instant of START_FLOWS.
+        # The instant of START_FLOWS, for groups that wait for it.
         self._starts: dict[int, asyncio.Future[float]] = {}
         self._sizes: dict[int, int] = {}
-        # How long before its flows an idle path is to be seen.
+        # How long before its flows the idle path is measured.
         self._idle_s = 0.0
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
         self._reason = ""
@@ -96,7 +96,7 @@ class Experiment:
         try:
             self._events.write(json.dumps(asdict(event), ensure_ascii=False) + "\n")
         except OSError as error:
-            # The controller gets the event all the same.
+            # The controller gets the event nevertheless.
             log.error("event not kept", extra={"exp": self.exp, "reason": error.strerror})  # noqa: TRY400 - the reason says it all
 
     def warn(self, text: str) -> None:
@@ -174,8 +174,8 @@ class Experiment:
         self._groups[request.group] = task
 
     def begin(self, groups: Sequence[int], start_at_s: float) -> None:
-        """Tell groups that wait when they begin, and observe from a moment before on. Those that
-        have ended meanwhile do not."""
+        """Give waiting groups their start instant, and observe from shortly before it. Groups that
+        have ended meanwhile do not start."""
         for group in groups:
             if group in self._groups and group in self._starts:
                 self._starts.pop(group).set_result(start_at_s)
@@ -209,12 +209,12 @@ class Experiment:
 
     @property
     def flows(self) -> int:
-        """How many flows run, and are expected, here."""
+        """How many flows run and are expected here."""
         return sum(self._sizes[group] for group in {*self._groups, *self._expected})
 
     @property
     def expected(self) -> tuple[int, ...]:
-        """The groups expected and not forgotten yet."""
+        """The groups that are expected and not yet forgotten."""
         return tuple(self._expected)
 
     async def add_capture(self, request: CaptureRequest) -> None:
@@ -225,8 +225,8 @@ class Experiment:
         await self.observation.add_capture(request, device)
 
     async def abort(self, reason: str) -> None:
-        """End all flows and captures now; the flows fail for this reason, and no group is accepted
-        any more."""
+        """End all flows and captures now; the flows fail for this reason, and no further group is
+        accepted."""
         self._reason = reason
         tasks = list(self._groups.values())
         for task in tasks:
@@ -244,7 +244,7 @@ class Experiment:
         if abs(moved_s) > STEP_S:
             self.warn(words_of_step(moved_s))
         with contextlib.suppress(OSError):
-            # `keep` has logged what is not there.
+            # `keep` has logged what is missing.
             self._events.close()
 
     @property

@@ -1,4 +1,5 @@
-"""One DO_CLIENT at its client: its flows start at one instant, observed from before to after."""
+"""One DO_CLIENT at its client: its flows start at one instant, and are observed from before it
+until after their end."""
 
 import asyncio
 import contextlib
@@ -17,7 +18,7 @@ from netesto.transport import channel
 # hosts share one machine longer (preparation_s).
 PREPARATION_S = 0.1
 
-# A tool that connects before its instant does so over a path that may be long.
+# For a tool that connects before its start: the path may be long.
 CONNECTION_S = 0.5
 
 
@@ -37,14 +38,14 @@ class Group:
         self._device = device
         self._mtu_bytes: int | None = None
         self._observation = observation
-        # One whose start is not known yet gets ready now, unless its delay is time enough for that.
+        # If the start is not known yet, prepare now, unless the delay leaves enough time.
         self._is_made_ready = (
             not start.begins.done() and start.request.delay_s <= PREPARATION_S + CONNECTION_S
         )
         self._flows = [Flow(start, number + 1) for number in range(start.request.instances)]
 
     async def run(self, why_ended: Callable[[], str]) -> None:
-        """Run all flows to their ends. Cancelled, it ends them for the reason `why_ended()`."""
+        """Run all flows to their ends. If cancelled, end them with the reason `why_ended()`."""
         try:
             connection_s = CONNECTION_S if self._start.tool.connects_early else 0.0
             if not self._is_made_ready:
@@ -68,7 +69,7 @@ class Group:
             self._give_up("internal error in the agent; its log has the details")
 
     def _give_up(self, reason: str) -> None:
-        """Let the flows that are not over fail for this reason."""
+        """Fail the flows that are not over with this reason."""
         for flow in self._flows:
             flow.give_up(reason)
 
@@ -98,7 +99,7 @@ class Group:
             await asyncio.sleep(self.request.idle_s)
 
     def _forget_paths(self) -> None:
-        """Have the kernel forget what earlier flows taught it of the path."""
+        """Make the kernel forget what it learnt about the path from earlier flows."""
         try:
             learnt.forget()
         except OSError as error:

@@ -12,7 +12,7 @@ from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
 
 _TIMEOUT_S = 5.0
 
-# What ethtool shows of an offload, and what it takes to set it.
+# An offload's name in the output of ethtool, and in its arguments.
 _OFFLOADS: Mapping[str, tuple[str, str]] = {
     "tso": ("tcp-segmentation-offload", "tso"),
     "gso": ("generic-segmentation-offload", "gso"),
@@ -21,10 +21,10 @@ _OFFLOADS: Mapping[str, tuple[str, str]] = {
     "gro_hw": ("rx-gro-hw", "rx-gro-hw"),
 }
 
-# A driver does one of these at a time.
+# A driver supports only one of these at a time.
 _EXCLUDE = {"lro": "gro_hw", "gro_hw": "lro"}
 
-# The kernel sets the second with the first, if that fits into a packet of IPv4.
+# The kernel sets the second with the first, if the value fits into an IPv4 packet.
 _FOLLOWS = {"gso_max_size": "gso_ipv4_max_size", "gro_max_size": "gro_ipv4_max_size"}
 
 
@@ -61,12 +61,13 @@ def parse(link: str, offloads: str) -> dict[str, str]:
 
 
 def steps(device: str, attribute: str, values: Mapping[str, str]) -> tuple[Run, ...]:
-    """What gives an attribute its value in `values`, and what the kernel changes with it theirs."""
+    """The steps that give an attribute its value in `values`, and those that the kernel changes
+    with it theirs."""
     if attribute in _OFFLOADS:
         names = [attribute]
         other = _EXCLUDE.get(attribute, "")
         if other in values and "fixed" not in values[other]:
-            # The one that is switched on comes last.
+            # The offload that is switched on comes last.
             names = sorted([attribute, other], key=lambda name: values[name] == "on")
         words = [word for name in names for word in (_OFFLOADS[name][1], values[name])]
         return (Run(("ethtool", "-K", device, *words)),)

@@ -1,9 +1,9 @@
-"""The flows of one group at its client: started at their instant, watched, and judged at the end.
+"""The flows of one group at its client: started at their instant, monitored, and judged at the end.
 
     accepted ──ready──the instant comes──► started ──progress …──► ended | failed  (each instance)
                                                                    complete        (the group)
 
-Every instance lives and fails by itself. A failed flow has a reason and no result.
+Every instance runs and fails independently. A failed flow has a reason and no result.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from netesto.model import Event, GroupRequest, Ports, SystemTime, TransferResult
 from netesto.traffic import native
 from netesto.traffic.base import Tool
 
-# A client is ready within milliseconds, after some round trips. It gives up by itself after 10 s of
+# A client is ready within milliseconds plus some round trips. It gives up by itself after 10 s of
 # silence in each of its steps.
 READY_TIMEOUT_S = 30.0
 
-# Progress is for people who wait. Each event costs a millisecond of processor at agent and
-# controller together, which in a lab share it with the flows.
+# Progress is for people who watch. Each event costs a millisecond of processor time at agent and
+# controller together, which in a lab compete with the flows.
 PROGRESS_S = 1.0
 
-# How much of a tool's last words goes into an event.
+# How much of a tool's last output goes into an event.
 _LAST_LINES = 5
 _LAST_BYTES = 2000
 
-# netesto/lab/spinner.py ends so a program that keeps all others of a guest from running.
+# netesto/lab/spinner.py uses this signal for a program that stops all others of a guest.
 _HINTS: Mapping[int, str] = {signal.SIGFPE: "in simulated time: it computed and never waited"}
 
 # Reports an event to the controller, and keeps it with the experiment.
@@ -44,8 +44,8 @@ Emit: TypeAlias = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A group, and what its flows work with; files go to `folder`. It starts at `begins` and its
-    delay, when that is known."""
+    """A group and the resources of its flows; files go to `folder`. It starts at `begins`, once
+    that is known, plus its delay."""
 
     request: GroupRequest
     ports: Ports
@@ -98,11 +98,11 @@ class Flow:
         self._is_over = False
 
     async def run(self) -> None:
-        """Run it to its end. Cancelled, it ends the tool; `give_up` then gives the reason."""
+        """Run it to its end. If cancelled, end the tool; `give_up` then sets the reason."""
         self._conclude(await self._outcome())
 
     def give_up(self, reason: str) -> None:
-        """Let it fail for this reason, unless it is over."""
+        """Fail it with this reason, unless it is over."""
         if not self._is_over:
             self._conclude(Outcome(reason=reason, last_lines=self._last_lines()))
 
@@ -122,7 +122,7 @@ class Flow:
                 status = ended.result()
             except OSError as error:
                 return Outcome(reason=f"its output cannot be kept: {error.strerror}")
-        # In a thread: other flows go on meanwhile.
+        # In a thread, so that other flows continue meanwhile.
         return await asyncio.to_thread(self._judge, status)
 
     async def _client(self, stack: contextlib.AsyncExitStack) -> process.Job:
@@ -150,7 +150,7 @@ class Flow:
         return job
 
     async def _release(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Tell a client its instant when it is ready, and learn when it began."""
+        """Give a client its start instant when it is ready, and read when it began."""
         with contextlib.suppress(ConnectionError):
             if await reader.readline() != b"ready\n":
                 return
@@ -162,13 +162,13 @@ class Flow:
                 self._begin(self._start.clock.at(int(begun_ns)))
 
     async def _hang_up(self, released: asyncio.Task[None]) -> None:
-        """The client has ended: hear the last that it said."""
+        """The client has ended: read its last messages."""
         if not self._start.begins.done():
             released.cancel()
         await asyncio.wait({released})
 
     async def _outlasts(self, ended: asyncio.Task[int]) -> str:
-        """Wait for the client's end. If it takes too long, the reason."""
+        """Wait for the client's end; return the reason if it takes too long."""
         begins, ready = self._start.begins, self.ready
         await asyncio.wait(
             (ended, ready), timeout=READY_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
@@ -215,9 +215,9 @@ class Flow:
             self._ahead_s.append((self._lines, ahead_s))
 
     def _judge(self, status: int) -> Outcome:
-        """What exit status and output say."""
+        """The outcome by exit status and output."""
         output = self._out.read_text(errors="replace")
-        # Some exit with 0 when they fail, so what they print counts, too.
+        # Some tools exit with 0 when they fail, so the output counts, too.
         said = self._tool.failure(output + self._err.read_text(errors="replace"))
         reason = failure(self._tool.name, status, said)
         result = None
@@ -280,8 +280,9 @@ class Flow:
 
 
 def _held(command: Sequence[str]) -> list[str]:
-    """A client's command that says when it is ready, waits for its instant, and tells when it began
-    (start.c of netesto-flow). Empty if netesto-flow, or the tool, is not there."""
+    """The command of a client that reports when it is ready, waits for its start instant, and
+    reports when it began (start.c of netesto-flow). Empty if netesto-flow or the tool is
+    missing."""
     program = process.program(command[0])
     if not (native.PROGRAM.exists() and Path(program).is_absolute()):
         return []

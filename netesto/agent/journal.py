@@ -1,6 +1,6 @@
-"""What was changed on this host and how to undo it, on disk before the change is made.
+"""Changes to this host and how to undo them, on disk before each change is made.
 
-One JSON object a line, only ever appended, so that a kill at any instant leaves it readable:
+One JSON object per line, append-only, so that a kill at any instant leaves it readable:
 
     {"change": 3, "what": "sysctl …", "boot": "…", "namespace": 4026531840, "undo": [[…], …],
      "thing": "/proc/sys/…", "interface": 0}
@@ -9,12 +9,12 @@ One JSON object a line, only ever appended, so that a kill at any instant leaves
     {"undone": 3}                     or left to somebody else, or not made at all
     {"kept": "/proc/sys/…", "boot": "…", "namespace": 4026531840}
                                       all changes of it until here stay on the host
-    {"left": "sysctl …"}              what is not as it was, for a controller to be told
-    {"told": 1}                       a controller was told the first of these
+    {"left": "sysctl …"}              a difference to report to a controller
+    {"told": 1}                       a controller has the first of these
     {"life": "5e0f…", "boot": "…"}    processes of this agent carry NETESTO_LIFE=5e0f… (leftovers)
 
-Changes of another boot are gone with it, and those in another network namespace cannot be undone
-from here: both are ignored. A change with a step of a kind that only another version knows stays.
+Changes of another boot no longer exist, and those in another network namespace cannot be undone
+from here: both are ignored. A change with a step that only another version knows is kept.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ Step: TypeAlias = Write | Run
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where a change is true: this boot of the kernel, this network namespace."""
+    """Where a change applies: a boot of the kernel and a network namespace."""
 
     boot: str
     namespace: int
@@ -79,8 +79,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What a journal leaves to do: changes to undo, the last first, lives of agents to end, and
-    sentences to tell a controller."""
+    """The remaining work of a journal: changes to undo, the last first, lives of agents to end, and
+    sentences for a controller."""
 
     changes: tuple[Change, ...] = ()
     lives: tuple[str, ...] = ()
@@ -91,8 +91,8 @@ class Remains:
 class Journal:
     """The journal of one agent at `path`. At most one process has it open (recovery.claim).
 
-    On a disk that cannot be written, no change begins (AgentError), but those made are undone: what
-    has become of them is known here, and on disk as soon as it can be written.
+    If the disk cannot be written, no change begins (AgentError), but those made are undone: their
+    state is known in memory, and on disk as soon as it can be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -139,16 +139,16 @@ class Journal:
         self._note({"undone": number})
 
     def kept(self, thing: str) -> None:
-        """Note that what has become of a thing stays on the host: no change of it is undone."""
+        """Note that the current state of a thing stays on the host: no change of it is undone."""
         ground = {"boot": self._ground.boot, "namespace": self._ground.namespace}
         self._append({"kept": thing, **ground})
 
     def left(self, sentence: str) -> None:
-        """Note what is not as it was before a run, until a controller is `told`."""
+        """Note a difference to the state before a run, until a controller is `told`."""
         self._note({"left": sentence})
 
     def told(self, count: int) -> None:
-        """Note that a controller was told the first `count` sentences of what is left."""
+        """Note that a controller has the first `count` sentences about differences."""
         if count:
             self._note({"told": count})
 
@@ -175,11 +175,12 @@ class Journal:
         except OSError as error:
             raise AgentError(
                 f"{self._path}: {error.strerror}",
-                remedy="An agent changes only what it can note on disk before.",
+                remedy="The agent makes a change only after it has recorded it on disk.",
             ) from None
 
     def _note(self, entry: dict[str, object]) -> None:
-        """Append what has happened already: nothing else must wait for the disk."""
+        """Append something that has already happened: a failure of the disk must not stop anything
+        else."""
         try:
             self._append(entry)
         except AgentError as error:
@@ -187,7 +188,7 @@ class Journal:
 
 
 def replay(lines: Iterable[str], ground: Ground) -> Remains:
-    """What a journal's lines leave to do on this ground.
+    """The remaining work of a journal's lines on this ground.
 
     A line that a kill cut short was not on disk, so its change was not made.
     """

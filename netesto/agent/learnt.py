@@ -1,4 +1,4 @@
-"""What TCP has learnt of paths and uses for later connections: forgotten on request.
+"""What TCP has learnt about paths and uses for later connections: deleted on request.
 
 By generic netlink, as `ip tcp_metrics flush` does, without a process for each group of flows.
 Messages and their layout: <linux/genetlink.h>, <linux/tcp_metrics.h>.
@@ -11,7 +11,7 @@ from netesto.collectors.netlink import Netlink, attribute, attributes, opened
 
 _NETLINK_GENERIC = 16
 
-# The family that knows all others, and its command that tells the number of one by name.
+# The family that knows all others, and its command that returns the number of a family by name.
 _NLCTRL, _GET_FAMILY, _FAMILY_ID, _FAMILY_NAME = 16, 3, 1, 2
 _TCP_METRICS, _DELETE = b"tcp_metrics\0", 2
 

@@ -12,19 +12,18 @@ from netesto.collectors import hostfacts
 
 LIFE_VARIABLE = "NETESTO_LIFE"
 
-# After SIGTERM: tcpdump writes its last packets.
+# The time after SIGTERM: tcpdump writes its last packets.
 GRACE_S = 2.0
 
 
 def end(life: str, *, grace_s: float = GRACE_S) -> list[int]:
-    """End every process that carries the mark, first with SIGTERM; their numbers.
-
-    Also those that one of them starts meanwhile, unless something outlives SIGKILL. Processes of
-    other users whose environment we may not read are not ours.
+    """End every process that carries the mark, first with SIGTERM; return their PIDs. This includes
+    processes that they start meanwhile, unless one survives SIGKILL. Processes of other users whose
+    environment we may not read are not ours.
     """
     ended: list[int] = []
     while True:
-        # To hold a process takes as long as to look at it, and most are not ours.
+        # Opening a pidfd takes as long as this check, and most processes are not ours.
         ours = (pid for pid in proc.numbers() if pid != os.getpid() and carries(pid, life))
         last = proc.end(ours, grace_s=grace_s, belongs=lambda pid: carries(pid, life))
         ended += (pid for pid in last.found if pid not in ended)

@@ -1,4 +1,4 @@
-"""What a controller may have this host do at most: the table [limits] of agent.toml.
+"""Limits for what controllers do on this host: the table [limits] of agent.toml.
 
 Each check raises NotAllowedError, whose remedy names the key to change.
 """
@@ -29,7 +29,7 @@ from netesto.traffic.ports import (
 Network: TypeAlias = IPv4Network | IPv6Network
 Value = TypeVar("Value")
 
-# What a capture keeps of a packet at most: a super-packet of offloads, and its headers.
+# The maximum that a capture keeps of a packet: a super-packet of offloads with its headers.
 _PACKET_BYTES = 65_536 + 64
 
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
@@ -40,7 +40,7 @@ OUR_PORTS = (
     range(FIRST_DATA_PORT, FIRST_DATA_PORT + DATA_PORTS),
 )
 
-# One that 'run --ssh' brought has none.
+# An agent of `run --ssh` has none.
 FILE = "the agent.toml of an installed agent"
 
 
@@ -85,8 +85,8 @@ class Limits:
         if device in managing:
             raise NotAllowedError(
                 f"the interface {device} carries management of this host (its default route)",
-                remedy=f"To test through it all the same, write in {FILE}:"
-                f' device = "{device}". If tests have an interface of their own, name that one:'
+                remedy=f"To test through it nevertheless, write in {FILE}:"
+                f' device = "{device}". If there is a separate interface for tests, name that one:'
                 ' device = "eth1".',
             )
 

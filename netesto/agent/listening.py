@@ -1,8 +1,7 @@
 """The listening TCP sockets of this network namespace and their processes.
 
-The kernel is asked by netlink, which takes some ten microseconds. To read /proc/net/tcp takes
-milliseconds, because it goes through the connections of all namespaces; it is the way where there
-is no sock_diag.
+A netlink request takes some ten microseconds. Reading /proc/net/tcp takes milliseconds, because the
+kernel walks the connections of all namespaces; it is the fallback without sock_diag.
 """
 
 import contextlib
@@ -17,7 +16,7 @@ from netesto.collectors.sockdiag import SocketDiagnosis
 # State 0A is LISTEN (include/net/tcp_states.h).
 _LISTEN = "0A"
 
-# Columns of the table. Of a listening socket the second queue is that of connections to accept.
+# Columns of the table. The second queue of a listening socket is that of connections to accept.
 _LOCAL, _STATE, _QUEUES, _INODE = 1, 3, 4, 9
 
 _SOCKET = re.compile(r"socket:\[(\d+)\]")

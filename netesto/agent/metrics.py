@@ -1,4 +1,4 @@
-"""Metrics of the route to one address: they are those of a route to it alone, which is made."""
+"""Metrics for one address, set by a host route to this address that is created for them."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from netesto.units import decimal
 
 _TIMEOUT_S = 5.0
 
-# What ip(8) shows of a route, and does not take. `lock` comes with every rto_min.
+# Words that ip(8) prints of a route and does not accept. `lock` comes with every rto_min.
 _SHOWN_ONLY = frozenset({"linkdown", "dead", "offload", "trap", "notify", "lock", "rt_offload"})
 _METRICS = ("rto_min", "initcwnd", "initrwnd")
 

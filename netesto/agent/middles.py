@@ -39,7 +39,7 @@ Options = Mapping[str, Any]
 
 
 class NoLimitsError(AgentError):
-    """An interface that leads to no link with limits."""
+    """The interface does not lead to a link with limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def changed(
         rate = limits.rate_bps / 8
         tbf = {"rate": rate, "burst": 0, "limit": tbf["limit"] if tbf else _bdp(limits, mtu)}
     if tbf is not None:
-        # Of this rate and MTU alone, whatever they were before.
+        # It depends only on the new rate and MTU.
         burst = max(math.ceil(tbf["rate"] * burst_s), 2 * (mtu + _HEADER_BYTES))
         tbf = {"rate": tbf["rate"], "burst": burst, "limit": tbf["limit"]}
     if limits.limit:
@@ -155,7 +155,7 @@ def changed(
 
 def plan(middle: Middle, wanted: Sequence[Stage]) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """The steps from the stages of a direction to these, and back. AgentError if a stage cannot be
-    made again."""
+    rebuilt."""
     kinds = [stage.kind for stage in middle.stages]
     if described(wanted) == described(middle.stages):
         return (), ()
@@ -163,7 +163,7 @@ def plan(middle: Middle, wanted: Sequence[Stage]) -> tuple[tuple[Step, ...], tup
         return _in_place(middle, wanted), _in_place(middle, middle.stages)
     if any(_words(stage) is None for stage in (*middle.stages, *wanted)):
         raise AgentError(
-            f"link {middle.device}: its queue {kinds[-1]} cannot be made again",
+            f"link {middle.device}: its queue {kinds[-1]} cannot be rebuilt",
             remedy="give the link a delay or a rate in LAB; it can then change",
         )
     return _rebuilt(middle, wanted), _rebuilt(middle, middle.stages)
@@ -204,8 +204,8 @@ def _words(stage: Stage) -> tuple[str, ...] | None:
 
 
 def _burst(options: Options) -> int:
-    """The bytes of which tc makes the burst that the kernel has: it is kept as a time, in ticks of
-    64 ns, and shown as bytes again, which are sometimes fewer."""
+    """The size that makes tc set the kernel's current burst. The kernel stores a time in ticks of
+    64 ns, and shows it in bytes, sometimes fewer than were set."""
     if "burst_raw" not in options:
         return int(options["burst"])
     ticks = int(options["burst_raw"], 16)
@@ -214,7 +214,7 @@ def _burst(options: Options) -> int:
 
 
 def _netem(before: Options, limits: LinkLimits, tbf: Options | None) -> dict[str, Any]:
-    """The options of a delay line. Without a delay and a loss it lets everything pass at once."""
+    """The options of a delay line. Without delay and loss, packets pass immediately."""
     delay = dict(before.get("delay", {"delay": 0.0, "jitter": 0.0, "correlation": 0.0}))
     if limits.delay_ms is not None:
         delay["delay"] = limits.delay_ms / 1000

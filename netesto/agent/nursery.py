@@ -1,10 +1,10 @@
 """Starts the agents of a lab by forking one process, which has imported what they need.
 
-    whoever builds the lab ── an order for each agent ──► nursery ── fork ──► agent
+    builder of the lab ──── an order for each agent ──► nursery ── fork ──► agent
                            ◄── its process id ───────────
 
-An order is a JSON object `{"namespace", "argv"}` with two file descriptors: to the first the agent
-writes when it is ready, to the second all its output. The nursery ends when the other end of its
+An order is a JSON object `{"namespace", "argv"}` with two file descriptors: the agent writes to the
+first when it is ready, and all its output to the second. The nursery ends when the other end of its
 socket is closed and all its agents have ended.
 """
 
@@ -35,12 +35,12 @@ MS_BIND, MS_REC, MS_SLAVE, MNT_DETACH = 0x1000, 0x4000, 0x80000, 0x2
 SYS_OPEN_TREE, SYS_MOVE_MOUNT = 428, 429
 AT_FDCWD, OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH = -100, 0x1, 0x4
 
-# A guest in simulated time has facts of its own here (netesto/lab/inside.py).
+# A guest in simulated time overlays its own facts here (netesto/lab/inside.py).
 CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
 
 _SYSCTLS = Path("/proc/sys")
 
-# It names every router of a lab.
+# An order names every router of a lab.
 ORDER_BYTES = 131072
 
 # How long a nursery without agents may take to end.
@@ -51,7 +51,7 @@ END_S = 2.0
 def forked() -> Iterator[socket.socket]:
     """A nursery while the body runs; the socket for its orders.
 
-    Call it before this process has threads: the nursery gets only the one that forks.
+    Call it before this process has threads: only the calling thread survives a fork.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
@@ -63,7 +63,7 @@ def forked() -> Iterator[socket.socket]:
         with ours:
             yield ours
     finally:
-        # Usually its agents have ended; one that does not end is not waited for.
+        # Usually its agents have ended; do not wait for one that has not.
         process.wait_until(lambda: os.waitpid(pid, os.WNOHANG) != (0, 0), timeout=END_S)
 
 
@@ -92,15 +92,15 @@ def _be_the_nursery(orders: socket.socket) -> None:
 
 
 def _serve(orders: socket.socket) -> None:
-    # With the first order: what this process does while the lab is built would bring chance into
-    # simulated time.
+    # With the first order: work of this process while the lab is built would make simulated time
+    # depend on chance.
     if not orders.recv(1, socket.MSG_PEEK):
         return
     daemon.prepare()
     found = tools.abilities(TOOLS)
-    # Reaped by us and not by the kernel, agents count in the processor time of whoever runs a lab.
+    # Because we reap them, their processor time counts for the run of the lab.
     signal.signal(signal.SIGCHLD, lambda *_: _reap(os.WNOHANG))
-    # Garbage collection in agents then leaves present objects alone, and their pages shared.
+    # Garbage collection in agents then skips existing objects, whose pages stay shared.
     gc.freeze()
     while True:
         order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 2)
@@ -116,7 +116,7 @@ def _serve(orders: socket.socket) -> None:
 
 
 def _reap(options: int = 0) -> None:
-    """Reap agents that have ended; without options wait for all of them to."""
+    """Reap agents that have ended; without options, wait until all have ended."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, options)[0]:
             pass
@@ -160,14 +160,14 @@ def _enter(namespace: Path) -> None:
     """Enter a network namespace as `ip netns exec` does: /sys shows its interfaces, too. An overlay
     on CPU_FOLDER stays.
 
-    Sysctls get a procfs of their own. In one of all namespaces the kernel keeps the sysctls of the
-    same name in one list, and goes through it to open one: with 200 hosts that took longer than
-    all else of their statistics.
+    Each namespace gets its own procfs for sysctls. In a shared one the kernel keeps the sysctls of
+    the same name in one list, and walks it to open one: with 200 hosts that took longer than all
+    their other statistics.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     _call(libc.setns, descriptor, CLONE_NEWNET)
-    # The namespace was deleted: the lab was taken down meanwhile, and its agents looked for.
+    # The namespace was deleted: the lab was taken down meanwhile.
     if not os.path.samestat(os.fstat(descriptor), namespace.stat()):
         raise FileNotFoundError(errno.ENOENT, "namespace deleted", str(namespace))
     os.close(descriptor)
@@ -179,7 +179,7 @@ def _enter(namespace: Path) -> None:
         kept = libc.syscall(SYS_OPEN_TREE, AT_FDCWD, cpu, OPEN_TREE_CLONE | os.O_CLOEXEC)
     # If /sys cannot be unmounted, the new one covers it.
     libc.umount2(b"/sys", MNT_DETACH)
-    # Where containers have mounted theirs, it stays.
+    # A mount of a container stays.
     if not _SYSCTLS.is_mount() and libc.mount(b"proc", b"/sys", b"proc", 0, None) == 0:
         libc.mount(b"/sys/sys", os.fsencode(_SYSCTLS), None, MS_BIND, None)
         libc.umount2(b"/sys", MNT_DETACH)

@@ -26,7 +26,7 @@ class Observation:
     """The collectors of one experiment, begun and ended together; they write into `folder`.
 
     Each sampling interval that groups ask for has its own file: `sockets.bin.gz`,
-    `sockets.2.bin.gz` … `on_loss` hears what was not measured to the end.
+    `sockets.2.bin.gz` … `on_loss` is called if a collector ended early.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Observation:
         self._links: Sampled | None = None
         self._captures: list[Capture] = []
         self._counters: list[Sampled] = []
-        # Until the first flow that does not wait for START_FLOWS, or that is told its instant.
+        # Pending until the first flow that does not wait for START_FLOWS, or has its start instant.
         self._is_held = True
         # By destination, with the number of groups that use them.
         self._pings: dict[Address, PingCollector] = {}
@@ -113,8 +113,8 @@ class Observation:
 
     @contextlib.asynccontextmanager
     async def pinging(self, group: int, destination: Address) -> AsyncIterator[None]:
-        """Ping a host while the body runs, once for all groups that do: `ping.G.out` of the first
-        of them."""
+        """Ping a host while the body runs. All groups share one ping: `ping.G.out` of the first of
+        them."""
         self._pinging[destination] += 1
         try:
             async with self._turn:

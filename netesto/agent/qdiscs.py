@@ -39,7 +39,7 @@ def parse(text: str) -> RootQdisc | None:
 
 
 def described(root: RootQdisc | None) -> str:
-    """What tells this root from any other, in a line; "" for the kernel's own."""
+    """A line that identifies this root; "" for the kernel's own."""
     if root is None:
         return ""
     return f"{root.kind} {root.handle} {json.dumps(root.options, sort_keys=True)}"
@@ -88,7 +88,7 @@ def _netem(options: Options) -> list[str]:
             words += ["loss", f"{decimal(100 * _number(loss))}%"]
             words.append(f"{decimal(100 * _number(correlation))}%")
     if options.keys() - {"limit", "delay", "loss-random", "ecn", "gap", "seed"}:
-        raise ValueError("netem does more than delay and loss here")
+        raise ValueError("netem has options other than delay and loss")
     return words
 
 

@@ -43,7 +43,7 @@ def claim(state: Path) -> Iterator[Journal]:
 
 async def recover(journal: Journal) -> None:
     """End the processes and undo the settings that a killed agent left."""
-    # Before the settings: processes that still run were started under them.
+    # Before the settings, which the processes that still run depend on.
     for life in journal.remains().lives:
         ended = leftovers.end(life)
         journal.ended(life)

@@ -29,7 +29,7 @@ def default_device() -> str:
 
 
 def managing() -> tuple[str, ...]:
-    """The interfaces of default routes: by one of them, others most likely manage this host."""
+    """The interfaces of default routes: one of them most likely carries management of this host."""
     with contextlib.closing(Queues()) as asked:
         found = [asked.default_device(family) for family in (socket.AF_INET, socket.AF_INET6)]
     return tuple(dict.fromkeys(filter(None, found)))

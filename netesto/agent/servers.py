@@ -1,4 +1,4 @@
-"""Traffic servers at this host, lasting ones and those of one flow, and their ports."""
+"""Traffic servers on this host, persistent ones and those of one flow, and their ports."""
 
 import asyncio
 import logging
@@ -143,7 +143,7 @@ async def start(tool: Tool, port: int, out: Path, *, cpus: tuple[int, ...] = ())
 
 
 async def _serves(lasting: _Lasting) -> bool:
-    """Whether a server runs, and accepts connections within the time that it had to begin to."""
+    """Whether a server runs, and accepts connections within the time limit for its start."""
     if lasting.job.status is not None or proc.is_stopped(lasting.job.pid):
         return False
     return await process.wait_until_async(

@@ -37,7 +37,7 @@ from netesto.model import (
     Setting,
 )
 
-# What ails a disk or the machine, and is no fault of the agent.
+# Problems of a disk or the machine, which are not internal errors of the agent.
 _OF_THE_MACHINE = frozenset({
     errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE,
 })  # fmt: skip
@@ -192,8 +192,8 @@ class Service:
                 raise
             raise AgentError(
                 f"{error.filename or self._premises.folder}: {error.strerror}",
-                remedy="The agent writes there. See there: df -h, df -i, and dmesg for errors of"
-                " the disk.",
+                remedy="The agent needs this file. Check on that host: df -h, df -i, and dmesg for"
+                " errors of the disk.",
             ) from error
 
     def _held(self) -> Session:

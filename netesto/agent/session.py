@@ -23,7 +23,7 @@ from netesto.model import (
     Setting,
 )
 
-# Faster sampling would measure itself.
+# Faster sampling would mostly measure itself.
 _INTERVAL_MIN_S = 0.01
 
 # PortRange has ports for so many.
@@ -45,7 +45,7 @@ class Session:
         self._idle = asyncio.Event()
         self._idle.set()
         self._experiments: dict[int, Experiment] = {}
-        # The controller has all of these: nothing of them is kept here but their numbers.
+        # The controller has all data of these: only their numbers are kept here.
         self._confirmed: set[int] = set()
         self._servers = Servers(premises.ports, folder=premises.folder / "servers")
         self._settings = Settings(
@@ -61,15 +61,15 @@ class Session:
         premises.spool.experiment(run, 0)  # raises if the name is invalid
 
     def begin(self) -> None:
-        """The first events: the hold, and what earlier ones have left and told nobody."""
+        """The first events: the hold, and unreported leftovers of earlier holds."""
         now_s = self._premises.clock.now()
         self.emit(Event(time_s=now_s, kind="held"))
         for sentence in self._premises.journal.remains().left:
             self.emit(Event(time_s=now_s, kind="left", text=f"in an earlier run: {sentence}"))
 
     async def configure(self, setting: Setting) -> Applied:
-        """Make a setting. What a lab's host would keep goes with the lab, unless it is the
-        kernel's, which is put back."""
+        """Make a setting. A setting that a lab's host would keep vanishes with the lab; settings of
+        the whole kernel are put back."""
         if setting.keep and self._premises.links:
             setting = replace(setting, keep=False)
         if setting.keep:
@@ -206,7 +206,7 @@ class Session:
     async def close(self, reason: str) -> None:
         """End everything and put everything back.
 
-        No new call begins; those in progress start nothing, and end within seconds.
+        No new call begins; calls in progress start nothing, and end within seconds.
         """
         self._is_closing = True
         try:

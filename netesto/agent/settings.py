@@ -1,6 +1,6 @@
 """Settings of a host: planned as data, journaled, made, read back, and put back in reverse order.
 
-The functions `plan_…` are pure: from a setting and what was there before they make the steps and
+The functions `plan_…` are pure: from a setting and the previous state they derive the steps and
 their undoing.
 """
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 # tc answers in milliseconds.
 _TC_TIMEOUT_S = 5.0
 
-# Things that are no file of the kernel (`shown`).
+# Things that are not files of the kernel (`shown`).
 _QDISC, _LINK, _LIMITS, _ROUTE = "qdisc ", "link ", "limits ", "route "
 
 # What tc says if there is nothing left to undo.
@@ -82,7 +82,8 @@ def plan_value(setting: Value, before: str) -> Plan:
 
 
 def path_of(setting: Value) -> Path:
-    """The kernel's file. /proc/sys/net is that of the network namespace of who opens it."""
+    """The kernel's file. /proc/sys/net belongs to the network namespace of the process that opens
+    it."""
     match setting:
         case Sysctl(name):
             return Path("/proc/sys", *name.split("."))
@@ -127,7 +128,7 @@ def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
 
 
 def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
-    """Netem as a root qdisc; no delay and no loss removes it, and nothing but netem."""
+    """Netem as a root qdisc. Without delay and loss it is removed; other qdiscs are not."""
     allowed.check_netem(setting.delay_ms, setting.limit_packets, setting.loss_percent)
     if setting.delay_ms == 0 and setting.loss_percent == 0:
         if before is None or before.kind != "netem":
@@ -190,7 +191,7 @@ class Settings:
             return (await restore(self._journal)).left
 
     async def _apply_value(self, setting: Value) -> Applied:
-        # What is not allowed is not read either.
+        # Do not read what is not allowed.
         plan_value(setting, "")
         path = path_of(setting)
         before = _read(setting, path)
@@ -263,7 +264,7 @@ class Settings:
         after = (await interfaces.shown(device)).get(name, "")
         noted = self._noted(plan, number, after.partition(" ")[0], keep=asked.keep)
         if name == "mtu" and self._links:
-            # Its shaper passes no packet that is larger than its bucket.
+            # A shaper drops packets that are larger than its bucket.
             with contextlib.suppress(middles.NoLimitsError):
                 await self._apply_limits(LinkLimits(to=device))
         return Applied(noted, before, after)
@@ -275,7 +276,7 @@ class Settings:
         device = asked.to
         both = (await middles.find(self._links, device))[: 2 if asked.both else 1]
         mtu = int((await interfaces.shown(device)).get("mtu", "1500"))
-        # Before the first is made, both must be possible.
+        # Both must be possible before the first change.
         burst_s = middles.burst_s()
         wanted = [middles.changed(each.stages, asked, mtu=mtu, burst_s=burst_s) for each in both]
         steps = [middles.plan(each, stages) for each, stages in zip(both, wanted, strict=True)]
@@ -317,7 +318,7 @@ class Settings:
     def _noted(self, plan: Plan, number: int, shows: str, *, keep: bool) -> str:
         """Journal what the kernel shows after a change, and whether it stays; what was set."""
         if keep:
-            # Only now: until here a killed agent's change is put back.
+            # Only now, so that a killed agent's change is put back until here.
             self._journal.kept(plan.thing)
             log.info("setting kept", extra={"setting": plan.what})
             return f"{plan.what} (kept)"
@@ -326,13 +327,13 @@ class Settings:
         return plan.what
 
     async def _carry_out(self, plan: Plan, before: str, *, keep: bool) -> int:
-        """Journal, then do; if a step fails, undo and let the error pass. The change's number, 0
-        of none."""
+        """Journal, then execute; if a step fails, undo and pass the error on. Return the change's
+        number, 0 without a change."""
         if not plan.steps:
             return 0
         earlier = [each for each in self._journal.remains().changes if each.thing == plan.thing]
         if earlier and not is_ours(earlier[0], before):
-            # What was there before them is over; `before` is what is put back now.
+            # Earlier states are obsolete; `before` is what will be put back.
             for change in earlier:
                 self._journal.undone(change.number)
             becomes = "replaced for good" if keep else "put back at the end"
@@ -361,9 +362,8 @@ class Restored:
 async def restore(journal: Journal) -> Restored:
     """Undo what the journal still holds, the last first.
 
-    What somebody else has changed since is left as it is, whatever we did to it before. What cannot
-    be undone stays in the journal, for the next start. Both are logged, and journaled until a
-    controller is told.
+    A thing that somebody else has changed since stays as it is. What cannot be undone stays in the
+    journal, for the next start. Both are logged, and journaled until a controller has been told.
     """
     undone, left = 0, list[str]()
     known = set(journal.remains().left)
@@ -423,7 +423,7 @@ async def shown(thing: str) -> str | None:
 def is_ours(change: Change, now: str) -> bool:
     """Whether a thing is still as this change, the last one of it, has made it."""
     if change.thing == str(path_of(_ALLOWED)) and change.shows is not None:
-        # The kernel adds to it what becomes the default congestion control.
+        # The kernel adds the default congestion control to it.
         return set(change.shows.split()) <= set(now.split())
     return change.shows is None or now == change.shows
 
@@ -465,7 +465,7 @@ def _index(device: str) -> int:
 
 
 def _left(change: Change, now: str, what_happens: str) -> str:
-    """That somebody else has changed a thing; of a qdisc its kind."""
+    """A sentence that somebody else has changed a thing; for a qdisc with its kind."""
     is_qdisc = change.thing.startswith(_QDISC)
     value = (now.partition(" ")[0] or "the kernel's own qdisc") if is_qdisc else now
     return f"{change.what}: somebody else changed it since, to {value}, which is {what_happens}"

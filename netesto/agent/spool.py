@@ -25,10 +25,11 @@ from netesto import atomic
 from netesto.errors import AgentError
 from netesto.model import RUN_NAME, FileEntry, Unfetched
 
-# Pieces of a file are so small that other calls on the same connection need not wait behind one.
+# Pieces of a file are small enough not to delay other calls on the same connection.
 PIECE_BYTES = 256 * 1024
 
-# As many as a controller reads (transport.codec); more are told when these are fetched.
+# The maximum that a controller reads (transport.codec); the rest is reported when these are
+# fetched.
 UNFETCHED_MAX = 1000
 
 
@@ -42,7 +43,7 @@ class Spool:
         """The folder of an experiment, which need not exist. AgentError if `run` is invalid."""
         if not RUN_NAME.fullmatch(run):
             raise AgentError(
-                f"invalid name of a run {run!r}", remedy="Use letters, digits, . _ : + and -."
+                f"invalid run name {run!r}", remedy="Use letters, digits, . _ : + and -."
             )
         return self._folder / run / str(exp)
 
@@ -55,7 +56,7 @@ class Spool:
             folder.parent.rmdir()
 
     def remove_older(self, age_s: float) -> list[str]:
-        """Remove the runs of which nothing was written for `age_s` seconds; their names."""
+        """Remove the runs to which nothing was written for `age_s` seconds; return their names."""
         removed = [run for run in self.runs() if _age_s(self._folder / run) > age_s]
         for run in removed:
             shutil.rmtree(self._folder / run)
@@ -117,7 +118,7 @@ def pieces(folder: Path, path: str) -> Generator[bytes, None, None]:
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
-    """Write a record whole. Addresses become text."""
+    """Write a record atomically. Addresses become text."""
     atomic.replace(path, json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
 
 

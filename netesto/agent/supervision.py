@@ -1,4 +1,4 @@
-"""What the service manager hears of an agent: that it is ready, and that it still answers."""
+"""Reports of an agent to the service manager: that it is ready, and that it still responds."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from netesto.transport.client import connect
 
 log = logging.getLogger(__name__)
 
-# The agent answers itself in milliseconds.
+# The agent responds to its own call within milliseconds.
 _ANSWER_TIMEOUT_S = 5.0
 
 
@@ -28,7 +28,7 @@ class Manager:
 
     @classmethod
     def of_environment(cls) -> Self:
-        """The one that started this process; what we start shall not report to it."""
+        """The one that started this process; our children must not report to it."""
         watchdog_us = int(os.environ.pop("WATCHDOG_USEC", "0"))
         return cls(os.environ.pop("NOTIFY_SOCKET", ""), watchdog_us / 1e6)
 
@@ -57,7 +57,7 @@ class Manager:
 
     async def _call(self, address: str) -> None:
         try:
-            # One connection: those of others may use up what the agent has.
+            # One connection: those of others may use up the agent's descriptors.
             async with await connect(address, host="", timeout=_ANSWER_TIMEOUT_S) as agent:
                 while True:
                     await agent.probe_clock()

@@ -1,8 +1,8 @@
-"""Starts an agent again that failed, on hosts without a service manager: `--lock FILE -- COMMAND`.
+"""Restarts a failed agent on hosts without a service manager: `--lock FILE -- COMMAND`.
 
-As the systemd unit does: the host of a killed agent is put back at once, and an agent that cannot
-start, because its configuration is wrong, stays down. The lock is held for as long as this runs,
-and names its process.
+As with the systemd unit, the host of a killed agent is put back at once, and an agent that cannot
+start because of its configuration stays down. The lock is held for as long as this runs, and names
+its process.
 """
 
 import argparse
@@ -16,14 +16,14 @@ from pathlib import Path
 
 from netesto import interrupts, process
 
-# After a failure; twice as long each time, and short again after an agent that ran for longer.
+# The delay after a failure. It doubles each time, and is reset after an agent that ran for longer.
 FIRST_PAUSE_S = 0.5
 LAST_PAUSE_S = 60.0
 
-# What an agent may take to put its host back; its systemd unit says the same.
+# The time for an agent to put its host back; the systemd unit has the same limit.
 STOP_S = 30.0
 
-# Above this the log is begun again, and the old one kept beside it.
+# A larger log is rotated, and the old one kept beside it.
 LOG_BYTES = 10_000_000
 
 EXIT_USAGE = 2

@@ -12,7 +12,7 @@ from netesto.collectors.capabilities import Capabilities
 from netesto.errors import MissingError, OutputError, ProcessError
 from netesto.traffic.base import Tool
 
-# Controllers wait 5 s for what an agent knows of its host (run.agents); two tools may hang.
+# Controllers wait 5 s for an agent's report on its host (run.agents), even if two tools hang.
 _TIMEOUT_S = 2.0
 
 
@@ -27,7 +27,7 @@ class Installed:
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """The installed tools by name, and what the kernel can do. `programs`: the files of all known
-    tools, as they were; `broken`: why a tool that is there is none of `tools`."""
+    tools at that time; `broken`: why an installed tool is not in `tools`."""
 
     tools: Mapping[str, Installed]
     kernel: Capabilities
@@ -49,8 +49,8 @@ def abilities(known: Mapping[str, Tool]) -> Abilities:
 
 
 class Tools:
-    """The installed ones of `known`, and the kernel they use. If what they can do is not `found`
-    yet, the first call finds it out, for all others."""
+    """The installed tools among `known`, and the kernel they use. If their capabilities are not
+    `found` yet, the first call determines them for all later ones."""
 
     def __init__(self, known: Mapping[str, Tool], found: Abilities | None = None) -> None:
         self._known = known
@@ -70,8 +70,9 @@ class Tools:
         return self._found
 
     async def get(self, name: str) -> tuple[Tool, str]:
-        """The tool as its installed version needs it, and that version. MissingError if the tool is
-        unknown; one that is not installed has none, and fails when it is started."""
+        """The driver for the installed version of the tool, and that version. MissingError if the
+        tool is unknown; a tool that is not installed has no version, and fails when it is
+        started."""
         tool = self._known.get(name)
         if tool is None:
             raise MissingError(f"{name}: no such traffic tool")

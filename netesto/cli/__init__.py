@@ -17,7 +17,7 @@ from netesto.run import status
 __all__ = ["guarded", "main"]
 
 
-# argparse would take the word after -n, or --wait, for its value, and "-n=json" for the value
+# argparse would interpret the word after -n, or --wait, as its value, and "-n=json" as the value
 # "=json".
 _ALONE = {
     "-n": "--dry-run=plain",
@@ -37,8 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
     """The exit status of `run`; errors in it are printed in words.
 
-    A request to end, however it is made, is treated as Ctrl-C: partial results are kept, hosts are
-    put back.
+    Every request to end is treated like Ctrl-C: partial results are kept, hosts are put back.
     """
     printing.settle()
     with interrupts.heeded():
@@ -60,16 +59,17 @@ def _told(run: Callable[[], int], *, debug: bool) -> int:
         _tell_notes(error)
         return _interrupted()
     except BrokenPipeError:
-        # The reader of a listing (head, less) has seen enough.
+        # The reader of a listing (head, less) has closed the pipe.
         return status.OK
     except Exception as error:
-        # Python makes another error of what comes while a class is made, say in an import.
+        # Python replaces an exception that is raised while a class is created, for example in an
+        # import.
         if isinstance(error.__cause__, KeyboardInterrupt):
             return _interrupted()
         if debug:
             raise
         if isinstance(error, OSError) and error.errno is not None:
-            # A full disk, a folder that went away: the world, and not the program.
+            # A full disk or a deleted folder is not an internal error.
             if error.filename is None and not _settle_output():
                 printing.err(f"netesto: standard output: {error.strerror}")
                 return status.NOT_READY
@@ -96,7 +96,7 @@ def _told(run: Callable[[], int], *, debug: bool) -> int:
 
 
 def _tell_notes(error: BaseException) -> None:
-    """What went wrong while the error was cleaned up after."""
+    """Errors during the cleanup after the error."""
     for note in getattr(error, "__notes__", ()):
         printing.err(f"netesto: {note}")
 
@@ -108,7 +108,7 @@ def _interrupted() -> int:
 
 
 def _printed(run: Callable[[], int]) -> int:
-    """The exit status of `run`, when what it printed is out: a disk may be full, a reader gone."""
+    """The exit status of `run`, after its output is flushed: a disk may be full, a reader gone."""
     outcome = run()
     # Standard output is None if it was closed before we were started.
     if sys.stdout is not None:
@@ -118,8 +118,8 @@ def _printed(run: Callable[[], int]) -> int:
 
 
 def _settle_output() -> bool:
-    """Whether all that was printed is out. Otherwise Python's own last flush would make the exit
-    status 120."""
+    """Whether all output is flushed. Otherwise Python's own last flush would make the exit status
+    120."""
     is_out = True
     for stream in (sys.stdout, sys.stderr):
         try:

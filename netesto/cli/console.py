@@ -1,5 +1,5 @@
-"""Consoles of rich, whose reader may go away: `netesto run … | head` ends no run and changes no
-status; and on which no text that they are given acts as a terminal's command.
+"""Consoles of rich that tolerate a closed pipe (`netesto run … | head` neither ends a run nor
+changes its status), and that print no control characters.
 """
 
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ from rich.segment import Segment
 
 from netesto.printable import printable
 
-# Output that no person's terminal shows has room for everything.
+# Output that does not go to a terminal has room for everything.
 UNLIMITED_WIDTH = 400
 
 
 class LastingConsole(Console):
-    """A console that falls silent when nobody reads it; rich's own would end the program."""
+    """A console that falls silent when its reader is gone; rich's own would end the program."""
 
     def on_broken_pipe(self) -> None:
         """Say nothing from now on."""
@@ -23,7 +23,7 @@ class LastingConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As rich does it, but for control characters in the text that it is given."""
+        """As in rich, but without control characters."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
@@ -32,12 +32,12 @@ class LastingConsole(Console):
 
 
 def to_stderr() -> Console:
-    """For what goes on while a run goes, warnings and errors."""
+    """For progress, warnings and errors."""
     return LastingConsole(stderr=True, highlight=False)
 
 
 def to_stdout() -> Console:
-    """For data: as wide as the terminal, or as it must be where there is none."""
+    """For data: as wide as the terminal, or as necessary without one."""
     console = LastingConsole(highlight=False)
     if console.is_terminal:
         return console

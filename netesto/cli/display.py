@@ -1,4 +1,4 @@
-"""What a person sees while a run goes: a live display on a terminal, plain lines elsewhere."""
+"""The display of a run: live on a terminal, plain lines elsewhere."""
 
 import contextlib
 import sys
@@ -35,8 +35,8 @@ class _Flow:
 class Display:
     """Watches a run (netesto.run.request.Watcher).
 
-    On a terminal a display at the bottom is renewed; with `plain`, or elsewhere, each event is a
-    line with its time. `quiet` leaves warnings and what ECHO says.
+    On a terminal a display at the bottom is updated; with `plain`, or elsewhere, each event is a
+    line with its time. `quiet` shows only warnings and the output of ECHO.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class Display:
     # ---- its life ------------------------------------------------------------------------
 
     def expect(self, *, experiments: int, seconds: float) -> None:
-        """What the plan says: how many experiments, and how long the whole run should take."""
+        """From the plan: the number of experiments, and the estimated duration of the run."""
         self._expected, self._seconds = experiments, seconds
 
     def parts(self, running: Sequence[str], *, done: int, of: int, left_s: float | None) -> None:
-        """Parts of the script that run side by side now, and how many have ended."""
+        """The number of parts that run side by side now, and how many have ended."""
         with self._lock:
             for name in running:
                 if name not in self._parts:
@@ -85,7 +85,7 @@ class Display:
             self._now = ""
 
     def start(self) -> None:
-        """Show the live display, where there is one."""
+        """Show the live display, if there is one."""
         if self._lively and self._live is None:
             self._live = Live(
                 get_renderable=self._picture,
@@ -96,13 +96,13 @@ class Display:
             self._live.start()
 
     def stop(self) -> None:
-        """Take the live display away."""
+        """Remove the live display."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
 
     def agrees(self, question: str) -> bool:
-        """Ask the person at the terminal; True if there is none."""
+        """Ask at the terminal; True without one."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return True
         self.stop()
@@ -135,7 +135,7 @@ class Display:
         self.left.append(text)
 
     def error(self, text: str) -> None:
-        """Something that ended the run."""
+        """An error that ended the run."""
         with self._lock:
             self._print(f"[red]error:[/] {escape(text)}")
 
@@ -183,14 +183,14 @@ class Display:
             self.pages.append(page)
             self.experiments.append(exp)
             rate = next((row.get("rate", "") for row in rows), "")
-            total = f", {rate} Mbit/s in all" if rate else ""
+            total = f", {rate} Mbit/s in total" if rate else ""
             self._line(f"experiment {exp}: {status}{total}")
             self._flows.clear()
 
     # ---- drawing -------------------------------------------------------------------------
 
     def _print(self, text: object, *, markup: bool = True) -> None:
-        """Print a line. Nobody may read any more (`netesto run … 2>&1 | head`); the run goes on."""
+        """Print a line. The reader may be gone (`netesto run … 2>&1 | head`); the run continues."""
         with contextlib.suppress(OSError):
             self._console.print(text, markup=markup, highlight=False, soft_wrap=True)
 

@@ -20,17 +20,17 @@ from netesto.run import settings, status
 
 
 def report(options: argparse.Namespace) -> int:
-    """Rebuild every derived file from the raw data; FAILED if something of these is damaged."""
+    """Rebuild every derived file from the raw data; FAILED if raw data is damaged."""
     must_be_results(options.folder)
     with Store(options.folder) as results:
         there = results.experiments()
         chosen = _chosen(options.experiments, there)
         old = store.by_experiment(csvfile.salvage(results.folder / store.TABLE))
-        # What has no folder any more cannot be made again.
+        # Rows without a folder cannot be rebuilt.
         kept = {exp: rows for exp, rows in old.items() if exp not in there}
         if kept:
             numbers = ", ".join(map(str, sorted(kept)))
-            _say(f"experiments without a folder here keep their rows as they are: {numbers}")
+            _say(f"experiments without a folder keep their rows: {numbers}")
         manifests = {exp: _manifest(results.whole(exp)) for exp in there}
         columns = settings.fields_of(results, options.fields).with_names(
             [
@@ -49,7 +49,7 @@ def report(options: argparse.Namespace) -> int:
             for exp, asked in manifests.items()
             if exp in chosen or not _is_done(results.whole(exp), columns, old.get(exp, []))
         }
-        # Thousands may have been imported, for which no page was asked for.
+        # Imported experiments, possibly thousands, get pages only on request.
         kept |= {exp: old[exp] for exp in there if exp not in rebuilt}
         rows = kept | {exp: each.rows for exp, each in rebuilt.items()}
         results.write_fields(columns)
@@ -65,7 +65,7 @@ def _is_done(folder: Path, columns: Fields, old: Sequence[Mapping[str, str]]) ->
 
 
 def _manifest(folder: Path) -> Manifest | ResultsError:
-    """An experiment's manifest, or what is wrong with it."""
+    """An experiment's manifest, or the damage to it."""
     try:
         return manifest.read(folder / manifest.NAME)
     except ResultsError as error:
@@ -93,11 +93,11 @@ def _rebuild(
     *,
     draw: bool,
 ) -> _Rebuilt:
-    """Derive an experiment's files again, from what is not damaged of its data; its page, too, with
-    `draw`, and where its rows are not those that exp.csv had.
+    """Derive an experiment's files again from its undamaged data; also its page, with `draw` or if
+    its rows differ from those in exp.csv.
 
-    What is damaged is told, and what was altered in the columns `same`. Where the manifest itself
-    is damaged, nothing can be derived, and what was stays, but for the page.
+    Report damage, and changes in the columns `same`. If the manifest itself is damaged, nothing can
+    be derived, and everything stays except the page.
     """
     try:
         if isinstance(asked, ResultsError):
@@ -115,7 +115,7 @@ def _rebuild(
     rows = derive.derive(folder, evidence, told, columns, settings.claimable(columns))
     is_new = list(map(dict, old)) != list(map(dict, rows))
     if _were_altered(old, rows, same):
-        _say(f"experiment {asked.exp}: {store.TABLE} had other rows than its data give; rebuilt")
+        _say(f"experiment {asked.exp}: its rows in {store.TABLE} differed from its data; rebuilt")
     if draw or is_new:
         page.write(folder, told)
         printing.out(f"rebuilt {folder}")
@@ -133,9 +133,8 @@ def evidence_of(folder: Path, asked: Manifest, damaged: Sequence[str]) -> Experi
 def _were_altered(
     old: Sequence[Mapping[str, str]], rows: Sequence[Mapping[str, str]], same: Collection[str]
 ) -> bool:
-    """Whether rows that exp.csv had say other things than those made now, in the columns of both
-    that aggregate groups as they did: others may have been asked for, or have come with a later
-    experiment."""
+    """Whether the old rows of exp.csv differ from the new ones, in common columns with the same
+    aggregation: other columns may be new or requested."""
     if not old:
         return False
     both = [name for name in rows[0] if name in old[0] and name in same]
@@ -162,10 +161,10 @@ def show(options: argparse.Namespace) -> int:
 
 
 def warn_of_altered(folder: Path) -> None:
-    """Say of which experiments exp.csv does not hold what was derived from their data."""
+    """Warn of experiments whose rows in exp.csv differ from those derived from their data."""
     for exp in store.altered(folder, csvfile.salvage(folder / store.TABLE)):
         _say(
-            f"{folder / store.TABLE}: the rows of experiment {exp} are not what was derived from "
+            f"{folder / store.TABLE}: the rows of experiment {exp} differ from those derived from "
             f"its data; `netesto report {folder}` rebuilds them"
         )
 
@@ -194,7 +193,7 @@ def must_be_results(folder: Path) -> None:
 
 
 def _chosen(asked: list[int], there: list[int]) -> list[int]:
-    """The experiments asked for; all if none was named. UsageError for one that is not there."""
+    """The requested experiments; all if none is named. UsageError for one that does not exist."""
     for exp in asked:
         if exp not in there:
             known = ", ".join(map(str, there)) or "none"

@@ -17,7 +17,7 @@ def build(options: argparse.Namespace) -> int:
 
 
 def show_list(_: argparse.Namespace) -> int:
-    """The kernels that are there."""
+    """The available kernels."""
     there = kernels.installed()
     usual = {ground: kernels.find(ground) for ground in get_args(Kind)}
     for found in there:
@@ -29,7 +29,7 @@ def show_list(_: argparse.Namespace) -> int:
 
 
 def _note(kernel: Kernel, usual: Kernel | None) -> str:
-    """When a kernel is used, if it is not by itself."""
+    """When a kernel is used, if not by default."""
     if kernel == usual:
         return ""
     made = f", of {kernel.source}" if kernel.is_own else ""

@@ -35,12 +35,12 @@ def _inventory(options: argparse.Namespace) -> Inventory:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """What each host has, one item per line."""
+    """Print the facts of each host, one per line."""
     return verifying.verify(_inventory(options), family=options.family)
 
 
 def status_of(options: argparse.Namespace) -> int:
-    """Show who holds each agent, and what runs have left with it."""
+    """Show the holder of each agent, and what runs have left there."""
     inventory = _inventory(options)
     asked = asyncio.run(unfetched.ask(inventory, connect=agents.connect))
     if options.format == "json":
@@ -58,7 +58,7 @@ def status_of(options: argparse.Namespace) -> int:
             for line in _lines_of(each):
                 printing.out(line)
         if any(each.status is not None and each.status.unfetched for each in asked):
-            printing.out(f"netesto hosts fetch {shlex.quote(inventory.text)} brings what is here.")
+            printing.out(f"netesto hosts fetch {shlex.quote(inventory.text)} fetches these data.")
     return _judged([each.error for each in asked])
 
 
@@ -82,7 +82,7 @@ def _lines_of(asked: Asked) -> Iterator[str]:
 
 
 def fetch(options: argparse.Namespace) -> int:
-    """Fetch what was measured and not fetched."""
+    """Fetch measurements that no run has fetched."""
     inventory = _inventory(options)
     fetched = asyncio.run(unfetched.fetch(inventory, options.out, connect=agents.connect))
     for host in fetched:
@@ -116,7 +116,7 @@ def show_list(options: argparse.Namespace) -> int:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Ask every agent what its host is and can do; show it, and everything that is wrong."""
+    """Ask every agent for the facts of its host; show them, and all problems."""
     aliases = parse_map(options.map)
     inventory = load(options.hosts, aliases=aliases, insecure=options.insecure)
     script = _head(options) if options.script is not None else None
@@ -146,7 +146,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def _head(options: argparse.Namespace) -> Head:
-    """What the script needs."""
+    """The needs of the script."""
     script = Script.read(options.script)
     settings = Settings.of(
         libraries=options.libraries,
@@ -181,7 +181,7 @@ def _print_check(
     rows = {host.endpoint.host: dict(_cells(host)) for host in visited}
     known = [row for row in rows.values() if row]
     names = list(known[0]) if known else []
-    # What is the same everywhere is not worth a column.
+    # A fact that is the same everywhere gets a line instead of a column.
     shared = [name for name in names if len(known) > 1 and len({row[name] for row in known}) == 1]
     table = Table("", "host", box=None, pad_edge=False, header_style="dim")
     for name in names:

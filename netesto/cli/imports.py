@@ -1,4 +1,4 @@
-"""What others have measured, for the command line: `netesto import` and `netesto summary`."""
+"""Measurements of other tools, for the command line: `netesto import` and `netesto summary`."""
 
 import argparse
 import functools
@@ -50,9 +50,7 @@ def _tell(done: importing.Imported, options: argparse.Namespace) -> None:
     span = f" ({numbers[0]} to {numbers[-1]})" if len(numbers) > 1 else ""
     printing.out(f"imported {len(numbers)} runs{span}; {done.known} were there already")
     if done.failed:
-        printing.err(
-            f"{done.failed} of them failed: they have rows with the reason, and no numbers"
-        )
+        printing.err(f"{done.failed} of them failed: their rows have the reason and no numbers")
     for kind, count in sorted(done.findings.items()):
         printing.err(f"finding: {kind} {count}")
     if done.ignored:
@@ -73,7 +71,7 @@ def jobs(options: argparse.Namespace) -> int:
 
 
 def _tell_errors(script: str, name: Path) -> None:
-    """Print what of a script cannot be run: warnings, because the script is there to be changed."""
+    """Print the errors of a script as warnings: the user is going to edit it."""
     for found in checking.check([name], library_path=(), definitions={}, read=lambda _: script):
         if found.severity == "error":
             printing.err(replace(found, severity="warning"))
@@ -120,7 +118,7 @@ def _completions(options: argparse.Namespace) -> str:
     for fault in faults:
         _warn(fault)
     for case, count in failed.items():
-        printing.err(f"failed: {case}: {count} of {count + len(found[case])} were not completed")
+        printing.err(f"failed: {case}: {count} of {count + len(found[case])} did not complete")
     if not found:
         raise UsageError(
             f"{options.folder}: no completion times here",
@@ -141,7 +139,7 @@ def _steady(options: argparse.Namespace) -> str:
         _warn(f"{len(faults) - _SHOWN_FAILURES} more")
     if not any(found.values()):
         raise UsageError(
-            f"{options.folder}: no flow has an interval of 1 s behind the first {skip} that is not"
+            f"{options.folder}: no flow has an interval of 1 s after the first {skip} that is not"
             " one of the last",
             remedy="Run longer flows, or leave out fewer intervals with --skip.",
         )
@@ -155,7 +153,7 @@ def _formatted(
     options: argparse.Namespace,
     page: Callable[[Sequence[Mapping[str, str]], str], str] = summarypage.rows,
 ) -> str:
-    """Rows in the form that was asked for; `page` makes the page, of rows and a title."""
+    """Rows in the requested format; `page` makes the page, from rows and a title."""
     match options.format:
         case "json":
             return json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n"

@@ -33,7 +33,7 @@ Planner: TypeAlias = Callable[[Target, Facts], Awaitable[Plan]]
 
 HOSTS_FILE = Path("hosts.toml")
 
-# A flow of this long shows that tools, ports and addresses work.
+# A flow of this duration shows that tools, ports and addresses work.
 PROOF_S = 2
 PROOF_WAIT_S = 30.0
 
@@ -91,7 +91,7 @@ def bundle(options: argparse.Namespace) -> int:
 def _targets(options: argparse.Namespace) -> list[Target]:
     """The hosts that are named, or all of the hosts file. UsageError if there are none."""
     path = options.hosts or HOSTS_FILE
-    # A file that is not there yet gets the hosts that are named.
+    # A new file gets the named hosts.
     is_needed = options.hosts is not None and not options.names
     known = load(str(path)).endpoints if path.exists() or is_needed else {}
     named = [
@@ -111,7 +111,7 @@ def _targets(options: argparse.Namespace) -> list[Target]:
 
 
 def _taken(path: Path, hosts: Sequence[Target]) -> dict[str, str]:
-    """The addresses in the hosts file of other hosts than these, each with whose it is."""
+    """The addresses of the other hosts in the hosts file, each with its host."""
     if not path.exists() or path.suffix in ansible.SUFFIXES:
         return {}
     names = {host.name for host in hosts}
@@ -191,8 +191,8 @@ async def _carried_out(
     dry: bool,
     taken: dict[str, str] | None,
 ) -> _Done:
-    """Look at all hosts, say what is going to happen, and do it: side by side, and each for itself;
-    with the addresses that are `taken`, each machine once."""
+    """Examine all hosts, print the steps, and execute them, on all hosts at once and independently.
+    `taken` are addresses of other hosts: each machine may appear only once."""
     found = await _side_by_side((host, _planned(host, planned)) for host in hosts)
     if taken is not None:
         found = [*_each_machine_once(hosts, found, taken)]
@@ -216,15 +216,16 @@ async def _carried_out(
 def _each_machine_once(
     hosts: Sequence[Target], found: Sequence[Plan | AgentError], at: dict[str, str]
 ) -> Iterator[Plan | AgentError]:
-    """AgentError for a host where ssh arrives at an address that another has (`at`, by address), or
-    one before: no hosts file has both, as traffic between them would not leave the machine."""
+    """AgentError for a host that ssh reaches at an address of another host (`at`, by address) or of
+    an earlier one: a hosts file cannot have both, because traffic between them would not leave the
+    machine."""
     for host, each in zip(hosts, found, strict=True):
         addresses = () if isinstance(each, AgentError) else each.facts.addresses
         own = [text for text in addresses if not ip_address(text).is_loopback]
         there = next((text for text in own if text in at), "")
         if there:
             yield AgentError(
-                f"this is the machine of {at[there]}: ssh arrives at {there}, too",
+                f"this is the machine of {at[there]}: ssh reaches both at {there}",
                 host=host.name,
                 remedy="Name each machine once. To rename one, change its name in the hosts file,"
                 " and install it again.",
@@ -250,7 +251,7 @@ async def _planned(host: Target, planned: Planner) -> Plan:
 
 
 async def _holder(host: Target, facts: Facts) -> str:
-    """Who holds the agent of a host; "" if nobody does, or it does not answer."""
+    """The holder of a host's agent; "" if there is none, or if it does not respond."""
     endpoint = Endpoint(host=host.name, agent=str(_agent_address(host, facts)))
     try:
         agent = await agents.connect(endpoint)
@@ -261,7 +262,7 @@ async def _holder(host: Target, facts: Facts) -> str:
 
 
 async def _side_by_side(work: Iterable[tuple[Target, Awaitable[T]]]) -> list[T | AgentError]:
-    """What becomes of each, in order; other errors than those of hosts are raised."""
+    """The result of each, in order; errors that do not concern a host are raised."""
     ends = await asyncio.gather(*(each for _, each in work), return_exceptions=True)
     for end in ends:
         if isinstance(end, BaseException) and not isinstance(end, AgentError):
@@ -272,7 +273,7 @@ async def _side_by_side(work: Iterable[tuple[Target, Awaitable[T]]]) -> list[T |
 
 
 def _write(path: Path, done: _Done) -> Path:
-    """Put the hosts into the hosts file, unless it is an inventory of Ansible; its path."""
+    """Add the hosts to the hosts file, unless it is an inventory of Ansible; return its path."""
     if path.suffix in ansible.SUFFIXES:
         return path
     before = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -300,9 +301,9 @@ def _agent_address(host: Target, facts: Facts) -> SshAddress:
 
 
 def _prove(path: Path, done: _Done) -> int:
-    """Flows over all hosts that were changed, each to the next: what a run needs of them works. One
-    alone has another for its peer, or itself."""
-    # Nothing of it is needed where nothing has changed.
+    """Flows over all changed hosts, each to the next, which prove that runs work. A single one uses
+    another host as its peer, or itself."""
+    # Not needed if nothing has changed.
     from netesto.run import start
     from netesto.run.request import Request
     from netesto.run.settings import Settings
@@ -323,11 +324,11 @@ def _prove(path: Path, done: _Done) -> int:
                 settings=Settings.of(libraries=[], definitions=[], max_iterations=1000),
                 out=Path(folder, "results"),
                 hosts=inventory,
-                # Without addresses in the file, those that agents tell are of both versions.
+                # Without addresses in the file, agents report those of both versions.
                 family=6 if any(each and 4 not in each for each in found) else 4,
                 ground="hosts",
                 agreed=True,
-                # Somebody else may be proving the same agents.
+                # Somebody else may be testing the same agents.
                 wait_s=PROOF_WAIT_S,
                 pages=False,
             ),
@@ -363,7 +364,7 @@ def _proof(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _rates(rows: Sequence[Mapping[str, str]]) -> str:
-    """What each flow achieved; rows N.0 are of all flows together."""
+    """The result of each flow; rows N.0 are aggregates."""
     return ", ".join(
         f"{row['host']} to {row['server']} {row['rate']} Mbit/s"
         for row in rows

@@ -14,7 +14,7 @@ from netesto.lab.ways import Flow
 from netesto.model import Address
 from netesto.run import labs, status
 
-# Flows of any source port that `lab path` asks for: enough to meet each of sixteen equal paths.
+# The number of source ports that `lab path` tries: enough to meet each of sixteen equal paths.
 SAMPLE_FLOWS = 256
 
 
@@ -55,7 +55,7 @@ def _state(one: Lab) -> str:
     if not one.missing:
         return "up"
     what = f"not up: no namespace {', '.join(one.missing)}"
-    # One of a run is being built, or taken down.
+    # The lab of a run is being built or taken down.
     return what if one.record.owner is not None else f"{what}: netesto lab down --name {one.id}"
 
 
@@ -86,7 +86,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Of a lab of this kind, which is built for it, or of the one that is up."""
+    """Verify a lab of this kind, which is built for it, or the one that is up."""
     with contextlib.ExitStack() as stack:
         if options.spec is None:
             built = _the_lab(options.name)
@@ -98,7 +98,7 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def watch(options: argparse.Namespace) -> int:
-    """What TCP does in the lab, every second."""
+    """Show TCP's counters in the lab, every second."""
     return watching.watch(_the_lab(options.name), options.host, plain=options.plain)
 
 

@@ -16,8 +16,8 @@ class _Parser(argparse.ArgumentParser):
     """Raises UsageError where argparse would print and exit."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """What argparse does, but what is left over is refused here, by the parser of the command
-        that it was written for: it knows which option may have been meant."""
+        """As in argparse, but the parser of the command itself refuses unknown arguments, because
+        it knows similar options."""
         found, left = super().parse_known_args(args, namespace)
         for word in left:
             if word.startswith("-") and word != "-":
@@ -129,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    """A number of things, at least one."""
+    """A count, at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not 1, 2, 3, …")
     return int(text)
@@ -152,7 +152,7 @@ def _seconds(text: str) -> float:
 
 
 def _memory(text: str) -> int:
-    """MiB. A kernel with less does not get to run netesto."""
+    """MiB. With less memory the kernel cannot run netesto."""
     try:
         size = units.parse_size(text)
     except ValueError as error:
@@ -215,7 +215,7 @@ def _add(
         epilog=f"example: {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # It may stand behind the command too, where people add it.
+    # It is accepted after the command, too, where people add it.
     command.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )
@@ -229,7 +229,7 @@ def _action(actions: _Actions, name: str, what: str, function: str) -> argparse.
     return action
 
 
-# An option is a paragraph here: formatted, each of its arguments would have a line of its own.
+# One option per paragraph; the formatter would put each argument on its own line.
 # fmt: off
 def _run(commands: _Commands) -> None:
     run = _add(commands, "run",
@@ -289,7 +289,7 @@ def _run(commands: _Commands) -> None:
 
 
 def _decisive(command: argparse.ArgumentParser) -> None:
-    """What decides a plan, beside the language's options."""
+    """Options that determine a plan, beside those of the language."""
     command.add_argument("--lab", metavar="SPEC",
         help="the lab, instead of the script's LAB: dumbbell,rate=10mbit,…")
     command.add_argument("--seed", type=_whole, metavar="N",

@@ -16,7 +16,7 @@ from netesto.run import status
 
 
 def packets(options: argparse.Namespace) -> int:
-    """Show what flows did in captures; FAILED if a file was damaged."""
+    """Analyse the flows of captures; FAILED if a file is damaged."""
     found = [(str(path), _read(path, options.flow)) for path in options.files]
     made = Report(_FORMS[options.form](found, options.flow), {})
     if options.out is None:

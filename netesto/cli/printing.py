@@ -1,5 +1,5 @@
-"""Where the command line prints. Nothing else does, so that no text of a script or of a host acts
-on a terminal, and no encoding lacks a character.
+"""The only module that prints, so that no text of a script or host controls the terminal, and every
+encoding works.
 """
 
 import codecs
@@ -17,14 +17,14 @@ _ERRORS = "netesto.replaced"
 
 
 def settle() -> None:
-    """Make standard output and error take every character, whatever their encoding."""
+    """Make standard output and error accept every character, whatever their encoding."""
     codecs.register_error(_ERRORS, replaced)
     for stream in (sys.stdout, sys.stderr):
         _reconfigure(stream, errors=_ERRORS)
 
 
 def out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
-    """Print to standard output. WorldError if it takes no more: a full disk behind it."""
+    """Print to standard output. WorldError if that fails, for example on a full disk."""
     try:
         print(printable(str(text)), end=end, flush=flush)
     except BrokenPipeError:
@@ -34,13 +34,13 @@ def out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
 
 
 def err(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
-    """Print to standard error. That nobody reads it changes nothing of what it is about."""
+    """Print to standard error. Failures are ignored."""
     with contextlib.suppress(BrokenPipeError):
         print(printable(str(text)), end=end, flush=flush, file=sys.stderr)
 
 
 def data() -> TextIO:
-    """Standard output for a file that somebody may keep: UTF-8, and every character as it is.
+    """Standard output for a document: UTF-8, with every character unchanged.
     WorldError if it is closed."""
     if sys.stdout is None:
         raise WorldError("standard output is closed")
@@ -50,8 +50,7 @@ def data() -> TextIO:
 
 @contextlib.contextmanager
 def into(path: Path) -> Iterator[BinaryIO]:
-    """The file of an option -o, to write; complete, or as before. WorldError if it cannot be
-    written."""
+    """The file of an option -o, replaced atomically. WorldError if it cannot be written."""
     try:
         with atomic.written(path) as file:
             yield file
@@ -68,7 +67,7 @@ def into(path: Path) -> Iterator[BinaryIO]:
 def _reconfigure(
     stream: TextIO | None, *, encoding: str | None = None, errors: str | None = None
 ) -> None:
-    # A stream may be closed, or somebody's replacement that has no encoding.
+    # A stream may be closed, or replaced by an object without an encoding.
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding=encoding, errors=errors)

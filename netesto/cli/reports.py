@@ -49,7 +49,7 @@ _OF_VERDICTS: Mapping[Verdict, int] = {
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Compare two results folders; 0 only if it is shown that the new one is not worse."""
+    """Compare two results folders; 0 only if the new one is shown not to be worse."""
     request = comparing.Request(
         measures=_names(options.measures),
         by=_names(options.by),

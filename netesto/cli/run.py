@@ -23,7 +23,7 @@ from netesto.run.settings import Settings, repeated_definitions
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a script, or show what it would do."""
+    """Run a script, or print its steps."""
     asked = _request(options)
     display = Display(console.to_stderr(), plain=options.plain, quiet=options.quiet)
     if options.dry_run:
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         return status.OK
     configure_log(options.verbose)
     end = start.run(asked, display)
-    # Nobody may read it any more; what was measured does not depend on that.
+    # The reader may be gone; that must not affect the measurements.
     with contextlib.suppress(BrokenPipeError):
         _tell(end, display, quiet=options.quiet, pages=asked.pages)
     return end.status
@@ -150,7 +150,7 @@ def _request(options: argparse.Namespace) -> Request:
 
 
 def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
-    """UsageError if an option changes what a plan has settled."""
+    """UsageError if an option contradicts a plan."""
     if not is_plan(Path(options.script)):
         return
     given = {
@@ -158,7 +158,7 @@ def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
         "--lib": options.libraries,
         "--seed": options.seed is not None,
         "--lab": options.lab,
-        # A run gives the columns of its results folder to its parts.
+        # A run passes the columns of its results folder to its parts.
         "--fields": options.fields and not is_part,
         "--max-iterations": options.max_iterations != MAX_ITERATIONS,
     }
@@ -170,7 +170,7 @@ def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
 
 
 def _shown(options: argparse.Namespace) -> Iterator[str]:
-    """The words that say how much of a run is shown."""
+    """The options that select how much of a run is shown."""
     if options.plain:
         yield "--plain"
     if options.quiet:
@@ -197,6 +197,6 @@ def _tell(end: End, display: Display, *, quiet: bool, pages: bool) -> None:
 
 
 def configure_log(verbosity: int) -> None:
-    """Log to stderr as often as -v was given: warnings of the log are on the display already."""
+    """Log to stderr at the level given by -v; the display already shows warnings of the log."""
     levels = (logging.ERROR, logging.INFO, logging.DEBUG)
     log.configure(level=levels[min(verbosity, 2)], stream=sys.stderr)

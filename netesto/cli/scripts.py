@@ -30,7 +30,7 @@ def check(options: argparse.Namespace) -> int:
     hosts = (
         load(options.hosts, aliases=aliases, insecure=options.insecure) if options.hosts else None
     )
-    # With real hosts the names are theirs, and the LAB only has to be one.
+    # With real hosts their names count, and LAB only has to be valid.
     of_lab = aliases if hosts is None else {}
     refusing: list[Callable[[RemoteCommand], None]] = [requests.check_possible]
     if options.commands is not None:
@@ -60,7 +60,7 @@ def check(options: argparse.Namespace) -> int:
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = len(findings) - errors
     if not findings:
-        printing.out("nothing found wrong")
+        printing.out("no errors or warnings")
     else:
         printing.err(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}")
     return status.WRONG if errors else status.OK
@@ -95,7 +95,7 @@ def format_scripts(options: argparse.Namespace) -> int:
         try:
             is_formed = _format(path, write=options.write, check=options.check)
         except ScriptError as error:
-            # The others are no worse for it.
+            # Continue with the others.
             printing.err(error)
             outcome = status.WRONG
         else:
@@ -104,7 +104,7 @@ def format_scripts(options: argparse.Namespace) -> int:
 
 
 def _format(path: Path, *, write: bool, check: bool) -> bool:
-    """Whether all is well with a script: False if its form was only to be checked, and is not."""
+    """Whether a script is accepted: False if only its format is checked, and it differs."""
     try:
         text = _read(path)
     except OSError as error:
@@ -127,13 +127,13 @@ def _format(path: Path, *, write: bool, check: bool) -> bool:
 
 
 def _rewrite(path: Path, text: str) -> None:
-    """Replace a script, so that it is the old one or the new; a link to it stays a link."""
+    """Replace a script atomically; a symbolic link to it stays."""
     target = path.resolve()
     try:
         was = target.stat()
         with atomic.replaced(target, lasting=True) as file:
             file.write(text.encode())
-            # Only root may give a file away; anybody else's is theirs already.
+            # Only root can change the owner of a file; for others it is already right.
             with contextlib.suppress(PermissionError):
                 os.fchown(file.fileno(), was.st_uid, was.st_gid)
             os.fchmod(file.fileno(), stat.S_IMODE(was.st_mode))

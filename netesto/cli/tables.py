@@ -16,18 +16,18 @@ from netesto.results.columns import column, distinguishes
 
 Row = Mapping[str, str]
 
-# The headings of the columns that answer the first questions and fit beside each other in 100
-# characters; `exp.csv` and the page have the rest.
+# The headings of the most important columns, which fit into 100 characters; `exp.csv` and the page
+# have the rest.
 SHOWN: Mapping[str, str] = {
     "exp": "exp", "expName": "name", "host": "host", "server": "server", "ca": "ca",
     "dur": "dur s", "delay": "delay s", "rate": "rate Mbit/s", "rtt": "rtt ms", "cwnd": "cwnd",
     "p50Latency": "p50 ms", "p99Latency": "p99 ms", "retransSegs%": "retrans %",
     "status": "status",
 }  # fmt: skip
-# They make room for factors where they are the same in all rows.
+# These make room for factors if they are the same in all rows.
 _ROOM = ("expName", "host", "server", "dur", "delay")
 _LATENCIES = ("p50Latency", "p99Latency")
-# What a narrow terminal leaves out, in this order, and what it cuts down to so many characters: a
+# The columns that a narrow terminal omits, in this order, and the widths to which it cuts texts: a
 # number is never cut.
 _LEFT_OUT = ("cwnd", "delay", "dur", "server", "host", "rtt", "p50Latency", "expName",
              "retransSegs%", "p99Latency", "ca")  # fmt: skip
@@ -36,7 +36,7 @@ _GAP = 2
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """Print the rows to standard output; aggregates (N.0) bold, what is not ok red. The only group
+    """Print the rows to standard output; aggregates (N.0) in bold, failures in red. The only group
     of an experiment has a row if its status, the reason of a failure, is not the aggregate's."""
     whole = [row for row in rows if store.is_aggregate(row)]
     statuses = defaultdict(list)
@@ -45,7 +45,7 @@ def print_rows(rows: Sequence[Row]) -> None:
     repeated = {_number(row) for row in whole if statuses[_number(row)] == [row.get("status")] * 2}
     shown_rows = [row for row in rows if store.is_aggregate(row) or _number(row) not in repeated]
     names = {name: None for row in rows for name in row}
-    # What differs between the groups of an experiment does not tell experiments apart.
+    # Values that differ between the groups of an experiment do not distinguish experiments.
     factors = [
         name
         for name in names
@@ -76,7 +76,7 @@ def print_rows(rows: Sequence[Row]) -> None:
     for place, row in enumerate(shown_rows):
         style = "bold" if store.is_aggregate(row) and len(whole) < len(shown_rows) else ""
         table.add_row(*(cells[name][place] for name in widths), style=style)
-    # What is still too wide goes on in the next line of the terminal.
+    # Lines that are still too wide wrap.
     output.width = max(output.width, _total(widths))
     output.print(table)
     if absent := [SHOWN.get(name, name) for name in shown if name not in widths]:
@@ -106,7 +106,7 @@ def _number(row: Row) -> str:
 
 
 def _text(row: Row, name: str) -> str:
-    # Those of a stream are the durations of calls of send().
+    # The latencies of a stream are the durations of calls of send().
     if name in _LATENCIES and row.get("test") not in TIMED_TESTS:
         return ""
     return row.get(name, "").strip()

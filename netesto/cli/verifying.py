@@ -1,4 +1,4 @@
-"""`netesto hosts verify` and `netesto lab verify`: what each host has, one item per line."""
+"""`netesto hosts verify` and `netesto lab verify`: the facts of each host, one per line."""
 
 import asyncio
 import functools
@@ -14,13 +14,13 @@ from netesto.controller.visit import visit
 from netesto.model import PathState
 from netesto.run import agents, status
 
-# What the scripts that come with netesto use.
+# What the scripts of netesto use.
 _USED_CONTROLS, _USED_QDISCS = ("cubic", "bbr"), ("fq", "netem", "tbf")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a host has, or lacks: then `remedy` says what to do."""
+    """A fact of a host, or something that it lacks, with the `remedy`."""
 
     host: str
     verdict: Literal["ok", "!", "X"]

@@ -17,7 +17,7 @@ from netesto.run import status
 
 INTERVAL_S = 1.0
 
-# What is shown, and the kernel's counter of it. It counts retransmitted segments apart from others.
+# The columns and the kernel's counters. The kernel counts retransmitted segments separately.
 _SHOWN: Mapping[str, str] = {
     "sent/s": "OutSegs",
     "retransmitted/s": "RetransSegs",
@@ -29,8 +29,8 @@ Counters = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """What the TCP of a host did, per second, in the order of `_SHOWN`; and how many segments it
-    has retransmitted since the watch began."""
+    """The rates of a host's TCP counters, per second, in the order of `_SHOWN`; and the segments
+    that it has retransmitted since the watch began."""
 
     host: str
     rates: tuple[float, ...]
@@ -86,7 +86,7 @@ def _table(name: str, second: Sequence[Second]) -> Table:
 def _seconds(
     counters: Callable[[], Mapping[str, Counters]], is_up: Callable[[], bool]
 ) -> Iterator[list[Second]]:
-    """What each host did in one second after the other, while the lab is up."""
+    """The rates of each host in one second after the other, while the lab is up."""
     first: dict[str, Counters] = {}
     before: Mapping[str, Counters] = {}
     then_s = time.monotonic()
@@ -112,7 +112,7 @@ def _second(
 
 
 def _counters(spaces: Mapping[str, str]) -> dict[str, Counters]:
-    """What each host has counted; without those that are not built yet, or gone."""
+    """The counters of each host, except those that are not built yet or gone."""
     found: dict[str, Counters] = {}
     for host, namespace in spaces.items():
         try:
@@ -123,7 +123,7 @@ def _counters(spaces: Mapping[str, str]) -> dict[str, Counters]:
 
 
 def _is_up(lab: Lab) -> bool:
-    """Whether the lab is recorded, by a process that lives or for good."""
+    """Whether the lab is recorded, by a live process or permanently."""
     try:
         record = records.read(records.path_of(lab.state, lab.id))
     except LabError:

@@ -1,5 +1,5 @@
-"""Inventories of Ansible, INI and YAML: which hosts there are, and how ssh reaches them. Nothing in
-them is executed: no templates, no vault, no plugins.
+"""Inventories of Ansible, in INI and YAML: the hosts, and how ssh reaches them. Nothing in them is
+executed: no templates, no vault, no plugins.
 """
 
 import re
@@ -14,14 +14,14 @@ from netesto.errors import MissingError, UsageError
 
 SUFFIXES = (".ini", ".yml", ".yaml")
 
-# What of a host matters here: its address, user and port for ssh.
+# The variables of a host that matter here: its address, user and port for ssh.
 _VARIABLES = ("ansible_host", "ansible_user", "ansible_port")
-# [01:12], [a:f], [1:9:2], with both ends; zeros in front give the width.
+# [01:12], [a:f], [1:9:2], ends included; leading zeros give the width.
 _RANGE = re.compile(r"\[(\w+):(\w+)(?::([0-9]+))?\]")
 _SECTION = re.compile(r"\[([^\]:]+)(?::(\w+))?\]")
-# What ssh is given must not be an option.
+# An argument of ssh must not look like an option.
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
-# Nobody has more; an error in a range would fill the memory.
+# A mistake in a range could fill the memory.
 HOSTS_MAX = 10_000
 
 
@@ -45,7 +45,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Found:
-    """Groups by name, the variables of hosts, and what is left out."""
+    """Groups by name, the variables of hosts, and what is ignored."""
 
     groups: dict[str, _Group] = field(default_factory=dict)
     hosts: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class _Found:
                 raise UsageError(f"{where}: more than {HOSTS_MAX} hosts")
 
     def known(self, variables: Mapping[str, Any]) -> dict[str, str]:
-        """Those that matter here. One with a template would have to be executed."""
+        """The variables that matter here. A template would have to be executed, and is refused."""
         own: dict[str, str] = {}
         for name, value in variables.items():
             if name in _VARIABLES and "{{" not in str(value):
@@ -82,8 +82,8 @@ class Read:
 
 
 def read(path: Path) -> Read:
-    """The hosts of an inventory. UsageError says what is wrong and where; MissingError if it takes
-    a package that is not installed."""
+    """The hosts of an inventory. UsageError says what is wrong and where; MissingError if a
+    required package is not installed."""
     text = texts.read(path)
     found = _Found()
     if path.suffix == ".ini":
@@ -113,7 +113,8 @@ def _host(name: str, variables: Mapping[str, str], where: str) -> AnsibleHost:
 
 
 def _variables(name: str, found: _Found) -> dict[str, str]:
-    """Those of a host over those of its groups; an inner group over an outer one."""
+    """The variables of a host override those of its groups, and inner groups override outer
+    ones."""
     merged: dict[str, str] = {}
     for group in _outermost_first(found):
         if name in _all_hosts(group, found, set()):
@@ -122,7 +123,7 @@ def _variables(name: str, found: _Found) -> dict[str, str]:
 
 
 def _outermost_first(found: _Found) -> list[str]:
-    """`all`, then the groups by how deep they are."""
+    """`all`, then the groups by depth."""
     depth = dict.fromkeys(found.groups, 0)
     for _ in found.groups:
         for name, group in found.groups.items():

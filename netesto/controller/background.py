@@ -11,10 +11,10 @@ from typing import Self, TypeVar
 
 T = TypeVar("T")
 
-# For work that was cancelled, and for a loop that hangs.
+# The timeouts for cancelled work, and for a loop that hangs.
 CLOSE_TIMEOUT_S = 2.0
 
-# For what is still running at the end, and cancelled.
+# The timeout for work that still runs at the end, and is cancelled.
 CANCEL_TIMEOUT_S = 0.4
 
 
@@ -37,7 +37,7 @@ class Background:
             self._loop.close()
 
     def begin(self, work: Coroutine[object, object, T]) -> concurrent.futures.Future[T]:
-        """Run `work` in the loop, behind what was begun before."""
+        """Run `work` in the loop, after earlier work."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Coroutine[object, object, T]) -> T:
@@ -51,7 +51,7 @@ class Background:
 
     @staticmethod
     def cancel(futures: Collection[concurrent.futures.Future[T]]) -> None:
-        """Cancel what was begun, and wait until it has ended, but not long."""
+        """Cancel all work, and wait briefly until it has ended."""
         for future in futures:
             future.cancel()
         concurrent.futures.wait(futures, timeout=CLOSE_TIMEOUT_S)
@@ -62,5 +62,5 @@ class Background:
         for task in others:
             task.cancel()
         if others:
-            # One that waits for a peer that hangs goes with the process.
+            # A task that waits for a hanging peer ends with the process.
             await asyncio.wait(others, timeout=CANCEL_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The controller: has agents do what a script asks for, and turns data into results."""
+"""The controller: makes agents execute the commands of a script, and turns data into results."""
 
 import contextlib
 import functools
@@ -28,14 +28,14 @@ from netesto.results.fields import Fields
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 
-# In haste, pages are drawn only so soon after the request to end.
+# After a hurried request to end, pages are drawn only within this time.
 PAGES_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """Where a run happens: the kind, the lab's drawing, and its paths, as the results tell them;
-    the controller's clock, which the agents of a lab have, too."""
+    """The ground of a run, for the results: its kind, the lab's drawing and paths; and the
+    controller's clock, which the agents of a lab share."""
 
     kind: str
     topology: str = ""
@@ -45,7 +45,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """An experiment that became results: its status, and the columns that ASSERT may speak of."""
+    """A processed experiment: its status, and the columns that ASSERT may use."""
 
     exp: int
     status: str
@@ -53,10 +53,10 @@ class Processed:
 
 
 class Controller:
-    """What hosts do for a run. Its methods return when the thing is done.
+    """Executes the commands of a run on its hosts. Methods return when the work is done.
 
-    Use it with `with`: leaving it lets every agent go, and each puts its host back.
-    `fields` are the columns of exp.csv, `claimable` what ASSERT may speak of.
+    Use it with `with`: leaving it releases every agent, and each puts its host back.
+    `fields` are the columns of exp.csv, `claimable` those that ASSERT may use.
     `render` makes the page of an experiment's folder, `index` that of the results folder. `name`
     is the run's.
     """
@@ -84,7 +84,7 @@ class Controller:
         self._family = family
         self._ground = ground
         self._background = Background()
-        # Commands that are being carried out while the script goes on.
+        # Commands in progress while the script continues.
         self._begun: list[tuple[steps.RemoteCommand, Future[None]]] = []
         self._connect = connect
         self._never = threading.Event()
@@ -122,11 +122,11 @@ class Controller:
         *,
         wait_s: float | None = None,
     ) -> None:
-        """Hold every host of the inventory, and refuse, before any traffic, what is wrong with them
-        and what the commands and REQUIREs lack there. For hosts that are in use wait so long (None:
-        not at all).
+        """Hold every host of the inventory, and report, before any traffic, all problems of hosts
+        and what the commands and REQUIREs lack there. Wait this long for hosts in use (None: do not
+        wait).
 
-        WorldError tells all of it at once. The hosts of a lab are as the lab has made them.
+        WorldError lists everything at once. The hosts of a lab need no check.
         """
         self._run.tools = frozenset(
             command.flow.tool for command in commands if isinstance(command, steps.DoClient)
@@ -159,10 +159,10 @@ class Controller:
     # ---- steps of a script ---------------------------------------------------------------
 
     def remote(self, command: steps.RemoteCommand) -> None:
-        """Have an agent do it. Returns as soon as the agent has accepted it.
+        """Send a command to its agent. Returns as soon as the agent has accepted it.
 
         Commands that only prepare flows return at once, so that many hosts are prepared at the same
-        time. What comes next waits for them, and raises what was wrong with the first of them.
+        time. The next command waits for them, and raises the error of the first that failed.
         """
         if isinstance(command, steps.DoServer) or (
             isinstance(command, steps.DoClient) and command.hold
@@ -174,7 +174,7 @@ class Controller:
             self._background.call(self._run.carry_out(command))
 
     def _settle(self) -> None:
-        """Wait for the commands that were begun."""
+        """Wait for the commands in progress."""
         begun, self._begun = self._begun, []
         try:
             for command, future in begun:
@@ -185,7 +185,7 @@ class Controller:
             raise
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, unless all that it could be for has failed."""
+        """Let time pass, unless every open experiment has already failed."""
         self._settle()
         if seconds > 0 and not self._run.is_left:
             self._observer.doing(f"waiting {seconds:.3g} s")
@@ -202,7 +202,7 @@ class Controller:
         self._background.call(self._run.start_held(lead_s))
 
     def process_experiment(self, exp: int, notes: steps.ExperimentNotes) -> Processed:
-        """Finish an experiment: its data become results."""
+        """Finish an experiment: turn its data into results."""
         self._settle()
         experiment = self._run.experiments.get(exp)
         if experiment is None:
@@ -226,8 +226,8 @@ class Controller:
     def interrupt(
         self, reason: str, notes: Mapping[int, steps.ExperimentNotes], *, in_haste: bool
     ) -> Iterator[Processed]:
-        """End everything now and keep what was measured: each open experiment stays partial. In
-        haste, what takes long is left out."""
+        """End everything now and keep what was measured: each open experiment stays partial. If
+        `hurried`, skip what takes long."""
         latest_s = time.monotonic() + (PAGES_S if in_haste else math.inf)
         begun, self._begun = self._begun, []
         self._background.cancel([future for _, future in begun])
@@ -247,9 +247,9 @@ class Controller:
                 self._observer.warn(f"experiment {experiment.exp}: {error.message}")
 
     def _drop(self, experiment: Experiment) -> None:
-        """Leave out an experiment that had no flow yet: nothing was measured."""
+        """Omit an experiment that had no flow yet: nothing was measured."""
         self._observer.warn(
-            f"experiment {experiment.exp}: left out, because none of its flows was started:"
+            f"experiment {experiment.exp}: omitted, because none of its flows was started:"
             f" {'; '.join(experiment.reasons)}"
         )
         del self._run.experiments[experiment.exp]
@@ -309,6 +309,6 @@ def _asked_at(command: steps.RemoteCommand) -> Iterator[None]:
 
 
 def _columns(notes: steps.ExperimentNotes) -> dict[str, str]:
-    """What the script says the columns are: OTHER, the factors of a SWEEP, and its repetition."""
+    """Columns that the script sets: OTHER, the factors of a SWEEP, and its repetition."""
     repetition = {"rep": notes.cell["rep"]} if "rep" in notes.cell else {}
     return {**notes.columns, **repetition}

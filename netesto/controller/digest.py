@@ -1,4 +1,4 @@
-"""From the raw files of an experiment and its manifest to evidence."""
+"""Reads the raw files and the manifest of an experiment into evidence."""
 
 import errno
 import itertools
@@ -52,8 +52,8 @@ from netesto.traffic.base import Tool
 WINDOW_SLACK_S = 0.5
 
 
-# Hosts are not trusted: what is read of a file takes a multiple of its size of memory. The largest
-# that we know, of 24 h with a sample every 0.1 s, are a tenth of it.
+# Hosts are not trusted: reading a file takes a multiple of its size in memory. The largest known
+# files, of 24 h with a sample every 0.1 s, have a tenth of this size.
 READ_BYTES_MAX = 2**30
 
 # Nobody sets a clock so often during a flow.
@@ -114,7 +114,7 @@ class _Files:
         *,
         most_bytes: float = READ_BYTES_MAX,
     ) -> T | U:
-        """What `read` finds in a file; `otherwise` if it is missing, damaged or unreadable."""
+        """The result of `read` for a file; `otherwise` if it is missing, damaged or unreadable."""
         found = self.find(path, most_bytes)
         if found is None:
             return otherwise
@@ -127,8 +127,8 @@ class _Files:
         return otherwise
 
     def of(self, host: str, kind: str) -> list[str]:
-        """The files of a kind: of samples, one for each sampling interval that groups requested,
-        and for each time that the sampler was started again."""
+        """The files of a kind. Samples have one for each requested sampling interval, and for each
+        restart of the sampler."""
         return self._kinds.get(f"raw/{host}/{kind}", [])
 
     def captures(self, host: str) -> list[str]:
@@ -145,7 +145,7 @@ def evidence(
     """The evidence in the files of the experiment in `folder`; values of missing files are unknown.
 
     Files that are `damaged` (see results.integrity) are not read. ResultsError if the manifest
-    names an unknown traffic tool; what is wrong with files is no error.
+    names an unknown traffic tool; problems of files are not errors.
     """
     files = _Files(folder, manifest.files, frozenset(damaged))
     hosts = {name: _read_host(files, manifest, name) for name in manifest.hosts}
@@ -180,7 +180,7 @@ def _queue_gaps_s(host: _Host) -> Iterator[float]:
 
 
 def _busy(manifest: Manifest) -> tuple[float, float] | None:
-    """From the first start to the last end of a flow, also of one that failed."""
+    """From the first start to the last end of a flow, including failed flows."""
     found = flows.span_s(flow for group in manifest.groups for flow in group.instances)
     return found if all(map(math.isfinite, found)) else None
 
@@ -188,14 +188,14 @@ def _busy(manifest: Manifest) -> tuple[float, float] | None:
 def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
     clock = manifest.hosts[name].clock
     if manifest.on_one_machine and not clock.offset_s:
-        # One clock, by definition: what was measured is how long agents take to answer.
+        # One clock, by definition: the measurement would show only the response time of agents.
         clock = SAME_CLOCK
     by_port: dict[int, list[SocketSample]] = defaultdict(list)
     parts: list[list[SocketSample]] = [
         files.read(path, partial(socketfile.read, offset=clock), [])
         for path in files.of(name, "sockets")
     ]
-    # A socket is in several if the sampler was started again.
+    # A socket is in several files if the sampler was restarted.
     parts.sort(key=lambda samples: samples[0].time_s if samples else math.inf)
     for sample in itertools.chain.from_iterable(parts):
         for port in {sample.local_port, sample.peer_port}:
@@ -222,7 +222,7 @@ def _captures(files: _Files, host: str, ahead_s: float) -> Iterator[CaptureEvide
     for path in files.captures(host):
         # The reader bounds its memory itself.
         place = files.find(path, math.inf)
-        # tcpdump that could not begin leaves an empty file, and there is a warning of that.
+        # If tcpdump could not begin, the file is empty, and there is already a warning.
         if place is None or not place.stat().st_size:
             continue
         log = files.read(f"{path.removesuffix('pcap')}log", _text, "")
@@ -236,7 +236,7 @@ def _captures(files: _Files, host: str, ahead_s: float) -> Iterator[CaptureEvide
 
 
 def _capture(path: Path) -> Capture:
-    # Not at the top: numpy takes a tenth of a second, and few experiments have a capture.
+    # Imported here because numpy takes a tenth of a second, and few experiments have a capture.
     from netesto.packets import capture  # noqa: PLC0415
 
     try:
@@ -286,7 +286,7 @@ def _on_path(
     hosts: Mapping[str, _Host],
     known: Sequence[Queue],
 ) -> tuple[Queue, ...]:
-    """The queues that the data of a group pass: that of their sender, and those of a lab."""
+    """The queues on the path of a group's data: that of the sender, and those of a lab."""
     is_reverse = request.is_reverse
     sender = request.server if is_reverse else request.client
     device = hosts[sender].links.get(links.OWN, LinkSamples()).devices.get(request.group, "")
@@ -300,7 +300,7 @@ def _on_path(
 def _damaged(
     files: _Files, manifest: Manifest, request: GroupRequest, hosts: Iterable[str]
 ) -> Iterator[Source]:
-    """The sources that a group has lost because files are damaged."""
+    """The sources that a group lacks because files are damaged."""
     client, server = f"raw/{request.client}", f"raw/{request.server}"
     count = range(1, request.instances + 1)
     outputs = [_output(request, instance) for instance in count]
@@ -333,10 +333,10 @@ def _captured(
     *,
     is_reverse: bool,
 ) -> tuple[Flow, ...]:
-    """The data connections of a flow, if a capture of the sender has all of them whole.
+    """The data connections of a flow, if a capture of the sender contains all of them completely.
 
-    If the client's ports are not known, these are all to the flow's port of the server, unless
-    this is that of a control connection, too.
+    If the client's ports are unknown, these are all connections to the flow's port of the server,
+    unless a control connection uses it, too.
     """
     data_port = ports.data[record.instance - 1]
     if not client_ports and data_port in ports.control:
@@ -358,7 +358,7 @@ def _captured(
 
 
 def _overlaps(flow: Flow, ahead_s: float, record: InstanceRecord) -> bool:
-    """Whether a captured flow was at the time of this one: ports are used again."""
+    """Whether a captured flow ran at the time of this one: ports are reused."""
     start_s = flow.start_s - ahead_s
     return (record.ended_s is None or start_s <= record.ended_s + WINDOW_SLACK_S) and (
         record.started_s is None or start_s + flow.lasted_s >= record.started_s - WINDOW_SLACK_S
@@ -443,8 +443,8 @@ def _failed_if_silent(request: GroupRequest, instance: InstanceEvidence) -> Inst
 
 
 def silence(request: GroupRequest, instance: InstanceEvidence) -> str:
-    """The text that nothing of a flow arrived although its tool ended well; "" if something did, or
-    if the flow failed anyway.
+    """A text saying that no data of a flow arrived although its tool succeeded; "" if data arrived,
+    or if the flow failed anyway.
 
     A rate of 0 is not enough: tools count whole transactions, and a large request that was still
     in flight at the end is a measurement. The sockets at either end count the bytes that arrived;
@@ -462,8 +462,8 @@ def silence(request: GroupRequest, instance: InstanceEvidence) -> str:
     return f"no data: 0 {what} in {result.elapsed_s:.3g} s"
 
 
-# States in which the kernel may have counted the other's FIN as a byte received, or its own as one
-# acknowledged.
+# States in which the kernel may have counted the peer's FIN as a received byte, or its own as an
+# acknowledged one.
 _FIN_RECEIVED = frozenset({"CLOSE-WAIT", "LAST-ACK", "CLOSING", "CLOSE"})
 _FIN_ACKNOWLEDGED = frozenset({"FIN-WAIT-2", "CLOSE"})
 
@@ -484,8 +484,8 @@ def _ends(sample: SocketSample, *, at_client: bool) -> tuple[int, int]:
 def _client_ports(
     request: GroupRequest, ports: Ports, instance: int, result: TransferResult | None
 ) -> tuple[int, ...]:
-    """The client's ports of a flow's data connections, as the tool reports them or was given them;
-    empty if unknown. A control connection may use the same port of the server."""
+    """The client's ports of a flow's data connections, as reported by or given to the tool; empty
+    if unknown. A control connection may use the same port of the server."""
     if result is not None and result.client_ports:
         return result.client_ports
     port = _tool(request).client_port(request, ports, instance)
@@ -591,8 +591,8 @@ def _monotonic_zero_s(path: Path) -> float | None:
 def _pings(
     files: _Files, manifest: Manifest, request: GroupRequest, client: _Host
 ) -> tuple[PingSample, ...]:
-    """The pings of a group's pair of hosts, in one file or in several. Numbers go on from one to
-    the next."""
+    """The pings of a group's pair of hosts, in one or several files. Numbers continue across
+    files."""
     found: list[PingSample] = []
     last = 0
     for path in _ping_files(manifest, request):
@@ -603,7 +603,7 @@ def _pings(
 
 
 def _ping_files(manifest: Manifest, request: GroupRequest) -> list[str]:
-    """A file has the number of the group with which its pings began."""
+    """The file has the number of the group that started the ping."""
     pair = request.client, request.server_address
     return [
         f"raw/{request.client}/ping.{other.request.group}.out"
@@ -619,7 +619,7 @@ def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSampl
 
 
 def _told(path: Path) -> Mapping[str, Any]:
-    """What the client's agent says of a group; nothing if that is not readable."""
+    """The record of a group by the client's agent; empty if it is unreadable."""
     try:
         group = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
@@ -634,8 +634,8 @@ def _mtu_bytes(told: Mapping[str, Any]) -> int | None:
 
 
 def _counters(told: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] | None:
-    """The counters of the test interface before the group, and what they gained; None if it is not
-    known, as where another interface has taken its name."""
+    """The counters of the test interface before the group, and their increase; None if unknown, for
+    example because another interface has taken its name."""
     try:
         before, after = told["counters_before"], told["counters_after"]
         gained = {name: after[name] - before[name] for name in before}
@@ -648,7 +648,7 @@ def _counters(told: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] 
 
 
 def facts(folder: Path, known: Collection[str], host: str) -> dict[str, str]:
-    """The facts of a host that are in the manifest, from the files that are known of it."""
+    """The facts of a host for the manifest, from its known files."""
     files = _Files(folder, known, ())
     place = _statistics_folder(files, host)
     return hostfacts.notable(
@@ -669,5 +669,5 @@ def _text(path: Path) -> str:
 
 
 def _statistics_folder(files: _Files, host: str) -> str:
-    """The statistics before the experiment; those after it if there are no others."""
+    """The statistics from before the experiment; those from after it if there are no others."""
     return next((order for order in ("0", "1") if f"{order}/{host}.sysctl" in files.known), "0")

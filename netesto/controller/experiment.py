@@ -1,4 +1,4 @@
-"""An experiment while it runs: its groups, their flows, and what agents have reported of them."""
+"""An experiment while it runs: its groups, their flows, and the reports of agents on them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Flow:
 class Group:
     """One DO_CLIENT. It is over when its files are complete, or its client is lost.
 
-    `held`: it waits for START_FLOWS. `ready`: nothing is left to do there but to begin.
+    `held`: it waits for START_FLOWS. `ready`: its flows are prepared.
     `accepted`: the client's agent will report how it ends. `released`: the server has forgotten it.
     `left`: it was ended here, and its client may not know.
     """
@@ -61,7 +61,7 @@ class Group:
             flow.asked_start_s = start_s + self.request.delay_s
 
     def fail(self, reason: str, time_s: float) -> None:
-        """Every flow that has not ended has failed at `time_s` for `reason`."""
+        """Mark every flow that has not ended as failed at `time_s` with `reason`."""
         for flow in self.flows:
             if not flow.status:
                 flow.status, flow.ended_s = reason, time_s
@@ -86,7 +86,7 @@ class Group:
 
 
 def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
-    """The status of an experiment, from those of its flows and other reasons to doubt it."""
+    """The status of an experiment, from the statuses of its flows and other reasons for doubt."""
     good = [status == OK for status in flows]
     if good and not any(good):
         return "failed"
@@ -96,7 +96,8 @@ def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
 @dataclass(slots=True)
 class Experiment:
     """What the controller knows of an experiment. `folder` is the one in the results folder.
-    `lost` are the hosts that were lost while it ran, with the reasons: they do no more for it."""
+    `lost` are the hosts that were lost while it ran, with the reasons: they take no further part in
+    it."""
 
     exp: int
     exp_name: str
@@ -148,13 +149,13 @@ class Experiment:
         return overall_status([flow.status for flow in self.flows], self.reasons)
 
     def spoil(self, reason: str) -> None:
-        """Note why it is not as it was asked for."""
+        """Note why it differs from the request."""
         if reason not in self.reasons:
             self.reasons.append(reason)
 
     @property
     def is_left(self) -> bool:
-        """Whether something has spoilt it, and no flow of it runs."""
+        """Whether it has failed, and none of its flows runs."""
         return bool(self.reasons) and self.is_over
 
     def use(self, host: str) -> None:

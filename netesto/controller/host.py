@@ -1,11 +1,11 @@
 """A host of a run: its agent, which is held, its clock, its settings and its events.
 
-    opening ──► open ──its connection is cut──► cut ──joined again──► open
+    opening ──► open ──connection cut─────────► cut ──joined again──► open
                   ▲                              │ the hold is over there, or 60 s have passed
                   └──held again, settings made── lost
 
-While it is cut nothing is lost, and calls wait. Once it is lost, what it did for the run is over;
-it is tried again until the run ends.
+While it is cut nothing is lost, and calls wait. Once it is lost, its work for the run is over; the
+controller tries to hold it again until the run ends.
 """
 
 import asyncio
@@ -49,13 +49,13 @@ log = logging.getLogger(__name__)
 # Connects to an agent; leaving the context closes the connection.
 Connect: TypeAlias = Callable[[Endpoint], Awaitable[AbstractAsyncContextManager[Connection]]]
 
-# The fastest of a few probes bounds the offset; on an idle path more add little.
+# The fastest of a few probes bounds the offset; on an idle path, more probes add little.
 CLOCK_PROBES = 5
 
-# Between two bursts: clocks that are adjusted at most differ by 5 ms more then.
+# Between two bursts: clocks with the maximum adjustment drift by 5 ms in this time.
 CLOCK_INTERVAL_S = 5.0
 
-# An agent that was lost is waited for so long: a service that starts again takes seconds.
+# How long to wait for a lost agent: the restart of a service takes seconds.
 RETURN_S = 60.0
 
 # Between two attempts to hold a lost agent again.
@@ -65,10 +65,9 @@ RETRY_S = 0.5
 class HostConnection:
     """A held agent.
 
-    `on_event` gets its events in order; `on_lost` the reason why what it did is over, and `on_back`
-    is called when it is held again, with its settings made. `on_cut` gets the reason why nothing is
-    heard of it, and "" when the connection is there again and nothing was lost. `shares_clock`: the
-    agent has `clock`, too.
+    `on_event` gets its events in order; `on_lost` gets the reason when it is lost, and `on_back` is
+    called when it is held again, with its settings. `on_cut` gets the reason when the connection is
+    cut, and "" when it is restored without loss. `shares_clock`: the agent has `clock`, too.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class HostConnection:
         self.ran_again: list[str] = []
         self.time_sync: TimeSync | None = None
         self.lost: str | None = None
-        # When a cut was over last, on the controller's clock.
+        # When the last cut ended, on the controller's clock.
         self.joined_s = 0.0
         self._connect = connect
         self._clock = clock
@@ -107,7 +106,7 @@ class HostConnection:
         self._reader: asyncio.Task[None] | None = None
         self._track = ClockTrack()
         self._tracker: asyncio.Task[None] | None = None
-        # What the run has set, by what it is that is set.
+        # The settings of the run, by the thing that is set.
         self._wanted = Standing[tuple[Setting, ...]]()
         self._lost_at_s = 0.0
         self._is_there = asyncio.Event()
@@ -122,7 +121,7 @@ class HostConnection:
 
     @property
     def info(self) -> HostInfo:
-        """What the host is and can do."""
+        """The host's facts and capabilities."""
         if self._info is None:
             raise AgentError("not connected", host=self.name)
         return self._info
@@ -134,14 +133,14 @@ class HostConnection:
 
     @property
     def is_cut(self) -> bool:
-        """Whether nothing is heard of the agent at present, which may go on well."""
+        """Whether the connection is cut at present; nothing may be lost."""
         return self.lost is None and self._agent is not None and self._agent.is_cut
 
     async def open(self, *, run: str, ticket: str = "") -> None:
         """Connect, take the agent, measure its clock. AgentError if any of it fails.
 
-        Others who want the agent are told `run` and who holds it. `ticket`: of our place in its
-        queue.
+        Others who request the agent get `run` and the holder's name. `ticket` is for our place in
+        its queue.
         """
         self._run, self._ticket = run, ticket
         events = await self._take()
@@ -174,7 +173,8 @@ class HostConnection:
         except AgentError:
             if self.lost is None:
                 raise
-            # Whoever notices the loss first: the script goes on when the setting is made again.
+            # The loss may be noticed elsewhere first: the script continues when the setting is made
+            # again.
             await self.ready()
 
     async def _make(self, agent: Connection, setting: Setting, *, why: str = "") -> None:
@@ -191,15 +191,15 @@ class HostConnection:
         self.settings.append(SettingRecord(**asdict(applied), made_s=made_s, why=why))
 
     def give_up(self) -> None:
-        """Wait no more for connections that are cut, or agents that are lost."""
+        """Stop waiting for cut connections and lost agents."""
         self._given_up.set()
         self._is_there.set()
         if self._agent is not None:
             self._agent.give_up()
 
     async def measure_clock(self) -> None:
-        """Ask the agent for its time, and unless it has the controller's, so often that the offset
-        of its clock is measured once more."""
+        """Ask the agent for its time; unless it has the controller's clock, in a burst that
+        measures its offset once more."""
         if self._shares_clock:
             await self.agent.probe_clock()
             return
@@ -208,8 +208,8 @@ class HostConnection:
         self.offset = self._track.over(now_s - CLOCK_INTERVAL_S, now_s)
 
     async def finish(self, exp: int) -> Sequence[FileEntry]:
-        """Have the agent finish an experiment; its files. Meanwhile the clock is measured once
-        more, and what keeps it at UTC is asked, unless it is this machine's clock."""
+        """Have the agent finish an experiment; its files. Meanwhile, measure the clock once more
+        and ask what synchronises it, unless it is this machine's clock."""
         finished, _ = await asyncio.gather(
             self.agent.finish(exp, with_time_sync=not self._shares_clock),
             self._measure_clock_if_it_can_be(),
@@ -219,7 +219,7 @@ class HostConnection:
         return finished.files
 
     async def _measure_clock_if_it_can_be(self) -> None:
-        # Without the burst after its flows the bound of an experiment is larger.
+        # Without the burst after its flows, the bound of the experiment is larger.
         with contextlib.suppress(AgentError):
             if not self._shares_clock:
                 await self.measure_clock()
@@ -269,7 +269,7 @@ class HostConnection:
         await self._stack.aclose()
 
     async def _put_back(self) -> None:
-        """Have the agent put its settings back while it can say which it does not."""
+        """Make the agent put its settings back while it can still report which it does not."""
         with contextlib.suppress(AgentError):
             for text in await self.agent.put_back():
                 time_s = self.to_agent_clock(self._clock.now())
@@ -279,7 +279,7 @@ class HostConnection:
         """Connect to the agent, and hold it; the events of the hold."""
         agent = await self._stack.enter_async_context(await self._connect(self.endpoint))
         agent.on_cut = self._note_cut
-        # Whoever had it then was about to end: the hold waits for that.
+        # Its holder was about to end: the hold waits for that.
         self._info = replace(await agent.info(), holder="")
         agent.ticket = self._ticket
         events = agent.hold(holder(), self._run)
@@ -288,7 +288,7 @@ class HostConnection:
         return events
 
     async def _live(self, events: AsyncGenerator[Event, None]) -> None:
-        """Pass events on, from each hold after the one before it was lost."""
+        """Pass events on, from each hold after the previous one was lost."""
         while True:
             await self._read(events)
             self._is_there.clear()
@@ -305,7 +305,7 @@ class HostConnection:
             self._on_back(self)
 
     async def _retaken(self) -> AsyncGenerator[Event, None] | None:
-        """The events of a new hold, after all was made as it was before; None if there is none."""
+        """The events of a new hold, after all settings were made again; None without one."""
         events: AsyncGenerator[Event, None] | None = None
         try:
             events = await self._take()
@@ -339,7 +339,7 @@ class HostConnection:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            # Nobody must wait for ever for events of this host.
+            # Nothing must wait forever for events of this host.
             self._lose(f"internal error: {type(error).__name__}: {error}")
             raise
 
@@ -358,13 +358,13 @@ class HostConnection:
 
 
 def holder() -> str:
-    """What others are told of us while we hold an agent."""
+    """The name of the holder that others see while we hold an agent."""
     user, since = os.environ.get("USER", "root"), time.strftime("%H:%M:%S UTC", time.gmtime())
     return f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
 
 
 async def status_of(agent: Agent) -> AgentStatus | None:
-    """The status of an agent; None if it is of a version that tells none."""
+    """The status of an agent; None if its version reports none."""
     try:
         return await agent.status()
     except MissingError:

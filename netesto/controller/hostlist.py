@@ -18,8 +18,8 @@ _EXAMPLE = "Its first line names the columns, for example: hostname,rtt,NIC_spee
 
 @dataclass(frozen=True, slots=True)
 class ListedHost:
-    """A host: `hostname` is how it is reached, `alias` what it is called ("": the same), `profile`
-    what jobs may ask for. `facts` are the other columns."""
+    """A host: `hostname` is its name for ssh, `alias` its name in scripts ("": the same), `profile`
+    what jobs may select. `facts` are the other columns."""
 
     hostname: str
     alias: str
@@ -32,7 +32,7 @@ class ListedHost:
 
 
 def read(path: Path) -> list[ListedHost]:
-    """The hosts of a list. UsageError, with file and line, if it is not one."""
+    """The hosts of a list. UsageError, with file and line, if it is invalid."""
     text = texts.read(path, remedy=_EXAMPLE, most_mib=1)
     header: list[str] = []
     found: list[ListedHost] = []
@@ -63,7 +63,7 @@ def read(path: Path) -> list[ListedHost]:
                 )
         if any(host.name == other.name for other in found):
             raise UsageError(
-                f"{path}:{number}: {host.name} is there twice", remedy="Leave one out."
+                f"{path}:{number}: {host.name} is listed twice", remedy="Leave one out."
             )
         found.append(host)
     if not found:

@@ -1,4 +1,4 @@
-"""A hosts file with one more host, or one that has moved; the rest of the user's text stays."""
+"""Adds or changes a host in a hosts file, and keeps the rest of the user's text."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def _replaced(text: str, name: str, written: str) -> str:
     following = _ANY_TABLE.search(text, found.end())
     end = following.start() if following else len(text)
     line = next(line for line in written.splitlines() if line.startswith("agent = "))
-    # Its comment behind the value stays.
+    # A comment after the value stays.
     body, count = re.subn(
         r"^(\s*)agent\s*=\s*(?:\"[^\"\n]*\"|'[^'\n]*')",
         lambda match: match[1] + line,

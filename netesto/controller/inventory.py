@@ -30,7 +30,7 @@ KEYS = ("agent", "addresses", "tls")
 SOURCE = "source"
 ONE_EACH = "Each host has its own agent; --map gives a host a second name."
 _NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
-# Ends of names that files have, and no domain.
+# Suffixes of file names that are not domains.
 _OF_FILES = frozenset({".tml", ".tom", ".yam", ".txt", ".json", ".cfg", ".conf", ".nts"})
 _EXAMPLE = """Write a host like this:
     [host1]
@@ -75,8 +75,7 @@ class Inventory:
         return Inventory(kept, aliases=self._aliases, suffixes=self._suffixes)
 
     def at(self, endpoints: Sequence[Endpoint]) -> "Inventory":
-        """The same hosts, whose agents are at other addresses. Where addresses of the traffic were
-        given, they stay."""
+        """The same hosts, with agents at other addresses. Given addresses of the traffic stay."""
         given = {name: each.addresses for name, each in self.endpoints.items()}
         moved = [replace(each, addresses=given[each.host] or each.addresses) for each in endpoints]
         return Inventory(moved, aliases=self._aliases, suffixes=self._suffixes)
@@ -119,10 +118,10 @@ def load(
     text: str, *, aliases: Mapping[str, str] | None = None, insecure: bool = False
 ) -> Inventory:
     """The hosts of a hosts file (TOML): a table per host, with its `agent`, `addresses` and `tls`,
-    of which the last may also be there once for all; or those of a list, [USER@]HOST,…, which ssh
-    reaches. What exists or ends in .toml is a file; what ends in .ini, .yml or .yaml is an
-    inventory of Ansible; what ends in .csv is a list of hosts as the testing harness has, whose
-    client is this machine.
+    of which the last may also appear once for all hosts; or the hosts of a list, [USER@]HOST,…,
+    which ssh reaches. A `text` that exists or ends in .toml is a file; one that ends in .ini, .yml
+    or .yaml is an inventory of Ansible; one that ends in .csv is a list of hosts of the testing
+    harness, whose client is this machine.
 
     UsageError says what is wrong and where, and refuses an agent that is reached over plain TCP
     unless `insecure`. docs/hosts.md documents the keys.
@@ -148,7 +147,7 @@ def load(
     else:
         endpoints = _read(path) if is_file else [_named(word.strip()) for word in text.split(",")]
         if not is_file and path.suffix and (meant := nearest(text, _files_of_hosts(path.parent))):
-            warnings = [f"--hosts {text}: taken for the name of a host. Did you mean {meant}?"]
+            warnings = [f"--hosts {text}: interpreted as the name of a host. Did you mean {meant}?"]
     names = [endpoint.host for endpoint in endpoints]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise UsageError(f"{text}: host {twice} is named twice", remedy="Leave one out.")
@@ -157,10 +156,10 @@ def load(
     for endpoint in endpoints:
         if not insecure and isinstance(parse(endpoint.agent), TcpAddress):
             raise UsageError(
-                f"{text}: host {endpoint.host}: agent: everybody who reaches {endpoint.agent} could"
-                " use the agent, and pose as it",
-                remedy=f'Write agent = "ssh://{endpoint.host}". --insecure uses the port all the'
-                " same: for networks where nobody else is, on either machine.",
+                f"{text}: host {endpoint.host}: agent: everybody who can connect to"
+                f" {endpoint.agent} could use the agent, and impersonate it",
+                remedy=f'Write agent = "ssh://{endpoint.host}". --insecure uses the port'
+                " nevertheless: only for networks and machines without other users.",
             )
         first = by_agent.setdefault(endpoint.agent, endpoint.host)
         if first != endpoint.host:
@@ -190,7 +189,7 @@ def _listed(host: hostlist.ListedHost) -> Endpoint:
 
 
 def _files_of_hosts(folder: Path) -> list[str]:
-    """The names of what may be meant by a name like it."""
+    """The names that a similar name may mean."""
     suffixes = {".toml", hostlist.SUFFIX, *ansible.SUFFIXES}
     try:
         return [path.name for path in folder.iterdir() if path.suffix in suffixes]
@@ -228,7 +227,7 @@ def _named(word: str) -> Endpoint:
             remedy=(f"Did you mean {near}? " if near else "")
             + f"If it is the name of a host, write: USER@{word}",
         )
-    # With a slash it is the path of a file that is not there.
+    # With a slash it is the path of a missing file.
     if "/" not in word:
         with contextlib.suppress(ValueError):
             host = f"[{IPv6Address(host)}]"
@@ -248,7 +247,7 @@ def _read(path: Path) -> list[Endpoint]:
         document = tomllib.loads(texts.read(path, remedy=remedy))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: not TOML: {error}", remedy=_EXAMPLE) from error
-    # Not a host, but what all hosts have that have none of their own.
+    # Not a host, but the default of all hosts.
     files = _tls(path, path, document.pop("tls", None))
     if not document:
         raise UsageError(f"{path}: names no host", remedy=_EXAMPLE)

@@ -1,4 +1,4 @@
-"""The observer of a run: the live display, a log, or nobody."""
+"""The observer of a run: the live display, a log, or nothing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -11,19 +11,19 @@ class Observer(Protocol):
         """What the script prints."""
 
     def say(self, text: str) -> None:
-        """Something to read: the lab, the choice of ground."""
+        """Information: the lab, the choice of ground."""
 
     def warn(self, text: str) -> None:
-        """Something that may make results differ from what is expected."""
+        """Something that may influence results."""
 
     def setting_left(self, text: str) -> None:
-        """What is not as it was before on a host, for the run's record; `warn` told it."""
+        """A difference that is left on a host, for the run's record; `warn` has reported it."""
 
     def experiment_started(self, exp: int, exp_name: str) -> None:
         """The first command of an experiment."""
 
     def doing(self, text: str) -> None:
-        """What is happening now, in a few words."""
+        """The current activity, in a few words."""
 
     def flow_accepted(self, exp: int, flow: str, *, start_s: float, duration_s: float) -> None:
         """A flow ("bbr client1→server1 #1") will start at UTC `start_s` and last `duration_s`."""

@@ -45,7 +45,7 @@ def findings(
     family: int,
 ) -> list[Finding]:
     """Everything that is missing on hosts, each with the first line that needs it. REQUIRE applies
-    to all hosts of `infos`; of hosts that are not in it nothing is known, and nothing found."""
+    to all hosts of `infos`; other hosts are unknown and not checked."""
     used = dict.fromkeys(name for command in commands for name in command.hosts)
     endpoints = {name: inventory.find(name) for name in used}
     found = [
@@ -63,7 +63,7 @@ def findings(
 
 
 def check_count(requirements: Sequence[steps.Requirement], there: int) -> None:
-    """MissingError if a REQUIRE needs another number of hosts than there will be: `there`."""
+    """MissingError if a REQUIRE needs a number of hosts other than `there`."""
     wrong = [
         f"{text} (needed at {requirement.place})"
         for requirement in requirements
@@ -84,7 +84,7 @@ def missing(
     *,
     family: int,
 ) -> Iterator[Finding]:
-    """What a command needs that its hosts do not have.
+    """What a command needs and its hosts lack.
 
     `endpoints` maps the names in commands to hosts, `infos` hosts to what they can do.
     """
@@ -112,7 +112,7 @@ def missing(
         (info, flow.congestion_controls[0], not is_reverse),
         (server, flow.congestion_controls[1], is_reverse),
     ):
-        # What no script has chosen for the receiver is replaced where it is missing.
+        # A receiver's default is replaced on hosts that lack it.
         is_chosen = (
             is_sender or "remoteCa" in command.arguments or control not in {RECEIVERS, ALWAYS_THERE}
         )
@@ -127,7 +127,7 @@ def missing(
         (info, flow.client_cpus + flow.client_cores),
         (server, flow.server_cpus + flow.server_cores),
     ):
-        # Tools take any number, and run on any processor if it does not exist.
+        # Tools accept any number, and run on any processor if it does not exist.
         absent = set(cpus).difference(host.processors)
         if absent and host.processors:
             which = f"processor{'s' if len(absent) > 1 else ''} {units.format_processors(absent)}"
@@ -145,7 +145,7 @@ def _there(info: HostInfo, kind: str) -> Sequence[str]:
 
 
 def _not_in_kernel(info: HostInfo, kind: str, name: str) -> tuple[str, str]:
-    """What is wrong, and the remedy."""
+    """The problem and the remedy."""
     there = _there(info, kind)
     has = f", which has {', '.join(there)}"
     return f"{info.host}: {kind} {name}: not in this kernel ({info.kernel}){has}", hint(name, there)
@@ -163,7 +163,7 @@ def _missing_names(command: steps.Configure, info: HostInfo) -> Iterator[tuple[s
 
 # ---- REQUIRE ---------------------------------------------------------------------------------
 
-# Of two values that compare as -1, 0 or 1, against 0.
+# Operators on the result of a comparison (-1, 0 or 1).
 _OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne,
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -173,9 +173,8 @@ _OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
 def unmet(
     requirement: steps.Requirement, infos: Mapping[str, HostInfo], *, there: int
 ) -> list[str]:
-    """What REQUIRE needs and hosts do not have, in words, each with its host.
-
-    Of several words `=` needs each, and `!=` none of them. `there`: how many hosts there are.
+    """What REQUIRE needs and hosts lack, in words, each with its host. With several words, `=`
+    needs all of them, and `!=` none of them. `there`: how many hosts there are.
     """
     if requirement.what == "hosts":
         return _unmet_hosts(requirement, there)
@@ -200,7 +199,7 @@ def _written(requirement: steps.Requirement) -> str:
 
 
 def _unmet_at(requirement: steps.Requirement, info: HostInfo) -> str:
-    """How one host does not meet a requirement; "" if it does."""
+    """Why a host does not meet a requirement; "" if it does."""
     what, words = requirement.what, requirement.value.split(",")
     if what == "kernel":
         holds = _OPERATORS[requirement.operator]

@@ -1,6 +1,6 @@
-"""What is wrong with hosts before a run: of all hosts at once, each problem with its remedy. Pure.
+"""Problems of all hosts before a run, each with its remedy. Pure.
 
-`netesto hosts check` and the pre-flight of a run judge alike. An error keeps a run from starting, a
+`netesto hosts check` and the pre-flight of a run use the same checks. An error prevents a run, a
 warning does not.
 """
 
@@ -32,19 +32,19 @@ from netesto.model import (
 )
 from netesto.traffic.ports import REFUSED_PORT
 
-# How many others each host tries a path to. Up to one more than these hosts try all paths.
+# The number of other hosts to which each host tries the path.
 PEERS = 4
 
-# More names in one line would hide what is wrong with them.
+# More names in one line would hide the problem.
 HOSTS_SHOWN = 8
 
-# Data of the hosts is put in order by their clocks; RTTs and intervals are longer than this.
+# Clocks order the data of hosts; RTTs and intervals are longer than this.
 CLOCK_BOUND_S = 0.005
 
-# Somebody set the clock by hand; nothing drifts so far.
+# No clock drifts this far: it was set by hand.
 CLOCK_OFFSET_S = 1.0
 
-# Without these agents do nothing; the others are for some of the data.
+# Agents cannot work without these; the others are for part of the data.
 _REQUIRED_COMMANDS = frozenset({"ip", "tc"})
 
 _PACKAGES = {
@@ -59,7 +59,7 @@ Peers: TypeAlias = Callable[[Inventory], Mapping[str, Sequence[Address]]]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a host; `host` is "" if it is wrong with all of them."""
+    """A problem of a host; `host` is "" if it concerns all."""
 
     host: str
     message: str
@@ -69,8 +69,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visited:
-    """A host and what its agent told, or the `error` that is the reason why it did not. Of hosts of
-    a lab only `info` is of interest."""
+    """A host and its agent's report, or the `error` instead. For hosts of a lab only `info`
+    matters."""
 
     endpoint: Endpoint
     info: HostInfo | None = None
@@ -111,7 +111,7 @@ def problems(
     *,
     family: int,
 ) -> list[Problem]:
-    """Everything that is wrong, by host, and then what the commands and REQUIREs lack."""
+    """All problems, by host, and then what the commands and REQUIREs lack."""
     by_address = {
         str(address): host
         for host, endpoint in inventory.endpoints.items()
@@ -145,7 +145,7 @@ def problems(
 
 
 def refuse(found: Iterable[Problem]) -> None:
-    """WorldError that tells all errors, if there are any."""
+    """WorldError with all errors, if there are any."""
     errors = [problem for problem in found if problem.severity == "error"]
     if not errors:
         return
@@ -187,7 +187,7 @@ def told(hosts: str, message: str) -> str:
     return f"{hosts}: {message}" if hosts else message
 
 
-# ---- one host, whose name they get later -----------------------------------------------------
+# ---- one host; its name is added later -----------------------------------------------------
 
 _error = partial(Problem, "")
 _warning = partial(Problem, "", severity="warning")
@@ -204,7 +204,7 @@ def _of_info(endpoint: Endpoint, info: HostInfo, family: int) -> Iterator[Proble
     for tool, reason in info.unusable_tools.items():
         yield _warning(
             f"{tool} is installed, and not used: {reason}",
-            "Its version must be told there within 2 s.",
+            "It must print its version within 2 s.",
         )
     if not info.tools:
         yield _error("no traffic tool", "Install one on the host: apt install iperf3, or netperf")
@@ -262,7 +262,7 @@ def _of_status(name: str, status: AgentStatus, hosts: str) -> Iterator[Problem]:
             f"has data of {units.counted(len(status.unfetched), 'experiment')} of earlier runs"
             " that was never fetched"
             f" ({units.format_bytes(size)})",
-            f"netesto hosts fetch {shlex.quote(hosts or name)} brings it.",
+            f"netesto hosts fetch {shlex.quote(hosts or name)} fetches it.",
         )
 
 
@@ -301,8 +301,8 @@ def _of_path(name: str, path: PathState, peer: str, state: HostState) -> Iterato
         case "cut":
             yield _warning(
                 f"path {to}: packets of {path.mtu_bytes} bytes are lost, small ones arrive",
-                "A link on the path has a smaller MTU, and no router says so: give all interfaces"
-                " on it the same MTU.",
+                "A link on the path has a smaller MTU, and no router reports it: give all"
+                " interfaces on it the same MTU.",
             )
         case "silent":
             yield _warning(
@@ -370,7 +370,7 @@ def _of_settings(visited: Sequence[Visited], placed: Sequence[Placement]) -> Ite
 def _of_kept(
     visited: Sequence[Visited], commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Iterator[Problem]:
-    """Hosts that refuse to keep what a script leaves there on purpose."""
+    """Hosts that refuse to keep settings that a script leaves on purpose."""
     refusals = {host.endpoint.host: host.state.keep_refusal for host in visited if host.state}
     told: set[str] = set()
     for command in commands:

@@ -1,4 +1,5 @@
-"""What the controller has seen becomes a manifest: requested, achieved, and warnings."""
+"""Turns what the controller has seen into a manifest: requested and achieved values, and
+warnings."""
 
 import json
 import statistics
@@ -24,7 +25,7 @@ from netesto.results.manifest import (
 from netesto.results.queues import Queue
 from netesto.units import format_size
 
-# What a page warns of (spec of results, section 4).
+# Limits above which a page warns (spec of results, section 4).
 BUSY_CPU_PERCENT = 90.0
 PATH_TOLERANCE = 0.05
 
@@ -157,7 +158,7 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
 
 
 def doubts(evidence: ExperimentEvidence) -> tuple[str, ...]:
-    """The reasons to doubt measurements of the experiment though no flow failed."""
+    """Reasons to doubt measurements of the experiment although no flow failed."""
     return (*_starved_warnings(evidence), *crosscheck.warnings(evidence))
 
 
@@ -218,7 +219,7 @@ def sampling_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
 
 
 def _missed(asked: GroupRequest, flow: InstanceEvidence) -> str:
-    """In words, that a flow was sampled otherwise than requested; "" if it was not."""
+    """How the sampling of a flow differs from the request, in words; "" if it does not."""
     requested_ms = asked.interval_s * 1000
     gaps = flows.gaps(flows.sender_samples(asked, flow))
     if gaps is not None and gaps.misses(requested_ms):
@@ -236,7 +237,7 @@ def _worst_gap_ms(asked: GroupRequest, flow: InstanceEvidence) -> float:
 
 
 def _clock_warnings(manifest: Manifest) -> Iterator[str]:
-    """Of clocks that are known less exactly than the samples of a flow are apart."""
+    """Warnings of clocks whose error exceeds the sampling interval of a flow."""
     for name, host in manifest.hosts.items():
         intervals_s = [
             group.request.interval_s
@@ -252,8 +253,8 @@ def _clock_warnings(manifest: Manifest) -> Iterator[str]:
 
 
 def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
-    """Of queues that were sampled at the interval of none of the groups that pass them: it is that
-    of the group which began first."""
+    """Warnings of queues that were sampled at another interval than their groups requested: the
+    group that began first decides."""
     requested_ms: dict[Queue, list[float]] = {}
     for group in evidence.groups:
         for queue in group.queues:
@@ -275,8 +276,7 @@ def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
 
 
 def _unfinished(request: GroupRequest, flow: InstanceEvidence) -> str:
-    """In words, that a flow of requests has a rate of 0 because it completed none; "" if it did
-    complete one, or failed."""
+    """A text saying that a flow of requests completed none of them; "" if it did, or failed."""
     result = flow.result
     if result is None or result.rate_bps > 0 or request.test not in REQUEST_TESTS:
         return ""

@@ -1,4 +1,4 @@
-"""Commands of the language become requests to an agent. Pure."""
+"""Turns commands of the language into requests to agents. Pure."""
 
 import contextlib
 from dataclasses import asdict, replace
@@ -24,10 +24,10 @@ from netesto.model import (
     Setting,
 )
 
-# Tools that count on computing to take time send without end, or all at once, where it takes none.
+# Tools that rely on computing taking time send endlessly, or everything at once, in simulated time.
 NATIVE_IN_SIMULATION = frozenset({"UDP_STREAM"})
 
-# A UDP_STREAM without `bitrate` offers that share of the rate of the first shaped link.
+# A UDP_STREAM without `bitrate` offers this share of the rate of the first shaped link.
 OFFERED_SHARE = 1.2
 
 
@@ -80,8 +80,8 @@ def _is_receivers_chosen(command: steps.DoClient) -> bool:
 
 
 def _to_choose_for(command: steps.DoClient, flow: FlowSpec) -> FlowSpec:
-    """The flow for which a tool is chosen. One that a script gives a remoteCa needs a tool that
-    sets it, also if it is what receivers have without one."""
+    """The flow for which a tool is chosen. If the script sets remoteCa, the tool must be able to
+    set it, even if the value is the receiver's default."""
     is_set_by_ca = flow.test not in UDP_TESTS and (
         flow.reverse_congestion_control == flow.congestion_control
     )
@@ -91,8 +91,8 @@ def _to_choose_for(command: steps.DoClient, flow: FlowSpec) -> FlowSpec:
 
 
 def _receivers(flow: FlowSpec, client: HostInfo, server: HostInfo) -> str:
-    """The congestion control of the receiver of the data. Where no script has chosen it, it has to
-    be one that the agent there may use."""
+    """The congestion control of the receiver of the data. If the script does not set it, it must be
+    one that the agent there may use."""
     wanted = flow.reverse_congestion_control
     receiver = client if flow.is_reverse else server
     is_free = wanted == RECEIVERS and wanted not in receiver.usable_congestion_controls
@@ -100,8 +100,8 @@ def _receivers(flow: FlowSpec, client: HostInfo, server: HostInfo) -> str:
 
 
 def _offered_bps(client: Endpoint, server: Endpoint) -> float | None:
-    """What a UDP_STREAM without `bitrate` offers; None: as much as its socket takes. MissingError
-    in simulated time, in which that would be without end."""
+    """The rate that a UDP_STREAM without `bitrate` offers; None: as much as its socket accepts.
+    MissingError in simulated time, where that would never end."""
     first_bps = client.first_rates_bps.get(server.host)
     if first_bps is not None:
         return OFFERED_SHARE * first_bps
@@ -155,7 +155,7 @@ def address(endpoint: Endpoint, family: int) -> Address:
 def of_agents(
     command: steps.Configure, inventory: Inventory, *, device: str, family: int
 ) -> list[tuple[str, steps.Configure]]:
-    """What agents are to do for a SET_ command, each with the name of its host, whose test
+    """The settings that agents make for a SET_ command, each with the name of its host, whose test
     interface is `device`. Settings get the addresses of the hosts they lead to; each end of a link
     that has an agent limits what it sends."""
     own: list[Setting] = []

@@ -44,32 +44,32 @@ SAMPLED_FIRST_S = 0.1
 # A group that is not ready by then fails, and the others start.
 READY_TIMEOUT_S = 60.0
 
-# So many hosts are prepared, and asked for data, at once.
+# The number of hosts that are prepared, or asked for data, at once.
 AT_ONCE = 16
 
 # The time in which an agent must report the end of flows that were aborted.
 ABORT_GRACE_S = 3.0
 
-# In haste, agents have so much time to end their flows, then to send what was measured, and then to
-# put settings back. One that takes longer goes on by itself, and keeps its data.
+# After a hurried request to end, the time for agents to end their flows, then to send data, and
+# then to put settings back. One that takes longer continues by itself, and keeps its data.
 ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.2, 0.6
 
-# How often the files of an experiment are asked for, each time after a cut that came meanwhile.
+# How often the files of an experiment are requested, each time after a cut.
 FETCH_ATTEMPTS = 5
 
-# The time in which an agent must report the end of a flow after it was due: it gives a tool that
-# hangs some more time, the server completes its samples, and the machine may be busy.
+# The time in which an agent must report the end of a flow after it was due: a hanging tool gets
+# some extra time, the server completes its samples, and the machine may be busy.
 OVERDUE_GRACE_S = 30.0
 
 
-# Hosts are not trusted. An event is later than it happened by the longest cut of a connection, and
-# a run that has given so many warnings has said enough.
+# Hosts are not trusted. The longest cut of a connection limits the delay of an event, and further
+# warnings of a run are useless.
 ABSURD_S = 3600.0
 WARNINGS_MAX = 10_000
 
 
 class Run:
-    """All that is asynchronous about one run. Every method runs in one event loop."""
+    """The asynchronous part of one run. Every method runs in one event loop."""
 
     def __init__(
         self,
@@ -86,15 +86,15 @@ class Run:
         self.inventory = inventory
         self.store = store
         self.name = name
-        # Those that flows of the script name; none if it has no flows.
+        # The hosts that flows of the script name; none if it has no flows.
         self.tools: frozenset[str] = frozenset()
         self._tickets: Mapping[str, str] = {}
         self.clock = clock
         self.experiments: dict[int, Experiment] = {}
         self.hosts: dict[str, HostConnection] = {}
-        # Also those that CLOSE has released: they are in manifests.
+        # Including those that CLOSE has released: manifests contain them.
         self.known_hosts: dict[str, HostConnection] = {}
-        # Those whose agents EXIT ends: nobody misses them.
+        # The hosts whose agents EXIT ends: their loss is expected.
         self._dismissed: set[HostConnection] = set()
         self._connect = connect
         self._observer = observer
@@ -116,16 +116,16 @@ class Run:
         try:
             await asyncio.gather(*opening)
         except BaseException:
-            # What is only now opened would outlive the release of all.
+            # A host that opens only now would not be released.
             for task in opening:
                 task.cancel()
             await asyncio.gather(*opening, return_exceptions=True)
             raise
 
     async def hold_free(self, tickets: Mapping[str, str]) -> list[tuple[Endpoint, AgentBusyError]]:
-        """Hold all hosts of the inventory but those that are in use; these, with the errors that
-        say by whom. Whoever opens all finds other errors again. `tickets`, by host: of places in
-        their queues."""
+        """Hold all hosts of the inventory except those in use; return these, with the errors that
+        name the holder. Other errors reappear when all are opened. `tickets` are the places in
+        their queues, by host."""
         self._tickets = tickets
 
         async def tried(name: str) -> AgentBusyError | None:
@@ -230,7 +230,7 @@ class Run:
         del self.hosts[name]
         if is_exit and connection.lost is None:
             self._dismissed.add(connection)
-            # It may end before it has answered.
+            # It may end before it has replied.
             with contextlib.suppress(ConnectionLostError):
                 await connection.agent.shut_down()
         await connection.close()
@@ -244,7 +244,7 @@ class Run:
         _, late = await asyncio.wait(closing, timeout=RELEASE_S if self._is_in_haste else None)
         for task in late:
             task.cancel()
-            self._note_left(f"{closing[task]}: does not say that it put its settings back")
+            self._note_left(f"{closing[task]}: does not confirm that it put its settings back")
         for result in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(result, Exception):
                 raise result
@@ -293,7 +293,7 @@ class Run:
     async def carry_out(self, command: steps.RemoteCommand) -> None:
         """Have an agent carry out a command.
 
-        What an agent refuses, or is lost before it has done, costs the experiment, not the run.
+        If the agent refuses, or is lost meanwhile, the experiment fails, not the run.
         """
         try:
             await self._carry_out(command)
@@ -311,8 +311,8 @@ class Run:
 
     @contextlib.asynccontextmanager
     async def _turn(self, host: HostConnection) -> AsyncIterator[None]:
-        """Of commands that are carried out at once, those of one host keep their order, and there
-        are not too many of all hosts together: those of a lab share one machine."""
+        """Concurrent commands of one host keep their order, and the number of all together is
+        limited, because the hosts of a lab share one machine."""
         async with self._turns[host.name], self._places:
             yield
 
@@ -342,7 +342,7 @@ class Run:
         host = await self._of(experiment, command.host)
         async with self._turn(host):
             if command.start:
-                # The one that is most likely needed; others start with the first flow of theirs.
+                # The most likely tool; others start with their first flow.
                 # A newer agent may have tools that this controller does not know.
                 known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
                 likely = [tool.name for tool in known if tool.lasting_server][:1]
@@ -390,7 +390,7 @@ class Run:
             flows=[Flow(instance) for instance in range(1, request.instances + 1)],
             held=command.hold,
         )
-        # A flow that no agent accepts has failed; it does not vanish.
+        # A flow that no agent accepts is recorded as failed.
         experiment.groups[request.group] = group
         try:
             for host in (client, server):
@@ -454,7 +454,7 @@ class Run:
         if self._ground == SIMULATED:
             return SAMPLED_FIRST_S
         begun_s = self.clock.now()
-        # One that is lost now does not start its flows either.
+        # A host that is lost now does not start its flows either.
         await asyncio.gather(
             *(self.hosts[name].measure_clock() for name in hosts), return_exceptions=True
         )
@@ -545,8 +545,8 @@ class Run:
     def _possible_time(
         self, experiment: Experiment, group: Group, host: HostConnection, event: Event
     ) -> float:
-        """When an event happened. If it cannot have been then, its flows fail: nothing else of what
-        this host reports of them can be believed."""
+        """When an event happened. If the time is impossible, the flows fail: no other report of
+        this host on them is credible."""
         time_s, now_s = host.from_agent_clock(event.time_s), self.clock.now()
         if abs(time_s - now_s) < ABSURD_S:
             return time_s
@@ -591,7 +591,7 @@ class Run:
                 yield experiment, group
 
     def _end(self, experiment: Experiment, group: Group, reason: str) -> None:
-        """The flows of a group that have not ended fail; nobody will report on them."""
+        """Fail the flows of a group that have not ended: no agent will report on them."""
         group.fail(reason, self.clock.now())
         group.complete = True
         group.held = False
@@ -631,7 +631,7 @@ class Run:
             if server is not None and server.lost is None:
                 await server.agent.forget(experiment.exp, group.request.group)
         except AgentError as error:
-            # With the agent all that is to be forgotten is gone.
+            # There is nothing to forget if the agent is gone.
             if server is not None and server.lost is None:
                 self._warn(experiment, error.message)
         finally:
@@ -685,8 +685,8 @@ class Run:
                 await host.agent.abort()
 
     def _overdue_s(self, experiment: Experiment) -> float:
-        """Until when the end of its flows must be reported. A cut does not last for ever, and what
-        happened meanwhile is reported after it."""
+        """Until when the end of its flows must be reported. A cut is limited, and events during it
+        are reported afterwards."""
         hosts = [self.hosts[name] for name in experiment.hosts if name in self.hosts]
         if any(host.is_cut for host in hosts):
             return math.inf
@@ -703,7 +703,8 @@ class Run:
         try:
             await self.fetch(experiment, host.name)
         except AgentError as error:
-            # It is tried once more before the experiment is processed, which is partial without it.
+            # The fetch is repeated before the experiment is processed, which is partial without the
+            # data.
             self._warn(experiment, error.message)
 
     async def fetch(
@@ -764,8 +765,8 @@ class Run:
         await asyncio.gather(*(self._fetch_in_time(experiment, name, places) for name in pending))
 
     async def fetch_open(self) -> None:
-        """Fetch the data of all experiments, from all hosts at once: none has to wait for another
-        that does not answer."""
+        """Fetch the data of all experiments from all hosts at once: none waits for one that does
+        not respond."""
         await asyncio.gather(*(self._fetch_all_from(name) for name in self.hosts))
 
     async def _fetch_all_from(self, name: str) -> None:
@@ -790,8 +791,8 @@ class Run:
         return self._latest_data_s < math.inf
 
     async def abort(self, *, in_haste: bool = False) -> None:
-        """Interrupted: end all flows now, keep what was measured, and wait for no flow long; in
-        haste for nothing else, either."""
+        """After an interruption: end all flows now, keep what was measured, and do not wait long
+        for any flow; if `hurried`, for nothing else either."""
         now_s = self.clock.now()
         self._latest_end_s = now_s + (ABORT_S if in_haste else ABORT_GRACE_S)
         if in_haste:
@@ -813,6 +814,6 @@ class Run:
                 if host.lost is None:
                     await host.agent.abort()
         except TimeoutError:
-            self._observer.warn(f"{host.name}: does not say that it ended its flows")
+            self._observer.warn(f"{host.name}: does not confirm that it ended its flows")
         except AgentError as error:
             self._observer.warn(error.message)

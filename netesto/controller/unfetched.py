@@ -1,4 +1,4 @@
-"""What agents have measured and no controller has fetched: where it is, and how it comes here."""
+"""Measurements of agents that no controller has fetched: where they are, and fetching them."""
 
 import asyncio
 import contextlib
@@ -15,13 +15,13 @@ from netesto.results import durable, integrity
 from netesto.transport import files
 from netesto.transport.base import Connection
 
-# As that of a visit: a dead host costs no more.
+# As for a visit: the maximum delay by a dead host.
 STATUS_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the agent of a host told of itself, or the reason why it did not."""
+    """The status of a host's agent, or the reason why it is unknown."""
 
     host: str
     status: AgentStatus | None = None
@@ -46,10 +46,10 @@ async def ask(inventory: Inventory, *, connect: Connect) -> list[Asked]:
 
 
 async def fetch(inventory: Inventory, out: Path, *, connect: Connect) -> list[Fetched]:
-    """Bring what was measured and not fetched into OUT/runs/RUN-unfetched/HOST/EXP.
+    """Fetch measurements that no controller has fetched into OUT/runs/RUN-unfetched/HOST/EXP.
 
     An agent removes its own files of an experiment when all of them are on our disk, compared by
-    SHA-256. Files that are there already, with another content, are not overwritten.
+    SHA-256. Existing files with other content are not overwritten.
     """
     return list(
         await asyncio.gather(*(_fetch(each, out, connect) for each in inventory.endpoints.values()))
@@ -101,7 +101,7 @@ async def _ship(agent: Connection, host: str, exp: int, folder: Path) -> None:
         path = folder / entry.path
         if path.exists() and integrity.sha256_of(path) != entry.sha256:
             raise ResultsError(
-                f"{path}: exists, with another content than on {host}",
+                f"{path}: exists, with other content than on {host}",
                 remedy="Choose another folder with --out.",
             )
         return path
@@ -112,7 +112,7 @@ async def _ship(agent: Connection, host: str, exp: int, folder: Path) -> None:
 
 
 def _settle(folder: Path, out: Path) -> None:
-    """Make the folders of an experiment survive a power cut."""
+    """Make the folders of an experiment survive a power failure."""
     above: Sequence[Path] = [each for each in folder.parents if each.is_relative_to(out)]
     below = [each for each in folder.rglob("*") if each.is_dir()]
     with durable.writing(folder):

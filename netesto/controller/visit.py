@@ -1,4 +1,4 @@
-"""Ask agents what they and their hosts are, all at once and without holding them."""
+"""Ask all agents at once for their state and that of their hosts, without holding them."""
 
 import asyncio
 import contextlib
@@ -10,16 +10,16 @@ from netesto.controller.inventory import Inventory
 from netesto.controller.readiness import Peers, Visited
 from netesto.errors import AgentError, NetestoError
 
-# A dead host costs no more; one that is only slow is not measured well either.
+# The maximum delay by a dead host; a host that is this slow would not be measured well either.
 VISIT_S = 3.0
 
-# Answers that wait for those of many others would make clocks look less exact than they are.
+# Replies that wait for many others would make clocks look less exact than they are.
 CLOCKS_AT_ONCE = 8
 
 
 async def visit(inventory: Inventory, peers: Peers, *, connect: Connect) -> list[Visited]:
-    """What every host of the inventory is now; each tries the paths to its `peers`. Errors are
-    among what is told. A host has VISIT_S until it is known, and as long to answer the rest."""
+    """The state of every host of the inventory; each tries the paths to its `peers`. The result
+    includes errors. A host has VISIT_S to identify itself, and the same time for the rest."""
     names = [*inventory.endpoints]
     one = functools.partial(
         _visit,
@@ -54,7 +54,7 @@ async def _visit(
             except Exception:
                 await known.wait()
                 raise
-            # Where traffic goes is known when all hosts are.
+            # The addresses of traffic are known when all hosts are.
             await known.wait()
             async with asyncio.timeout(VISIT_S):
                 state = await agent.examine(peers(inventory)[name])

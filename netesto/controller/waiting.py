@@ -1,8 +1,8 @@
 """Waiting for hosts that other controllers hold.
 
-Each agent has a queue, and is kept for whoever came first. Who wants several waits for one after
-the other, in an order that is the same for all controllers: so no two wait for each other, in
-whatever order they name their hosts, and nobody who came later gets past them.
+Each agent has a queue, first come, first served. A controller that needs several agents waits for
+one after the other, in an order that is the same for all controllers: so no two wait for each
+other, in whatever order they name their hosts, and nobody overtakes them.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from netesto.transport.base import Connection, QueuePlace
 
 
 class Holder(Protocol):
-    """What holds hosts (controller.run.Run)."""
+    """The interface that holds hosts (controller.run.Run)."""
 
     name: str
 
     async def hold_free(
         self, tickets: Mapping[str, str]
     ) -> Sequence[tuple[Endpoint, AgentBusyError]]:
-        """Hold all hosts but those that are in use; these, with the errors that say by whom.
-        `tickets`, by host: of places in their queues."""
+        """Hold all hosts except those in use; return these, with the errors that name the holder.
+        `tickets` are the places in their queues, by host."""
 
     async def close_all(self) -> None:
-        """Let all hosts go."""
+        """Release all hosts."""
 
 
 async def until_held(
@@ -41,7 +41,7 @@ async def until_held(
     *,
     timeout_s: float,
 ) -> None:
-    """Hold all hosts when their others are done, in the order in which controllers asked.
+    """Hold all hosts when they are free, in the order in which controllers asked.
     AgentBusyError after `timeout_s` seconds; hosts that cannot be held for another reason are left
     out."""
     endpoints = tuple(endpoints)
@@ -66,7 +66,7 @@ async def until_held(
 
 
 class _Queues(contextlib.AsyncExitStack):
-    """Places in the queues of agents, until the context is left. `first` is who is served before
+    """Places in the queues of agents, until the context is left. `first` is the controller before
     us, at `host`."""
 
     def __init__(self, connect: Connect, observer: Observer, run: str) -> None:
@@ -78,7 +78,7 @@ class _Queues(contextlib.AsyncExitStack):
         self._told = ""
 
     async def tickets(self, endpoints: Sequence[Endpoint]) -> dict[str, str]:
-        """Wait for our turn at each, but at those that do not answer."""
+        """Wait for our turn at each agent that responds."""
         reached = await asyncio.gather(*map(self._reach, endpoints))
         found = {}
         for _, host, agent in sorted(filter(None, reached), key=lambda each: each[:2]):
@@ -89,7 +89,7 @@ class _Queues(contextlib.AsyncExitStack):
         return found
 
     async def _reach(self, endpoint: Endpoint) -> tuple[str, str, Connection] | None:
-        """The agent of a host, with what decides when it is waited for."""
+        """The agent of a host, with its key in the order of waiting."""
         try:
             agent = await self.enter_async_context(await self._connect(endpoint))
             return (await agent.info()).identity, endpoint.host, agent

@@ -1,9 +1,9 @@
 """Simulated time and real time.
 
-Inside a guest with simulated time, all clocks are simulated. But a file that it makes in the
-results folder gets the date of the machine outside, of which the guest sees the whole seconds: that
-is how long simulated time took. Reading it changes nothing in the guest: the same seed still gives
-the same numbers.
+Inside a guest with simulated time, all clocks are simulated. But a file that it creates in the
+results folder gets the time of the machine outside, in whole seconds for the guest: these show how
+long simulated time took. Reading it changes nothing in the guest: the same seed still gives the
+same numbers.
 """
 
 import time
@@ -15,7 +15,7 @@ SIMULATED = "sim"
 
 # A run reaches its first experiment some microseconds earlier or later, depending on the number of
 # its files and the length of their names. The kernel's clock ticks at whole hundredths of a second,
-# so experiments begin between two ticks: at a tick, chance would decide which comes first.
+# so experiments begin between two ticks: at a tick, the order would depend on chance.
 MOMENT_NS = 100_000_000
 BETWEEN_TICKS_NS = 5_000_000
 EARLY_NS = 1_000_000
@@ -36,8 +36,8 @@ class Speed:
 def await_moment(ground: str) -> None:
     """In simulated time, wait for the next tenth of a second, which takes no real time.
 
-    Where much was computed at the present instant, reading the clock takes 256 ns, and a wait is as
-    much too long. So a first wait ends shortly before, and the second begins at a fresh instant.
+    After much computing at one instant, reading the clock takes 256 ns, and a wait is too long by
+    this much. So a first wait ends shortly before, and the second begins at a fresh instant.
     """
     if ground == SIMULATED:
         for early_ns in (EARLY_NS, 0):
@@ -46,7 +46,7 @@ def await_moment(ground: str) -> None:
 
 
 class Stopwatch:
-    """Runs from its creation on. `path` is a file that it may make, in a folder of the machine
+    """Runs from its creation on. `path` is a file that it may create, in a folder of the machine
     outside."""
 
     def __init__(self, path: Path, *, ground: str) -> None:

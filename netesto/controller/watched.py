@@ -1,4 +1,4 @@
-"""The load of CPUs beside the flows of an experiment of ours, as summaries take it of mpstat."""
+"""The load of CPUs during the flows of an experiment, as summaries read it from mpstat."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

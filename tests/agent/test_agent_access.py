@@ -30,7 +30,7 @@ def test_an_agent_listens_on_no_port_loopback_included(text: str):
     assert str(caught.value) == (
         f"cannot listen on {text}: everybody who reaches a port could use the agent\n"
         "Listen on unix:/run/netesto/agent.sock; controllers reach it through ssh. --insecure"
-        " listens on the port all the same."
+        " listens on the port nevertheless."
     )
 
 

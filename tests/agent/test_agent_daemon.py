@@ -262,7 +262,7 @@ async def test_group_that_has_run_is_refused(pair: tuple[Daemon, Daemon]):
 
 @pytest.mark.parametrize("run", ["../escape", "", "a/b", ".hidden"])
 async def test_run_that_is_no_name_is_refused(run: str, pair: tuple[Daemon, Daemon]):
-    with pytest.raises(AgentError, match="invalid name of a run"):
+    with pytest.raises(AgentError, match="invalid run name"):
         async with pair[0].held(run):
             pass
 
@@ -443,7 +443,7 @@ async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
     [
         (["--listen", "127.0.0.1:0"], "cannot listen on 127.0.0.1:0: everybody who reaches a port"),
         (["--listen", "h1:0", "--insecure"], "cannot listen on h1:0: invalid address 'h1'"),
-        (["--listen", "ssh://h1"], "cannot listen on ssh://h1: ssh is how a controller"),
+        (["--listen", "ssh://h1"], "cannot listen on ssh://h1: controllers reach an agent"),
         (
             ["--listen", "unix:/no/such/folder/s"],
             "cannot listen in /no/such/folder: No such file or directory",

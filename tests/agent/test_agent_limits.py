@@ -106,8 +106,9 @@ def test_what_is_wrong_is_named(table: object, message: str):
 def test_interface_that_carries_management_is_refused_unless_it_is_named():
     assert refused(Limits().check_interface, "eth0", managing=["eth0"], test="eth0") == (
         "the interface eth0 carries management of this host (its default route)\n"
-        "To test through it all the same, write in the agent.toml of an installed agent:"
-        ' device = "eth0". If tests have an interface of their own, name that one: device = "eth1".'
+        "To test through it nevertheless, write in the agent.toml of an installed agent:"
+        ' device = "eth0". If there is a separate interface for tests, name that one:'
+        ' device = "eth1".'
     )
     replace(Limits(), interfaces=("eth0",)).check_interface("eth0", managing=["eth0"], test="eth0")
     Limits().check_interface("eth0", managing=[], test="eth0")

@@ -174,7 +174,7 @@ def test_qdisc_that_cannot_be_made_again_is_told():
 @pytest.mark.parametrize(
     ("setting", "text"),
     [
-        (Qdisc("../lib", (), "", "eth0"), "invalid name of a qdisc '../lib'"),
+        (Qdisc("../lib", (), "", "eth0"), "invalid qdisc name '../lib'"),
         (
             Qdisc("fq", (), "show", "eth0"),
             "qdisc action 'show' is not allowed\nactions are: add, replace, change, delete",

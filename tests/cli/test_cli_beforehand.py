@@ -56,7 +56,7 @@ def said(capsys, place: str) -> list[str]:
             47,
             "module parameter tcp_nv nv_pad=-1: not allowed",
         ),
-        ("SET_QDISC host=a qdisc=../fq", 24, "invalid name of a qdisc '../fq'"),
+        ("SET_QDISC host=a qdisc=../fq", 24, "invalid qdisc name '../fq'"),
         ("SET_QDISC host=a qdisc=fq action=del", 34, "qdisc action 'del' is not allowed"),
         ("SET_QDISC host=a qdisc=fq rate=1mbit", 32, "qdisc fq has no rate"),
         ("SET_QDISC host=a qdisc=fq limit=9k", 33, "qdisc fq: limit 9k"),

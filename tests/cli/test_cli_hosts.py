@@ -193,7 +193,7 @@ def test_what_was_not_fetched_is_shown_fetched_and_gone(tmp_path, capsys, agent)
         [
             "h1: free",
             "    not fetched: run 2026-11-19T1, experiment 3: 2 files, 1 MB, 0 s old",
-            f"netesto hosts fetch {file} brings what is here.",
+            f"netesto hosts fetch {file} fetches these data.",
         ],
         [f"h1: experiment 3 of run 2026-11-19T1, 1 MB: in {folder}"],
         ["h1: free"],
@@ -220,7 +220,7 @@ def test_a_run_says_that_its_hosts_have_unfetched_data(tmp_path, capsys, agent, 
     said = " ".join(capsys.readouterr().err.split())
     shutil.rmtree(unfetched.parent)
     assert "h1: has data of 1 experiment of earlier runs that was never fetched (1 MB)" in said
-    assert f"netesto hosts fetch {file} brings it." in said
+    assert f"netesto hosts fetch {file} fetches it." in said
 
 
 def test_status_names_a_host_that_does_not_answer(tmp_path, capsys, agent):

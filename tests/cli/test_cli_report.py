@@ -353,7 +353,7 @@ def test_rows_that_were_edited_are_told(results, capsys):
     edited(results / "exp.csv")
     report(results)
     assert capsys.readouterr().err == (
-        "warning: experiment 1: exp.csv had other rows than its data give; rebuilt\n"
+        "warning: experiment 1: its rows in exp.csv differed from its data; rebuilt\n"
     )
 
 
@@ -382,9 +382,7 @@ def test_rows_of_an_experiment_without_a_folder_are_kept(results, rebuilt, capsy
     shutil.rmtree(results / "1")
     assert report(results, "26") == 0
     assert (results / "exp.csv").read_bytes() == (rebuilt / "exp.csv").read_bytes()
-    assert capsys.readouterr().err == (
-        "warning: experiments without a folder here keep their rows as they are: 1\n"
-    )
+    assert capsys.readouterr().err == ("warning: experiments without a folder keep their rows: 1\n")
 
 
 def test_show_tells_of_rows_that_are_not_what_was_derived(results, capsys):
@@ -404,7 +402,7 @@ def test_a_row_of_a_group_that_was_edited_is_told_by_show(rebuilt, tmp_path, cap
     path.write_text("".join(lines))
     cli.main(["show", str(folder)])
     assert capsys.readouterr().err == (
-        f"warning: {path}: the rows of experiment {experiment} are not what was derived from its"
+        f"warning: {path}: the rows of experiment {experiment} differ from those derived from its"
         f" data; `netesto report {folder}` rebuilds them\n"
     )
 

@@ -34,7 +34,7 @@ def piped(*words, text):
 
 def test_check_of_a_sound_script_ends_well(write, capsys):
     write("ECHO a\n")
-    assert (cli.main(["check", "a.nts"]), capsys.readouterr().out) == (0, "nothing found wrong\n")
+    assert (cli.main(["check", "a.nts"]), capsys.readouterr().out) == (0, "no errors or warnings\n")
 
 
 def test_warnings_alone_are_no_failure(write, capsys):
@@ -87,7 +87,7 @@ def test_a_file_that_is_no_text_is_told_with_the_place(write, capsys):
 
 
 def test_a_script_on_standard_input_is_checked():
-    assert piped("check", "-", text="WAIT 1\n") == (0, "nothing found wrong\n")
+    assert piped("check", "-", text="WAIT 1\n") == (0, "no errors or warnings\n")
 
 
 def test_passes_of_loops_are_limited_as_asked(write, capsys):

@@ -108,7 +108,7 @@ def test_a_name_like_that_of_a_hosts_file_beside_is_taken_for_a_host_with_a_warn
     Path("hosts.toml").write_text("[h2]\n")
     found = load("hosts.ml")
     assert (found.warnings, [*found.endpoints]) == (
-        ("--hosts hosts.ml: taken for the name of a host. Did you mean hosts.toml?",),
+        ("--hosts hosts.ml: interpreted as the name of a host. Did you mean hosts.toml?",),
         ["hosts.ml"],
     )
     assert load("h1.example").warnings == ()
@@ -155,9 +155,9 @@ def test_an_agent_on_a_port_is_refused_loopback_included(tmp_path: Path):
     with pytest.raises(UsageError) as caught:
         load(str(path))
     assert str(caught.value) == (
-        f"{path}: host h1: agent: everybody who reaches 127.0.0.1:7 could use the agent, and pose"
-        ' as it\nWrite agent = "ssh://h1". --insecure uses the port all the same: for networks'
-        " where nobody else is, on either machine."
+        f"{path}: host h1: agent: everybody who can connect to 127.0.0.1:7 could use the agent,"
+        ' and impersonate it\nWrite agent = "ssh://h1". --insecure uses the port nevertheless: only'
+        " for networks and machines without other users."
     )
 
 

@@ -504,8 +504,8 @@ def test_in_haste_a_host_that_does_not_answer_is_left_and_all_others_are_not(tmp
         ["raw/b/log"],
         ["a: its data did not arrive in time"],
         [
-            "a: does not say that it ended its flows",
-            "a: does not say that it put its settings back",
+            "a: does not confirm that it ended its flows",
+            "a: does not confirm that it put its settings back",
         ],
     )
 

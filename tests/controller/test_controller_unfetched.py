@@ -50,7 +50,7 @@ def test_a_file_with_another_content_is_not_overwritten(tmp_path: Path):
     agent = ScriptedAgent("h1", unfetched=(LEFT,))
     error = fetch(agent, tmp_path).error
     assert error is not None
-    assert error.message == f"{folder}/log: exists, with another content than on h1"
+    assert error.message == f"{folder}/log: exists, with other content than on h1"
     assert ((folder / "log").read_text(), agent.calls) == ("measured elsewhere", ["finish 3"])
 
 

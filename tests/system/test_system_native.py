@@ -51,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     folder = tmp_path_factory.mktemp("native")
     (folder / "script.nts").write_text(SCRIPT)
     checked = netesto(folder, "check", "script.nts")
-    assert (checked.status, checked.stdout) == (0, "nothing found wrong\n"), checked.stderr
+    assert (checked.status, checked.stdout) == (0, "no errors or warnings\n"), checked.stderr
     return run_script(folder, SCRIPT, ["--ground", "sim", "--seed", "1"])
 
 
