@@ -1,4 +1,4 @@
-"""What collectors have in common: start and stop, files of samples, and warnings."""
+"""The base of collectors: start and stop, files of samples, and warnings."""
 
 import contextlib
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ Warn = Callable[[str], None]
 
 
 class Collector(ABC):
-    """Observes one source while a flow runs, and writes a file.
+    """Observes one source while flows run, and writes a file.
 
     Failures do not raise: each is added to `errors` and reported to `on_warning` once.
     """
@@ -24,11 +24,11 @@ class Collector(ABC):
 
     @abstractmethod
     async def start(self) -> None:
-        """Begin; returns when it observes. May be called once."""
+        """Begin; return when it observes. May be called once."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """End; its files are complete then. May be called twice, and without `start`."""
+        """End, and complete the files. May be called twice, and without `start`."""
 
     def _warn(self, message: str) -> None:
         if message in self.errors:
@@ -39,8 +39,8 @@ class Collector(ABC):
 
 
 def count(value: object) -> int:
-    """A counter of the kernel's in a file of a host, which may claim anything. ValueError if it is
-    none."""
+    """A kernel counter in a file of a host, which is not trusted. ValueError if the value is not a
+    count."""
     if type(value) is not int or not 0 <= value < 2**64:
         raise ValueError(f"{value!r} is not a count")
     return value
@@ -55,7 +55,7 @@ class Readable(Protocol):
 class Recording(ABC):
     """A file of samples while the sampler's process writes it (see sampling).
 
-    What is missing is said to `warn`, which may hear the same sentence many times.
+    Missing samples are reported to `warn`, possibly many times in the same words.
     """
 
     def __init__(self, path: Path, clock: Clock, warn: Warn) -> None:
@@ -70,7 +70,7 @@ class Recording(ABC):
 
     @property
     def reports(self) -> Readable | None:
-        """What becomes readable between ticks when there is something to `hear`."""
+        """A descriptor that becomes readable between ticks when there is something to `hear`."""
         return None
 
     def hear(self) -> None:
@@ -101,13 +101,13 @@ class Recording(ABC):
 
     def _write(self, data: bytes) -> None:
         with self._warning(self._name):
-            # A full disk takes a part, and refuses the next.
+            # A full disk accepts a part, and refuses the rest.
             while data and self._file is not None:
                 data = data[self._file.write(data) :]
 
     @contextlib.contextmanager
     def _warning(self, text: str) -> Iterator[None]:
-        """Warn if the system refuses what the body does."""
+        """Warn of an OSError in the body."""
         try:
             yield
         except OSError as error:

@@ -1,7 +1,7 @@
-"""What the kernel of this machine can do: congestion controls, and qdiscs that can be created.
+"""The capabilities of this machine's kernel: congestion controls, and qdiscs that can be created.
 
 Qdiscs are tried in a temporary network namespace, with one tc on its lo; the namespace ends with
-tc. Those of modules on disk are not tried, because that would load the modules for good.
+tc. Modules on disk are not tried, because that would load them permanently.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from pathlib import Path
 from netesto import atomic, proc, process
 from netesto.errors import ProcessError
 
-# Controllers wait 5 s for what an agent knows of its host (run.agents).
+# Controllers wait 5 s for an agent's report on its host (run.agents).
 _TC_TIMEOUT_S = 4.0
 
-# A kind and the fewest options that tc takes for it. Kinds that need an interface with several
-# queues (mq, mqprio, taprio, multiq) depend on the interface, not on the kernel.
+# A kind and the minimum of options that tc accepts for it. Kinds that need an interface with
+# several queues (mq, mqprio, taprio, multiq) depend on the interface, not on the kernel.
 QDISC_OPTIONS: Mapping[str, str] = {
     "bfifo": "limit 100000",
     "cake": "",
@@ -67,7 +67,7 @@ _OTHER_TCP_MODULES = frozenset({"diag", "probe", "sigpool"})
 
 _MODULE = re.compile(r"^[^:\n]*/(tcp|sch)[_-]([\w-]+)\.ko(?:\.\w+)?(?::|$)", re.MULTILINE)
 
-# These are in every kernel that has qdiscs, and in no list of modules.
+# Every kernel with qdiscs has these; no list of modules contains them.
 _CORE_QDISCS = frozenset({"bfifo", "noqueue", "pfifo", "pfifo_fast"})
 
 # The file in the memory folder.
@@ -78,7 +78,7 @@ _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What the kernel can do, not what this user may do.
+    """The capabilities of the kernel, not the permissions of this user.
 
     `congestion_controls` and `qdiscs` (None: unknown, for the reason in `unknown`) are in
     alphabetical order and include those that the kernel loads a module for.
@@ -113,7 +113,7 @@ def probe(*, memory: Path | None = None) -> Capabilities:
             try:
                 created = try_qdiscs(QDISCS - modules.qdiscs) if created is None else created
             except ProcessError as error:
-                # As a service, an agent may make no namespaces.
+                # As a service, an agent may not create namespaces.
                 if modules.qdiscs:
                     created = _CORE_QDISCS
                 else:
@@ -174,7 +174,7 @@ def plan(kinds: Iterable[str]) -> list[tuple[str, str]]:
     ]
     for kind in sorted(ENTRANCE_QDISCS & wanted):
         lines += [(f"qdisc add dev lo {kind}", kind), (f"qdisc del dev lo {kind}", "")]
-    # Prints something, whatever failed before: the proof that tc ran.
+    # Prints something even after failures, which proves that tc ran.
     return [*lines, ("qdisc replace dev lo root pfifo limit 100", ""), ("qdisc show dev lo", "")]
 
 
@@ -215,9 +215,9 @@ def recall(folder: Path, boot: str) -> frozenset[str] | None:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Wait for others that try qdiscs: the agents of a lab start at the same time, and what each
-    tries moves the sequence of chance in simulated time. Nobody waits for a folder that is not
-    ours, or cannot be made."""
+    """Wait for others that try qdiscs: the agents of a lab start at the same time, and each attempt
+    changes the sequence of random numbers in simulated time. Do not wait if the folder is not ours,
+    or cannot be made."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ def remember(folder: Path, boot: str, kinds: frozenset[str]) -> None:
 
 
 def _boot(kernel: str) -> str:
-    """What the qdiscs that can be created depend on: the boot and the modules loaded since."""
+    """The conditions under which qdiscs can be created: the boot, and the modules loaded since."""
     loaded = (line.split()[0] for line in _read(Path("/proc/modules")).splitlines())
     return " ".join([proc.boot_id(), kernel, *sorted(n for n in loaded if n.startswith("sch_"))])
 

@@ -31,7 +31,7 @@ DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 
 
 class Capture(Collector):
-    """Captures the requested number of packets, unless it is stopped before."""
+    """Captures up to the requested number of packets, until it is stopped."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ def command(path: Path, request: CaptureRequest, device: str, *, is_root: bool) 
     argv += ["-i", device, "-c", str(request.packets)]
     argv += ["-s", str(request.snap_bytes), "-w", str(path)]
     if is_root:
-        # Otherwise it changes to another user, who may not write to the agent's folder.
+        # Otherwise it changes to a user who may not write to the agent's folder.
         argv += ["-Z", "root"]
     if request.peer is not None:
         argv += ["host", str(request.peer)]
@@ -118,7 +118,7 @@ def command(path: Path, request: CaptureRequest, device: str, *, is_root: bool) 
 
 
 def _buffer_kib(request: CaptureRequest) -> int:
-    """Space for all packets, within limits, so that none is dropped if tcpdump is slower."""
+    """Space for all packets, within limits, so that none is dropped if tcpdump is slow."""
     packet_bytes = _HEADER_BYTES + min(request.snap_bytes or _WHOLE_BYTES, _WHOLE_BYTES)
     smallest, largest = BUFFER_KIB
     return max(smallest, min(largest, request.packets * packet_bytes // 1024))

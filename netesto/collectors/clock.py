@@ -1,4 +1,4 @@
-"""The time of an agent, and how far the clocks of two hosts are apart."""
+"""The clock of an agent, and the offset between the clocks of two hosts."""
 
 import bisect
 import itertools
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from netesto.model import ClockOffset, ClockReading
 
-# A kernel adjusts the rate of its clock by at most 500 ppm (adjtimex(2)), here and there.
+# A kernel adjusts the rate of its clock by at most 500 ppm (adjtimex(2)), at both ends.
 DRIFT_MAX = 1e-3
 
-# So many readings bound a line as well as more, and take a millisecond to compute with.
+# More readings do not improve the bound, and these take a millisecond to compute.
 READINGS_MAX = 12
 
 # A larger change of the system's time against the agent's clock: somebody set it. NTP adjusts the
@@ -25,12 +25,12 @@ _READING_NS, _READINGS = 1_000_000, 10
 # A float has seconds since 1970 to 0.24 µs.
 ROUNDING_S = 1e-6
 
-# The year 5138: no clock is so far ahead, and what is computed with such an instant is exact.
+# The year 5138: no clock is so far ahead, and computations with such instants are exact.
 LATEST_S = 1e11
 
 
 def instant(seconds: float | str) -> float:
-    """A time of a host, which may claim anything. ValueError if no clock shows it."""
+    """A time from a host, which is not trusted. ValueError if no clock shows it."""
     value = float(seconds)
     if not 0 <= value < LATEST_S:
         raise ValueError(f"{value} is not a time in seconds since 1970")
@@ -66,8 +66,8 @@ def words_of_step(moved_s: float) -> str:
 class Clock:
     """UTC in seconds since 1970, without steps: read once, then counted by the monotonic clock.
 
-    It does not follow when somebody sets the system's time. `anchor_ns` makes it the same as
-    another one of this kernel.
+    It does not follow steps of the system's time. `anchor_ns` makes it equal to another clock of
+    this kernel.
     """
 
     def __init__(self, anchor_ns: int | None = None) -> None:
@@ -150,13 +150,13 @@ class _Reading:
 
 
 class ClockTrack:
-    """What bursts of exchanges with one agent say of its clock over time.
+    """Estimates an agent's clock over time from bursts of exchanges.
 
-    Of the exchanges of a burst the one with the shortest round trip counts (RFC 5905, section 10):
-    its error is at most half its round trip, however much its two directions differ. If the two
-    clocks differ by a constant rate, the true offset is a straight line over time that goes through
-    all readings within their errors. Everything that such a line can be is the answer: its middle,
-    and as the bound what is farthest from that.
+    In each burst the exchange with the shortest round trip counts (RFC 5905, section 10): its error
+    is at most half its round trip, however asymmetric the path is. If the rates of the two clocks
+    differ by a constant, the true offset is a straight line over time that passes through all
+    readings within their errors. The estimate is the middle of all such lines, and the bound the
+    largest distance of any of them from it.
     """
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class ClockTrack:
             raise ValueError("no exchange to compute a clock offset from")
         best = min(burst, key=lambda exchange: exchange.round_trip_s)
         time_s = best.sent_s + (best.returned_s - best.sent_s) / 2
-        # The agent's reading may be of another instant, as far away as half the round trip.
+        # The instant of the agent's reading may differ by up to half the round trip.
         half_s = best.round_trip_s / 2 * (1 + DRIFT_MAX) + ROUNDING_S
         self._readings.append(_Reading(time_s, best.offset_s, half_s))
         self._readings.sort(key=lambda reading: reading.time_s)
@@ -176,8 +176,8 @@ class ClockTrack:
     def over(self, begin_s: float, end_s: float) -> ClockOffset:
         """The offset at `begin_s`, its drift until `end_s`, and the bound for all of that time.
 
-        Of the burst last before it, those in it and the first one after it. ValueError if there is
-        no burst at all.
+        It uses the last burst before, those within, and the first one after. ValueError without a
+        burst.
         """
         times = [each.time_s for each in self._readings]
         first = max(0, bisect.bisect_right(times, begin_s) - 1)
@@ -191,7 +191,7 @@ class ClockTrack:
         begin, end = _middle(begins), _middle(ends)
         drifts = _middle([line[1] for line in lines])
         drift = (end[0] - begin[0]) / (end_s - begin_s) if end_s > begin_s else drifts[0]
-        # As far from the middle of what is possible as that is from either end.
+        # The bound is half the range of possible values.
         drift_bound = drifts[1] + abs(drift - drifts[0])
         found = ClockOffset(
             offset_s=begin[0],
@@ -200,7 +200,7 @@ class ClockTrack:
             drift_bound_ppm=drift_bound * 1e6,
             at_s=begin_s,
         )
-        # Readings that were left out agree, unless the rate was adjusted.
+        # Omitted readings agree, unless the rate was adjusted.
         off = [(abs(found.at(each.time_s) - each.offset_s), each.half_s) for each in every]
         farther = [at_s + half_s for at_s, half_s in off if at_s > found.bound_s + half_s]
         return replace(found, bound_s=max(farther, default=found.bound_s))
@@ -219,8 +219,8 @@ def _thinned(readings: Sequence[_Reading]) -> Sequence[_Reading]:
 
 
 def _limits(readings: Sequence[_Reading], zero_s: float, drift: float) -> tuple[float, float]:
-    """The least and the greatest offset at `zero_s` of a line with this drift that goes through all
-    readings; none does if the least is greater."""
+    """The minimum and maximum offset at `zero_s` of the lines with this drift through all readings;
+    there is none if the minimum is greater."""
     offsets = [(each.offset_s - drift * (each.time_s - zero_s), each.half_s) for each in readings]
     return max(at - half for at, half in offsets), min(at + half for at, half in offsets)
 
@@ -244,20 +244,20 @@ def _lines(readings: Sequence[_Reading], zero_s: float) -> Iterator[tuple[float,
     """The corners of all lines that go through all readings: offset at `zero_s`, and drift."""
     for drift in _drifts(readings):
         least, most = _limits(readings, zero_s, drift)
-        # Lines through the ends of two readings go through these give or take the last digit.
+        # Lines through the ends of two readings meet these except for rounding.
         if least <= most + ROUNDING_S / 10:
             yield from ((least, drift), (most, drift))
 
 
 def _more_s(readings: Sequence[_Reading], zero_s: float) -> float:
-    """How much farther the offset was from a line than the readings allow, because somebody
-    adjusted the rate of one of the clocks; 0 if a line goes through all of them."""
+    """How far the readings exclude every line, because the rate of one of the clocks was adjusted;
+    0 if a line goes through all of them."""
     limits = (_limits(readings, zero_s, drift) for drift in _drifts(readings))
     gap_s = min(least - most for least, most in limits)
     return gap_s / 2 + ROUNDING_S if gap_s > 0 else 0.0
 
 
 def _middle(values: Sequence[float]) -> tuple[float, float]:
-    """The middle of the least and the greatest value, and how far these are from it."""
+    """The middle of minimum and maximum, and their distance from it."""
     least, most = min(values), max(values)
     return (least + most) / 2, (most - least) / 2

@@ -99,7 +99,8 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[CpuSample]:
 def _sample(
     time_s: float, before: Mapping[int, Ticks], after: Mapping[int, Ticks]
 ) -> CpuSample | None:
-    """What passed between two looks; None if a core came or went, or has no account of it."""
+    """The difference between two samples; None if a core came or went, or has no account of this
+    time."""
     if not before or before.keys() != after.keys():
         return None
     states = [shares(before[core], after[core]) for core in after]

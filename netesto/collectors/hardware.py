@@ -1,6 +1,6 @@
-"""What a host is tuned for: its processors, and how its test interface is wired to them.
+"""The tuning of a host: its processors, and the assignment of its test interface to them.
 
-From sysfs (Documentation/ABI of Linux); what a machine does not have is left out.
+From sysfs (Documentation/ABI of Linux); facts that a machine lacks are omitted.
 """
 
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path("/")
 
-# Of the kernel's command line, what decides how fast packets are handled.
+# The parameters of the kernel's command line that influence the handling of packets.
 _COMMAND_LINE = re.compile(
     r"(?:\w*iommu|mitigations|isolcpus|nohz\w*|rcu_nocbs|idle|processor\.\w+|intel_idle\.\w+|"
     r"intel_pstate|amd_pstate|\w*hugepages\w*|hugepagesz|clocksource|tsc|preempt)=\S+"
@@ -51,7 +51,7 @@ def _processors(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _interface(root: Path, device: str) -> Iterator[tuple[str, str]]:
-    """Of an interface with hardware behind it also that."""
+    """For a hardware interface, these facts as well."""
     folder = root / "sys/class/net" / device
     queues = _names(folder / "queues")
     for kind, names in (("rx", "rps_cpus"), ("tx", "xps_cpus")):

@@ -30,7 +30,7 @@ _NET_FILES: Mapping[str, str] = {
     "netstat": "net/netstat",
 }
 
-# Besides all of net: what decides when threads and timers run.
+# In addition to all of net: the settings for the scheduling of threads and timers.
 _KERNEL_SYSCTLS = (
     "kernel/numa_balancing",
     "kernel/nmi_watchdog",
@@ -54,17 +54,18 @@ _OFFLOADS: Mapping[str, str] = {
     "gso": "generic-segmentation-offload",
 }
 
-# One read of a kernel's file; most are shorter. For each read of a sysctl the kernel clears
-# a buffer of this size and one more byte, rounded up to a power of two.
+# The size of one read of a kernel file; most are shorter. For each read of a sysctl the kernel
+# clears a buffer of this size and one more byte, rounded up to a power of two.
 _PIECE_BYTES = 16 * 1024 - 1
 
-# The first read of a sysctl. The kernel takes and clears as much memory as a reader has room for.
+# The size of the first read of a sysctl. The kernel allocates and clears as much memory as the
+# reader requests.
 _SYSCTL_BYTES = 1024
 
 
 async def take(folder: Path, host: str, device: str, *, links: str = "") -> str:
     """Write the facts of this host and of its interface `device` into `folder`, and those of the
-    queues in the network namespace `links` (optional). Those that were taken before stay.
+    queues in the network namespace `links` (optional). Existing files stay.
 
     The command that did not end in time, "" if all did. OSError if `folder` is not writable.
     """
@@ -72,7 +73,7 @@ async def take(folder: Path, host: str, device: str, *, links: str = "") -> str:
     try:
         return await asyncio.shield(taking)
     finally:
-        # Also if we are cancelled: whoever lists the files finds all of them whole.
+        # Even if we are cancelled, so that all listed files are complete.
         await asyncio.wait({taking})
 
 
@@ -91,7 +92,7 @@ def _take(folder: Path, host: str, device: str, links: str) -> str:
 def commands(device: str, links: str = "") -> dict[str, list[str]]:
     """The commands to run, by the suffix of the file that holds their output."""
     wanted = {"ip-link": ["ip", "-s", "-d", "link"], "tc": ["tc", "-s", "-d", "qdisc"]}
-    # Its own counters, rings, coalescing and pause frames are those of hardware.
+    # Only hardware has counters of its own, rings, coalescing and pause frames.
     has_hardware = Path(f"/sys/class/net/{device}/device").exists()
     for option in ("-k", "-S", "-c", "-a", "-g") if has_hardware else ("-k",):
         wanted[f"ethtool{option}"] = ["ethtool", option, device]
@@ -101,7 +102,7 @@ def commands(device: str, links: str = "") -> dict[str, list[str]]:
 
 
 def _output(argv: list[str], deadline_s: float) -> str:
-    """What a command printed, with its exit status if it failed."""
+    """The output of a command, with its exit status if it failed."""
     left_s = round(max(deadline_s - time.monotonic(), 0.0), 1)
     try:
         finished = process.run(argv, timeout=left_s, check=False)
@@ -138,8 +139,8 @@ def _read(path: Path) -> str:
 def contents(path: Path | str) -> str:
     """The text of a kernel's file.
 
-    Four system calls instead of the twelve of Path.read_text: a host's facts are hundreds of files,
-    and in a guest system calls are what reading them costs.
+    It takes four system calls instead of the twelve of Path.read_text: a host's facts are hundreds
+    of files, and in a guest system calls dominate the time.
     """
     pieces = []
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -152,7 +153,7 @@ def contents(path: Path | str) -> str:
 
 
 def _sysctl(path: str) -> str:
-    """The text of a sysctl: one read has all of it, or as much as there was room for."""
+    """The text of a sysctl: one read returns all of it, or as much as was requested."""
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         text = os.read(number, _SYSCTL_BYTES)
@@ -166,11 +167,11 @@ def _sysctl(path: str) -> str:
 def sysctls(device: str) -> Iterator[tuple[str, str]]:
     """Names and values in the form of `sysctl -a`: all of net, and some others.
 
-    Of settings per interface, those of `device` and of all.
+    Settings per interface only for `device` and `all`.
     """
     interfaces = {"all", device}
     root = f"{PROC / 'sys'}"
-    # Hundreds of texts: as many paths would take as long as reading the files.
+    # Strings, because hundreds of Path objects would take as long as reading the files.
     names = [name.split("/") for name in _KERNEL_SYSCTLS]
     for where, folders, files in os.walk(f"{root}/net"):
         above = where[len(root) + 1 :].split("/")
@@ -248,19 +249,19 @@ _INFO = frozenset(
     {"kernel", "distribution", "cpus", "cpus usable", "cpu model", "clock source", "memory"}
 )
 
-# What decides how TCP behaves, without keys.
+# The settings that influence TCP, without keys.
 _TCP_SYSCTLS = re.compile(
     r"(net\.ipv4\.tcp_(?!fastopen_key|available)\w+|net\.core\.(?:[rw]mem_\w+|default_qdisc|"
     r"netdev_(?!rss_key)\w+|busy_\w+|optmem_max|somaxconn|gro_\w+|dev_weight\w*|rps_\w+)|"
     r"net\.ipv4\.(?:udp_\w*mem\w*|ip_no_pmtu_disc|ip_local_port_range)|kernel\.\w+) = (.*)"
 )
 
-# A host is not trusted, and all that it says here is kept in the manifest.
+# A host is not trusted, and the manifest keeps all these texts.
 _NOTABLE_MAX, _VALUE_CHARACTERS_MAX = 500, 300
 
 
 def notable(facts: Mapping[str, str]) -> dict[str, str]:
-    """What may make this host faster or slower than another, and does not change by itself.
+    """Facts that influence the speed of a host and do not change by themselves.
 
     `facts`: the texts of the files that `take` wrote, by suffix.
     """

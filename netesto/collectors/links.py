@@ -1,7 +1,7 @@
 """Queues and interfaces at every tick: backlog, drops, marks, bytes, packets, errors.
 
-A compressed file (gzip) of JSON objects, one a line: what is sampled, then the samples. Each tick
-can be read without what follows. See docs/data-formats.md.
+A compressed file (gzip) of JSON objects, one per line: what is sampled, then the samples. Each tick
+can be read without later ones. See docs/data-formats.md.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from netesto.model import SAME_CLOCK, ClockOffset, Counted, InstalledQdisc, Link
 
 FORMAT = "netesto link samples 1"
 
-# The largest count of the kernel's.
+# The largest count of the kernel.
 _MOST = 2**64
 
 
@@ -32,7 +32,7 @@ OWN = ""
 
 
 class LinkRecording(Recording):
-    """Samples the interfaces by which watched groups send, and all those of other nodes."""
+    """Samples the outgoing interfaces of watched groups, and all interfaces of other nodes."""
 
     def __init__(self, path: Path, clock: Clock, warn: Warn) -> None:
         super().__init__(path, clock, warn)
@@ -106,7 +106,7 @@ def _all_but_loopback(device: str) -> bool:
 
 
 def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> dict[str, LinkSamples]:
-    """The samples in a file by node, in the order of time; an incomplete last line is ignored.
+    """The samples in a file by node, in chronological order; an incomplete last line is ignored.
 
     `offset` is that of the file's clock from the one that the samples use. OutputError if the file
     is invalid.
@@ -141,7 +141,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """The samples of a node. `sampled`: what the next ones are of."""
+    """The samples of a node. `sampled` describes the next ones."""
 
     qdiscs: defaultdict[InstalledQdisc, _Rows] = field(default_factory=lambda: defaultdict(_Rows))
     interfaces: defaultdict[str, _Rows] = field(default_factory=lambda: defaultdict(_Rows))
@@ -173,8 +173,7 @@ class _Node:
 
 
 def joined(parts: Iterable[Mapping[str, LinkSamples]]) -> dict[str, LinkSamples]:
-    """The samples in several files: the sampler was started again, and each has what came between
-    two ends of it."""
+    """The samples in several files, one for each start of the sampler."""
     of_node: defaultdict[str, list[LinkSamples]] = defaultdict(list)
     for part in parts:
         for node, samples in part.items():

@@ -1,4 +1,4 @@
-"""Look into other network namespaces, as a thread that enters one and ends."""
+"""Reads from other network namespaces, in a thread that enters one and ends."""
 
 import ctypes
 import os
@@ -17,7 +17,8 @@ FOLDER = Path("/run/netns")
 
 
 def within(namespace: str, look: Callable[[], Found]) -> Found:
-    """What `look` returns in a named network namespace; its OSError, or that of entering it."""
+    """The result of `look` in a named network namespace. OSError from `look`, or from entering
+    it."""
     found: list[Found] = []
     faults: list[OSError] = []
 

@@ -16,14 +16,14 @@ _ATTRIBUTE = struct.Struct("=HH")
 # Without the flags NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 _NUMBER = 0x3FFF
 
-# What a dump is of may change between two of its parts; it is then requested again.
+# The objects of a dump may change between two of its parts; it is then repeated.
 _DUMPS_MAX = 5
 
 
 class Netlink:
     """Requests and replies by a netlink socket.
 
-    One that the kernel refuses is an OSError, whose text is `refusal`, or the kernel's.
+    A refusal by the kernel is an OSError with the text `refusal`, or the kernel's.
     """
 
     def __init__(self, opened: socket.socket, *, refusal: str = "") -> None:
@@ -35,16 +35,16 @@ class Netlink:
         self._socket.close()
 
     def ask(self, kind: int, request: bytes) -> list[bytes]:
-        """The contents of the replies to a request, when it is carried out."""
+        """The contents of the replies to a request, after its execution."""
         return self._asked(kind, request, _NLM_F_ACK)[0]
 
     def dump(self, kind: int, request: bytes) -> list[bytes]:
-        """The contents of the messages about everything that a request means, at one moment."""
+        """The contents of the messages of a dump: all objects of a request, at one instant."""
         for _ in range(_DUMPS_MAX):
             found, is_interrupted = self._asked(kind, request, _NLM_F_DUMP)
             if not is_interrupted:
                 return found
-        raise OSError(errno.EINTR, "what the kernel reports changes meanwhile")
+        raise OSError(errno.EINTR, "the kernel's state changed during the dump")
 
     def _asked(self, kind: int, request: bytes, flags: int) -> tuple[list[bytes], int]:
         """The replies, and whether something changed between two of them (not 0)."""
@@ -59,7 +59,7 @@ class Netlink:
                     continue
                 is_interrupted |= told & _NLM_F_DUMP_INTR
                 if reply in (_NLMSG_ERROR, _NLMSG_DONE):
-                    # 0 acknowledges; the end of a dump tells how it went.
+                    # 0 acknowledges; the end of a dump has its status.
                     if error := -struct.unpack_from("=i", body)[0]:
                         raise OSError(error, self._refusal or os.strerror(error))
                     return replies, is_interrupted

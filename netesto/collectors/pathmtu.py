@@ -1,7 +1,8 @@
 """The largest packet that reaches another host, as tracepath(8) finds it: without root.
 
-UDP packets that no router may fragment go to a port on which nobody listens. The other host refuses
-them, which proves that they arrived; a router that cannot forward one says for which size it can.
+UDP packets that no router may fragment go to a port on which nothing listens. The other host
+refuses them, which proves that they arrived; a router that cannot forward one reports the size that
+it can.
 """
 
 import asyncio
@@ -18,13 +19,13 @@ _OPTIONS = {
 }
 _NEVER_FRAGMENT = 2  # IP_PMTUDISC_DO
 
-# Of an IP packet; that of loopback interfaces is larger.
+# The limit of an IP packet; the MTU of loopback interfaces is larger.
 _PACKET_BYTES_MAX = 65_535
 
 _DETAILS_BYTES = 512
 
-# Each size is tried twice: one packet may be lost. On the paths of a test bed a refusal takes less,
-# unless the other host limits how many it sends.
+# Each size is tried twice, because a packet may be lost. On the paths of a test bed a refusal
+# arrives sooner, unless the other host limits its rate.
 _TRIES = 2
 _ANSWER_S = 0.4
 
@@ -33,7 +34,7 @@ _CHANGES_MAX = 5
 
 
 async def measure(peer: Address, *, port: int, device: str) -> PathState:
-    """Try the path to `peer`, by whose interface `device` packets leave. Takes at most 2 s."""
+    """Try the path to `peer`, for which packets leave by `device`. Takes at most 2 s."""
     level, discover, mtu, errors, header = _OPTIONS[peer.version]
     family = socket.AF_INET if peer.version == 4 else socket.AF_INET6
 
@@ -62,8 +63,8 @@ async def measure(peer: Address, *, port: int, device: str) -> PathState:
 
 
 async def _arrives(probe: socket.socket, payload_bytes: int) -> bool | None:
-    """Whether a packet is refused by the other host; None if it is too large, and the kernel now
-    knows for which size it would not be. OSError if the host is unreachable."""
+    """Whether the other host refuses a packet; None if it is too large, and the kernel has learnt
+    the size that is not. OSError if the host is unreachable."""
     loop = asyncio.get_running_loop()
     for _ in range(_TRIES):
         try:
@@ -74,7 +75,7 @@ async def _arrives(probe: socket.socket, payload_bytes: int) -> bool | None:
         except ConnectionRefusedError:
             return True
         except OSError as error:
-            # Unread, its details would wake the event loop over and over.
+            # If they stay unread, its details wake the event loop over and over.
             with contextlib.suppress(BlockingIOError):
                 probe.recvmsg(1, _DETAILS_BYTES, socket.MSG_ERRQUEUE)
             if error.errno == errno.EMSGSIZE:

@@ -60,7 +60,7 @@ class PingCollector(Collector):
         except ProcessError as error:
             self._warn(f"round trips are not measured: {error}")
             return
-        # In the last 10 ms before a request it polls, if no reply is due.
+        # In the last 10 ms before a request ping polls, if no reply is due.
         proc.sleep_when_yielding(self._job.pid)
         self._watch = asyncio.create_task(self._until_end(self._job))
 
@@ -68,7 +68,7 @@ class PingCollector(Collector):
         self._stopping = True
         if self._job is None or self._watch is None:
             return
-        # ping prints its summary when it is interrupted, and not on other signals.
+        # ping prints its summary on SIGINT, and not on other signals.
         await self._job.end(signal.SIGINT)
         await self._watch
 

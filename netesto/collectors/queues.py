@@ -48,7 +48,7 @@ QDISC_COUNTS = (
     "marks",
 )  # fmt: skip
 
-# What a qdisc that is none reports: its packets never wait.
+# The kind of an interface without a qdisc: packets never wait.
 _WITHOUT_QUEUE = frozenset({"noqueue", "ingress", "clsact"})
 
 Counts = tuple[int | None, ...]
@@ -56,7 +56,7 @@ Counts = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Everything at one instant: counts in the order of QDISC_COUNTS and INTERFACE_COUNTS."""
+    """All counts at one instant, in the order of QDISC_COUNTS and INTERFACE_COUNTS."""
 
     qdiscs: Mapping[InstalledQdisc, Counts]
     interfaces: Mapping[str, Counts]
@@ -77,7 +77,7 @@ class Queues:
         self._netlink.close()
 
     def read(self, is_wanted: Callable[[str], bool]) -> Reading:
-        """What the interfaces whose names are wanted have now."""
+        """The current counts of the interfaces with the wanted names."""
         interfaces: dict[str, Counts] = {}
         for body in self._netlink.dump(_RTM_GETSTATS, _IF_STATS_MSG.pack(0, 0, 1)):
             index = _IF_STATS_MSG.unpack_from(body)[1]
@@ -108,7 +108,7 @@ class Queues:
         for body in self._netlink.dump(_RTM_GETROUTE, _RTMSG.pack(family, *[0] * 8)):
             found = attributes(body, _RTMSG.size)
             _, prefix, _, _, table, _, _, kind, _ = _RTMSG.unpack_from(body)
-            # struct rtnexthop has the index behind four other bytes.
+            # struct rtnexthop has the index after four other bytes.
             index = _number(found.get(_RTA_OIF) or found.get(_RTA_MULTIPATH, b"")[4:8])
             if index and (prefix, table, kind) == (0, _RT_TABLE_MAIN, _RTN_UNICAST):
                 return socket.if_indextoname(index)
@@ -169,7 +169,7 @@ def _number(value: bytes) -> int | None:
     return int.from_bytes(value, sys.byteorder) if value else None
 
 
-# Where the statistics of a qdisc have its marks: formats of `struct`, whose numbers are added.
+# The position of marks in the statistics of a qdisc: formats of `struct`, whose numbers are added.
 # codel and fq_codel count a mark of the control law and one of ce_threshold separately.
 _MARKS: Mapping[str, struct.Struct] = {
     "choke": struct.Struct("=12xI"),

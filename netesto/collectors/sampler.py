@@ -3,8 +3,8 @@
     agent ── an order (JSON): open, watch, close, answer ──► sampler ── at each tick ──► files
           ◄── done, or a warning ──
 
-It is forked from the agent before that starts threads. One that ends, or does not answer, is
-replaced by another one, which goes on in new files.
+It is forked from the agent before the agent starts threads. A sampler that ends, or does not
+respond, is replaced by another one, which continues in new files.
 """
 
 import asyncio
@@ -27,20 +27,20 @@ from netesto.errors import ProcessError
 
 log = logging.getLogger(__name__)
 
-# How long it may take to end: it completes nothing.
+# The time for its end: it has nothing to complete.
 _END_S = 2.0
 
-# It is asked so often whether it is there; one that has not answered so many questions in a row is
-# frozen, or hangs. More than one: the whole machine may have been frozen.
+# How often it is polled, and how many unanswered polls in a row mean that it is frozen or hangs.
+# More than one, because the whole machine may have been frozen.
 _QUESTION_S = 1.0
 _QUESTIONS = 2
-# Of one that is started again: where many compute, Python takes its time.
+# The time for a restarted one: Python starts slowly on a busy machine.
 _FIRST_QUESTIONS = 30
 
-# How often it is started again while it samples. What ends more often will do so again.
+# How often it is restarted while it samples; after more failures, another would not help.
 _STARTED_AGAIN_MAX = 3
 
-# The number of orders that are of no collector.
+# The number for orders without a collector.
 _NOBODY = 0
 _NS = 10**9
 
@@ -64,7 +64,8 @@ class Sampler:
 
     @classmethod
     def forked(cls) -> "Sampler":
-        """A new process. Call it before this one has threads, of which a fork has only one."""
+        """A new process. Call it before this one has threads: only the calling thread survives a
+        fork."""
         ours, theirs = _channel()
         # Until it ignores them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
@@ -86,7 +87,8 @@ class Sampler:
             process.wait_until(lambda: os.waitpid(self._pid, os.WNOHANG) != (0, 0), timeout=_END_S)
 
     def join(self, collector: "Sampled") -> int:
-        """The number of a collector, which hears from now on what the process says of it."""
+        """The number of a collector, which from now on receives the messages of the process about
+        it."""
         number = next(self._numbers)
         self._collectors[number] = collector
         if len(self._collectors) == 1:
@@ -98,20 +100,20 @@ class Sampler:
         return number
 
     def leave(self, number: int) -> None:
-        """Nobody is interested in what the process says of this collector."""
+        """Ignore further messages of the process about this collector."""
         del self._collectors[number]
         if not self._collectors:
             self._ignore()
 
     def order(self, number: int, do: str, **values: object) -> None:
-        """Send an order. ConnectionError if the process has ended, another OSError if it does not
-        read any more."""
+        """Send an order. ConnectionError if the process has ended, another OSError if it has
+        stopped reading."""
         if self._channel.fileno() < 0:
             raise ConnectionError
         self._channel.send(json.dumps({"do": do, "number": number} | values).encode())
 
     def _attend(self, questions: int = _QUESTIONS) -> None:
-        """Listen to the process, and ask whether it is there; first so many times."""
+        """Read messages of the process, and poll it; first this many times."""
         asyncio.get_running_loop().add_reader(self._channel, self._hear)
         self._questions = asyncio.create_task(self._ask(questions))
 
@@ -130,7 +132,7 @@ class Sampler:
             message = b""
         before_s, now_s = self._heard_s, time.monotonic()
         if not message:
-            # What is frozen has not sampled since it answered.
+            # A frozen process has not sampled since its last reply.
             self._heard_s = before_s if self._is_frozen else now_s
             self._ignore()
             self._channel.close()
@@ -140,14 +142,14 @@ class Sampler:
         said = json.loads(message)
         collector = self._collectors.get(said["number"])
         if self._end and collector is not None:
-            text = f"the sampler {self._end} and was started again"
+            text = f"the sampler {self._end} and was restarted"
             collector.hear(f"{text}: no samples for {now_s - before_s:.2g} s", is_done=False)
             self._end = ""
         if collector is not None:
             collector.hear(said["warning"], is_done=said["is_done"])
 
     async def _ask(self, questions: int) -> None:
-        """Kill the process when it does not answer."""
+        """Kill the process if it does not respond."""
         missed, self._is_frozen = 0, False
         while missed < questions:
             asked_s = time.monotonic()
@@ -165,7 +167,7 @@ class Sampler:
             self._replacement = asyncio.create_task(self._start_again())
 
     async def _start_again(self) -> None:
-        """Start another process in the place of one that has ended, or give up its samples."""
+        """Start another process in place of one that has ended, or give up its samples."""
         if self._exit is not None:
             self._end = _in_words(await asyncio.to_thread(self._exit), is_frozen=self._is_frozen)
             self._exit = None
@@ -186,11 +188,11 @@ class Sampler:
 
     def _lose(self, why: str) -> None:
         for collector in self._collectors.values():
-            collector.lose(f"no samples any more: the sampler {why}")
+            collector.lose(f"no further samples: the sampler {why}")
 
 
 def launched() -> tuple[socket.socket, int, Callable[[], int]]:
-    """A sampler that shares nothing with this process: for one that has threads. ProcessError if it
+    """A sampler that shares nothing with this process, which has threads. ProcessError if it
     cannot start."""
     ours, theirs = _channel()
     with contextlib.ExitStack() as failed, theirs:
@@ -203,7 +205,7 @@ def launched() -> tuple[socket.socket, int, Callable[[], int]]:
 
 def _in_words(status: int, *, is_frozen: bool) -> str:
     if is_frozen:
-        return "did not answer"
+        return "did not respond"
     return f"was ended by {signal.Signals(-status).name}" if status < 0 else "failed"
 
 
@@ -216,9 +218,10 @@ def _channel() -> tuple[socket.socket, socket.socket]:
 
 
 class Sampled(Collector):
-    """Has the sampler write samples of a `kind` that it knows into a file.
+    """Makes the sampler write samples of a `kind` that it knows to a file.
 
-    One that is held takes none before `begin`. `on_loss` hears why samples are missing for good.
+    If held, it takes none before `begin`. `on_loss` gets the reason if samples are lost
+    permanently.
     """
 
     def __init__(
@@ -272,15 +275,15 @@ class Sampled(Collector):
         self._number = None
 
     def hear(self, warning: str, *, is_done: bool) -> None:
-        """What the sampler says: a warning, if it is not "", and whether an order is carried out
-        that was waited for."""
+        """A message of the sampler: a warning, if not "", and whether the awaited order is done."""
         if warning:
             self._warn(warning)
         if is_done:
             self._done.set()
 
     def open_again(self, number: int) -> None:
-        """Go on with another process. The compressed files of the one before have no end."""
+        """Continue with another process. The compressed files of the previous one are not
+        terminated."""
         if self._is_ending:
             self._done.set()
         elif self._path.suffix == ".gz" and self._path.exists():
@@ -307,7 +310,7 @@ class Sampled(Collector):
         )
 
     def _order(self, do: str, **values: object) -> bool:
-        """Whether it was given."""
+        """Whether the order was sent."""
         if self._number is None:
             return False
         try:
@@ -321,7 +324,7 @@ class Sampled(Collector):
 
 
 class SocketCollector(Sampled):
-    """Has the sampler record the TCP sockets of all watched ports."""
+    """Makes the sampler record the TCP sockets of all watched ports."""
 
     def __init__(
         self,
@@ -341,7 +344,7 @@ class SocketCollector(Sampled):
             on_loss=on_loss,
         )
         self._ports: set[int] = set()
-        # The ports whose sockets' ends the kernel reports.
+        # The ports for which the kernel reports the end of sockets.
         self._ending_ports: set[int] = set()
 
     def watch_ports(self, ports: Iterable[int], *, to_the_end: bool = True) -> None:
@@ -358,7 +361,7 @@ class SocketCollector(Sampled):
         self._watch_all()
 
     def unwatch(self, ports: Iterable[int]) -> None:
-        """No longer sample these ports."""
+        """Stop sampling these ports."""
         self._ports.difference_update(ports)
         self._watch_all()
 

@@ -1,8 +1,8 @@
 """The process that takes samples for an agent, so that no work of the agent delays them.
 
-It carries out the orders of `sampler`, and ends when the agent has: then the other end of its
-socket is closed. Ticks are those of a timer of the kernel at fixed instants, so that delays do not
-add up. A delayed sample has the time at which it was taken; a missed tick has none.
+It executes the orders of `sampler`, and ends with the agent, when the other end of its socket is
+closed. Ticks come from a kernel timer at fixed instants, so that delays do not add up. A delayed
+sample has the time at which it was taken; a missed tick has none.
 """
 
 import argparse
@@ -32,18 +32,18 @@ from netesto.collectors.links import LinkRecording
 from netesto.collectors.sockets import SocketRecording
 from netesto.collectors.tcpcounters import TcpRecording
 
-# An order may name a thousand ports that are not neighbours.
+# An order may name a thousand ports that are not consecutive.
 ORDER_BYTES = 1 << 20
 
-# Whoever ends the agent's group waits for its files, which are completed when the agent says so.
+# These signals come to the agent's whole group; files are completed when the agent says so.
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-# Before all that is not of a real-time class: a sample takes some hundred microseconds, and others
-# that compute would delay it by milliseconds. A niceness does so less reliably.
+# It precedes all processes outside the real-time classes: a sample takes some hundred microseconds,
+# and others would delay it by milliseconds. A niceness is less reliable.
 _PRIORITY, _NICENESS = 1, -10
 
-# The share of an interval that a sample may wait for the kernel, and how long it waits for what
-# runs on one processor before it goes to the next.
+# The share of an interval that a sample may wait for the kernel, and the time that it waits on one
+# processor before it changes to the next.
 _WAITING_MAX = 0.1
 _PATIENCE_S = 0.0002
 
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def be_the_sampler(channel: socket.socket) -> NoReturn:
-    """Carry out orders, until there will be no more, in a process of its own."""
+    """Execute orders until the channel is closed, in a separate process."""
     status = 1
     try:
         for sign in IGNORED:
@@ -71,14 +71,14 @@ def be_the_sampler(channel: socket.socket) -> NoReturn:
         with Path(os.devnull).open("r+b") as nowhere:
             for number in (0, 1):
                 os.dup2(nowhere.fileno(), number)
-        # Others learn of the agent's end when its files are closed.
+        # Other processes notice the agent's end when its descriptors are closed.
         for descriptor in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
             if descriptor not in {0, 1, 2, channel.fileno()}:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)  # that of the listing itself is closed
         Path("/proc/self/comm").write_text("netesto-sampler", encoding="utf-8")
         _come_first()
-        # The pages of present objects stay shared with the agent.
+        # The pages of existing objects stay shared with the agent.
         gc.freeze()
         _Orders(channel).obey()
         status = 0
@@ -90,7 +90,7 @@ def be_the_sampler(channel: socket.socket) -> NoReturn:
 
 
 def _come_first() -> None:
-    """Run before others that compute, as far as this process may."""
+    """Set the highest priority that this process may have."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_PRIORITY))
     except OSError:
@@ -100,9 +100,9 @@ def _come_first() -> None:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Due:
-    """What becomes readable, in the order in which it is heeded: of ticks at the same instant,
-    those of the shortest interval come first, then sockets, whose samples a delay harms most.
-    Orders, and what is to be heard (without a `timer`), can wait."""
+    """The order of handling what becomes readable: of ticks at the same instant, those of the
+    shortest interval come first, then sockets, whose samples suffer most from a delay. Orders and
+    reports (without a `timer`) can wait."""
 
     interval_ns: int = sys.maxsize
     kind: int = 0
@@ -111,12 +111,12 @@ class _Due:
 
 
 class Processors:
-    """Those on which this process may run, and goes to when it has to wait for what runs there.
+    """The processors on which this process may run, and among which it moves when it has to wait.
 
-    The kernel reads a socket at an instant at which no process uses it. One that sends all the time
-    leaves no such instant to a process on another processor, which has first to wake up. On its own
-    processor the sampler comes next when a system call of the sender ends. So a thread watches the
-    one that samples: where that sleeps, it shall wake up on the next processor.
+    The kernel reads a socket at an instant at which no process uses it. A socket that sends
+    continuously leaves no such instant to a process on another processor, which has to wake up
+    first. On the sender's processor, the sampler runs next when a system call of the sender ends.
+    So a thread watches the sampling one: if that sleeps, it is moved to the next processor.
     """
 
     def __init__(self) -> None:
@@ -159,8 +159,8 @@ class Processors:
                     self._go_on()
 
     def _go_on(self) -> None:
-        """Until the end of the body run on the processor where the last one ended, for who sends
-        stays where it is; then on the next."""
+        """Until the end of the body, run on the processor where the last body ended, because the
+        sender stays there; then on the next."""
         if self._allowed:
             self._turn += 1
         else:
@@ -168,7 +168,7 @@ class Processors:
         self._run_on({sorted(self._allowed)[self._turn % len(self._allowed)]})
 
     def _run_on(self, processors: set[int]) -> None:
-        # Somebody may forbid them meanwhile.
+        # Permission may be withdrawn meanwhile.
         with contextlib.suppress(OSError):
             os.sched_setaffinity(self._thread, processors)
 
@@ -182,8 +182,8 @@ class _Orders:
         # By number, each with its timer and interval.
         self._open: dict[int, tuple[Recording, int, int]] = {}
         self._processors = Processors()
-        # All ticks are multiples of intervals after this instant, so that recordings share them:
-        # what wakes this process costs more than most samples do.
+        # All ticks are multiples of intervals after this instant, so that recordings share them: a
+        # wake-up costs more than most samples.
         self._first_tick_ns = 0
         info_bytes = sockdiag.tcp_info_bytes()
         self._kinds: Mapping[str, Callable[[Path, Clock, Warn], Recording]] = {
@@ -204,7 +204,7 @@ class _Orders:
                     return
 
     def _order(self) -> bytes:
-        """The next order; none when the agent has ended, perhaps without reading all answers."""
+        """The next order; None when the agent has ended, perhaps without reading all replies."""
         try:
             return self._channel.recv(ORDER_BYTES)
         except ConnectionResetError:
@@ -279,7 +279,7 @@ class _Orders:
 
     def _say(self, number: int, *, warning: str = "", is_done: bool = False) -> None:
         said = {"number": number, "warning": warning, "is_done": is_done}
-        # Whoever has ended is not interested.
+        # The agent has ended and does not need the reply.
         with contextlib.suppress(OSError):
             self._channel.send(json.dumps(said).encode())
 
@@ -294,8 +294,8 @@ def timer_without_ticks() -> int:
 
 
 def tick(timer: int, interval_ns: int, first_ns: int) -> None:
-    """Have the timer be readable at the monotonic time `first_ns`, or now if that is past, and
-    after each multiple of `interval_ns` from `first_ns`."""
+    """Make the timer readable at the monotonic time `first_ns`, or now if that is past, and at each
+    multiple of `interval_ns` after `first_ns`."""
     libc = ctypes.CDLL(None, use_errno=True)
     times = _ITIMERSPEC.pack(*divmod(interval_ns, _NS), *divmod(first_ns, _NS))
     _timer_result(libc.timerfd_settime(timer, _ABSOLUTE, times, None))

@@ -1,4 +1,4 @@
-"""The final counts of TCP sockets, as the kernel reports them by netlink when they are destroyed.
+"""The final counts of TCP sockets, which the kernel reports by netlink when it destroys them.
 
 Between the last tick and its end a flow may send and retransmit for most of a sampling interval.
 `ss -E` uses the same: the group SKNLGRP_INET_TCP_DESTROY of <linux/sock_diag.h>, Linux 4.2.

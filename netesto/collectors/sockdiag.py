@@ -12,8 +12,8 @@ from netesto.collectors.netlink import Netlink, attribute, opened
 
 # <linux/sock_diag.h>, <linux/inet_diag.h>
 NETLINK_SOCK_DIAG = 4
-# The older request gives IPv4 and IPv6 at once: the kernel goes through its table of all sockets
-# (of all namespaces) once for each request, which takes longer than a hundred sockets do.
+# The older request gives IPv4 and IPv6 at once: the kernel walks its table of all sockets (of all
+# namespaces) once per request, which takes longer than a hundred sockets.
 TCPDIAG_GETSOCK = 18
 REQ_BYTECODE = 1
 DIAG_INFO, DIAG_VEGASINFO, DIAG_CONG, DIAG_SKMEMINFO = 2, 3, 4, 7
@@ -29,7 +29,7 @@ JUMP, LOCAL_AT_LEAST, LOCAL_AT_MOST, PEER_AT_LEAST, PEER_AT_MOST = 1, 2, 3, 4, 5
 # Forty bytes for each range: an attribute has 65,535 at most.
 _RANGES_MAX = 1600
 
-# <net/tcp_states.h>, in the words of ss. CLOSE: the socket is gone.
+# <net/tcp_states.h>, in the words of ss. CLOSE: the socket is destroyed.
 STATES = {
     1: "ESTAB", 2: "SYN-SENT", 4: "FIN-WAIT-1", 5: "FIN-WAIT-2", 7: "CLOSE", 8: "CLOSE-WAIT",
     9: "LAST-ACK", 11: "CLOSING",

@@ -1,7 +1,7 @@
 """The file of socket samples: what the kernel reported of each socket, in its own structs.
 
 A compressed stream (gzip): a line of JSON that names the fields, then records of fixed size. Each
-piece that a recorder gives can be read without what follows. See docs/data-formats.md.
+piece of a recorder can be read without later ones. See docs/data-formats.md.
 """
 
 import itertools
@@ -25,7 +25,7 @@ FORMAT = "netesto socket samples 1"
 _ORDER = "<" if sys.byteorder == "little" else ">"
 
 # Names and formats are numpy's: u4 is an unsigned number of four bytes, S16 text, V16 raw bytes.
-# An instant before the kernel was asked and one after it had answered, UTC seconds, in full µs;
+# The instants before the request to the kernel and after its reply, UTC seconds, in whole µs;
 # struct inet_diag_msg of <linux/inet_diag.h>, ports in network byte order; SK_MEMINFO_* of
 # <linux/sock_diag.h>; MPTCP_SUBFLOW_ATTR_* of <linux/mptcp.h>; what the congestion control reports,
 # with the number of its attribute; TCP_CONG_NAME.
@@ -50,8 +50,8 @@ _FIXED = (
     ("S16", "congestion_control"),
 )
 
-# What is copied from the attributes of a message: to which field, and at most how many bytes. Those
-# of MPTCP are within two others.
+# What is copied from the attributes of a message: the field, and the maximum of bytes. Those of
+# MPTCP are nested in two others.
 _MPTCP = (sockdiag.DIAG_ULP_INFO, 3)
 _COPIED: Mapping[tuple[int, ...], tuple[str, int]] = {
     (sockdiag.DIAG_SKMEMINFO,): ("skmem_rmem_alloc", 36),
@@ -88,7 +88,7 @@ _TCP_INFO = (
     ("u2", "accecn_fail_mode accecn_opt_seen"),
 )
 
-# What a SocketSample is made of, with codes of `struct`, in the order that `_samples` expects.
+# The fields of a SocketSample, with codes of `struct`, in the order that `_samples` expects.
 _READ: Mapping[str, str] = {
     "before_s": "d", "after_s": "d", "idiag_sport": "2s", "idiag_dport": "2s", "idiag_state": "B",
     "congestion_control": "16s", "tcpi_snd_cwnd": "I", "tcpi_snd_mss": "I", "tcpi_rtt": "I",
@@ -97,14 +97,14 @@ _READ: Mapping[str, str] = {
     "tcpi_bytes_sent": "Q", "tcpi_bytes_acked": "Q", "tcpi_bytes_received": "Q",
 }  # fmt: skip
 
-# A host may send what it likes. Its samples become values that take ten times as much memory.
+# A host is not trusted. Its samples become values that take ten times as much memory.
 CONTENT_BYTES_MAX = 2**30
 _INVALID = (
     *(zlib.error, struct.error, ValueError, OverflowError, LookupError, TypeError, AttributeError),
     *(ZeroDivisionError, RecursionError, MemoryError),
 )
 
-# A minimum RTT that is not known yet.
+# The value of an unknown minimum RTT.
 _NO_RTT = 0xFFFFFFFF
 
 
@@ -124,9 +124,9 @@ _OFFSETS = dict(
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How messages that have the same attributes at the same places become records: by which bytes
-    they are known (`fixed`, the headers of attributes, by offset), what of them is copied, and
-    `pack`, which takes two times and what is copied in this `order`."""
+    """Converts messages that have the same attributes at the same places into records: `fixed` are
+    the bytes that identify them (headers of attributes, by offset), and `pack` takes two times and
+    the copied parts in this `order`."""
 
     fixed: tuple[tuple[int, bytes], ...]
     copied: struct.Struct
@@ -137,7 +137,7 @@ class _Layout:
     def of(cls, message: bytes, info_bytes: int) -> "_Layout":
         copied = {**_COPIED, (sockdiag.DIAG_INFO,): ("tcp_info", info_bytes)}
         fixed = []
-        # By the offset of a field: that of its content in the message, and how many bytes.
+        # By the offset of a field: the offset of its content in the message, and its size.
         parts = {_OFFSETS["idiag_family"]: (0, sockdiag.MESSAGE_BYTES)}
         for path, begin, end in _attributes(message, sockdiag.MESSAGE_BYTES, len(message)):
             fixed += [(place, message[place : place + 1]) for place in range(begin - 4, begin)]
@@ -161,7 +161,7 @@ class _Layout:
         )
 
     def alike(self, messages: Sequence[bytes]) -> Sequence[bytes]:
-        """Those that have this layout, of messages of its length."""
+        """The messages that have this layout, among those of its length."""
         every = b"".join(messages)
         for place, byte in self.fixed:
             if every[place :: self.copied.size] != byte * len(messages):
@@ -172,7 +172,7 @@ class _Layout:
     def records(
         self, before_s: float, after_s: float, messages: Iterable[bytes]
     ) -> Iterator[bytes]:
-        """Of messages that have this layout."""
+        """The records of messages that have this layout."""
         columns = list(zip(*self.copied.iter_unpack(b"".join(messages)), strict=True))
         fields = (columns[place] for place in self.order)
         return map(self.pack, itertools.repeat(before_s), itertools.repeat(after_s), *fields)
@@ -198,10 +198,9 @@ def _codes(codes: str, end: int, parts: Iterable[tuple[int, int]], size: int) ->
 
 
 class Recorder:
-    """Makes the bytes of a file, a piece at a time, from what sockdiag reports.
-
-    `info_bytes` is the size of the kernel's tcp_info; what this module cannot name of it is kept
-    raw, as `tcpi_rest`.
+    """Makes the bytes of a file, piece by piece, from the messages of sockdiag. `info_bytes` is the
+    size of the kernel's tcp_info; fields that this module does not know are kept raw, as
+    `tcpi_rest`.
     """
 
     def __init__(self, info_bytes: int) -> None:
@@ -225,7 +224,8 @@ class Recorder:
             layout = self._layout(found[0])
             alike = layout.alike(found)
             self._pending += layout.records(before_s, after_s, alike)
-            # Nearly always all are; the name of another congestion control may be as long.
+            # Nearly always all match; the name of another congestion control may have the same
+            # length.
             if len(alike) < len(found):
                 recorded = frozenset(alike)
                 waiting.append([each for each in found if each not in recorded])
@@ -239,7 +239,7 @@ class Recorder:
         return known[-1]
 
     def piece(self) -> bytes:
-        """What was added since the last piece; b"" if nothing was."""
+        """The bytes added since the last piece."""
         if not self._pending:
             return b""
         records = b"".join(self._pending)
@@ -298,7 +298,7 @@ def _samples(
     codes = (_READ.get(name, f"{_bytes(each)}x") for name, each in zip(names, formats, strict=True))
     record = struct.Struct(formats[0][0] + "".join(codes))
     there = [name for name in names if name in _READ]
-    # What this file does not have is the None behind its values.
+    # Fields that this file lacks are the None at the end.
     pick = operator.itemgetter(*(there.index(name) if name in there else -1 for name in _READ))
     for values in record.iter_unpack(records[: len(records) // record.size * record.size]):
         before_s, after_s, local, peer, state, control, cwnd, *info = pick((*values, None))

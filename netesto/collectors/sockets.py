@@ -1,8 +1,8 @@
-"""The state of TCP sockets at every tick, and when they cease to exist.
+"""The state of TCP sockets at every tick, and when they are destroyed.
 
-Samples go to a file as the kernel reports them (see socketfile). Between two ticks come sockets
-that ceased to exist, in the state CLOSE, with their final counts (see sockclosed) and the instant
-at which the sampler was notified.
+Samples go to a file as the kernel reports them (see socketfile). Between two ticks there are
+records of destroyed sockets, in the state CLOSE, with their final counts (see sockclosed) and the
+instant of the notification.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class SocketRecording(Recording):
 
     @property
     def reports(self) -> ClosedSockets | None:
-        """Sockets that have ceased to exist."""
+        """Destroyed sockets."""
         return self._closed
 
     def watch(self, what: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ class SocketRecording(Recording):
     def hear(self) -> None:
         if self._closed is not None:
             time_s = self._clock.now()
-            # What came before an error is recorded.
+            # Messages before an error are recorded.
             with self._warning("the final counts of some sockets are missing"):
                 self._recorder.add(time_s, time_s, self._closed.heard())
 

@@ -48,7 +48,7 @@ def parse(line: str, time_s: float) -> SocketSample:
     """
     words = line.split()
     info = words[_COLUMNS:]
-    # Of a name that occurs twice the first counts.
+    # The first occurrence of a name counts.
     values = dict(word.split(":", 1) for word in reversed(info) if ":" in word)
     # tcp_info is missing for a socket that closed while ss looked at it.
     absent = "0" if "cwnd" in values else None

@@ -1,4 +1,4 @@
-"""What the TCP of a host has counted since it booted: segments, retransmissions, timeouts.
+"""The TCP counters of a host since its boot: segments, retransmissions, timeouts.
 
 A line of the file is a JSON object: `time_s` (UTC) and `counters` by name, as the kernel has them
 in /proc/net/snmp (RFC 4022) and /proc/net/netstat (<linux/snmp.h>).
@@ -13,7 +13,7 @@ from netesto.collectors.base import Recording, count
 from netesto.errors import OutputError
 from netesto.model import SAME_CLOCK, ClockOffset, Counted
 
-# Those of all flows of a network namespace, ours or not.
+# They count all flows of a network namespace, including those of other programs.
 COUNTERS = (
     "InSegs", "OutSegs", "RetransSegs", "InErrs", "OutRsts", "ActiveOpens", "PassiveOpens",
     "AttemptFails", "EstabResets",
@@ -44,12 +44,12 @@ class TcpRecording(Recording):
 
 
 def now() -> dict[str, int]:
-    """COUNTERS of the network namespace of this thread. OSError if the kernel does not say."""
+    """COUNTERS of the network namespace of this thread. OSError if they cannot be read."""
     return parse("".join(hostfacts.contents(_NET / name) for name in ("snmp", "netstat")))
 
 
 def parse(text: str) -> dict[str, int]:
-    """COUNTERS in the text of the two files; those that the kernel does not have are left out.
+    """COUNTERS in the text of the two files; those that the kernel lacks are omitted.
 
     Names are in one line, values in the next: `Tcp: InSegs OutSegs`, `Tcp: 12 34`.
     """

@@ -1,7 +1,7 @@
-"""Whether something keeps this host's clock at UTC, and how far off it may be.
+"""Whether this host's clock is synchronised with UTC, and the bound of its error.
 
-The kernel knows (adjtimex(2)): every program that sets the clock tells it. chronyd tells it only if
-its configuration has `rtcsync`, so that it is asked as well.
+The kernel knows (adjtimex(2)) from every program that sets the clock. chronyd informs it only if
+its configuration has `rtcsync`; therefore chronyd is asked as well.
 """
 
 import ctypes
@@ -26,12 +26,12 @@ _PROGRAMS = {
 }
 
 # Of the fields of `chronyc -c tracking`: corrections still to be made, root delay and dispersion
-# (all in seconds), and the state of the leap second, which also says if there is no source.
+# (all in seconds), and the leap status, which also shows if there is no source.
 _OFFSET, _DELAY, _DISPERSION, _LEAP = 4, 10, 11, 13
 
 
 class _Timex(ctypes.Structure):
-    """The beginning of struct timex, and more room than the rest takes."""
+    """The beginning of struct timex, with more than enough room for the rest."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),

@@ -2,7 +2,7 @@
 
     run() ── linux (one process, its own session) ── inside.py (process 1) ── the command
 
-Needs no root. Whatever ends this process, also kill -9, ends the guest.
+Needs no root. The guest ends with this process, also after kill -9.
 """
 
 import contextlib
@@ -41,13 +41,13 @@ MEMORY_MB = 1024
 # queue and at the receiver, needs more than 2 GB; with less, TCP is throttled.
 MOST_MEMORY_MB = 4096
 
-# How the kernel says that this machine does not let it have its memory.
+# The kernel's message if this machine refuses it its memory.
 _NO_ADDRESSES = "setup_physmem - mapping"
 
-# In guest time. Simulated time passes in bursts, so the interval is shorter there.
+# In guest time. Simulated time passes in bursts and needs a shorter interval.
 BEAT_S: Mapping[str, float] = {"uml": 1.0, "sim": 0.1}
 
-# They name things outside that the guest does not have.
+# They refer to things outside that the guest lacks.
 FOREIGN_VARIABLES = frozenset(
     {"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "TMPDIR", "NOTIFY_SOCKET"}
 )
@@ -71,7 +71,7 @@ MODULES = (
 # Benchmarks for RAID, which take most of a second of the distribution kernel's boot.
 SLOW_INITCALLS = ("raid6_select_algo", "calibrate_xor_blocks")
 
-# Long enough to distinguish a busy processor from an idle one.
+# This distinguishes a busy processor from an idle one.
 CPU_LOOK_S = 0.1
 
 # The kernel's memory ends where this machine puts its heap. With a random place, guests differ in
@@ -104,7 +104,7 @@ def run(
     """Run a command in a guest, in this working directory; its exit status (128+n: a signal).
 
     The guest reads all files of the machine except those below /run, /dev, /proc and /sys, which
-    are its own. Only what it writes in the existing folders `writable` remains. `stdout` and
+    are its own. Only files that it writes in the existing folders `writable` remain. `stdout` and
     `stderr` are file descriptors; if one is a terminal, it is one inside, too. `seed` sets every
     random number of a guest in simulated time. `meanwhile` is called several times a second while
     the guest runs; it must not raise. A program that computes for `stall_s` in simulated time and
@@ -162,7 +162,7 @@ def run(
 
 def default_memory_mb(kernel: Kernel, machine_bytes: int) -> int:
     """A guest's memory. In simulated time a quarter of the machine's, within bounds; it does not
-    depend on what is free at the moment, so that runs repeat."""
+    depend on the memory that is free now, so that runs are repeatable."""
     if kernel.kind != "sim":
         return MEMORY_MB
     return max(MEMORY_MB, min(MOST_MEMORY_MB, machine_bytes // 4 // 2**20))
@@ -193,9 +193,9 @@ def command(
 ) -> list[str]:
     """The command line of a guest kernel; `orders` is the file descriptor it gets orders from.
 
-    Only the date in it changes from run to run; the working folder is the guest's. The kernel of
-    this machine sends the signal when the starter ends; a user-mode kernel then ends its processes
-    (killed, it would leave them behind). `launcher` comes before the kernel.
+    Only the date in it changes from run to run; the working folder is the guest's. When the starter
+    ends, this machine's kernel sends the signal, on which a user-mode kernel ends its processes
+    (SIGKILL would leave them behind). `launcher` comes before the kernel.
     """
     distributed = (f"initcall_blacklist={','.join(SLOW_INITCALLS)}",)
     simulated = (
@@ -222,8 +222,9 @@ def command(
 
 
 def word(text: str) -> str:
-    """One word of a kernel's command line. The kernel takes it for Latin-1, in which a byte of a
-    letter such as `à` in UTF-8 is a space, and knows double quotes, but no way to quote these."""
+    """One word of a kernel's command line. The kernel interprets it as Latin-1, in which a byte of
+    a letter such as `à` in UTF-8 is a space, and accepts double quotes, which cannot be quoted
+    themselves."""
     if '"' in text:
         raise LabError(f"a guest cannot start from {text!r}: the path contains a double quote")
     return text if re.fullmatch("[!-~]+", text) else f'"{text}"'
@@ -282,10 +283,10 @@ def _booted(
 
 
 def _launcher(kernel: Kernel) -> Sequence[str]:
-    """What comes before the kernel's command.
+    """The prefix of the kernel's command line.
 
-    A guest's processes never run at the same time, and switch some ten thousand times a second. On
-    one processor a switch costs a fifth of waking a process on another one.
+    A guest's processes never run at the same time, and switch some ten thousand times a second. A
+    switch on one processor costs a fifth of waking a process on another one.
     """
     pinned = ("taskset", "--cpu-list", str(_idlest_cpu()))
     if kernel.kind != "sim":
@@ -338,7 +339,7 @@ def _memory_folder(memory_mb: int, folder: Path) -> Path:
             return place
     raise LabError(
         f"no space for a guest's memory of {memory_mb} MB: neither /dev/shm nor {folder.parent} "
-        "has so much free space and allows running programs",
+        "has that much free space and allows running programs",
         remedy="Free space there, name another folder (TMPDIR=FOLDER), or use less: --memory SIZE.",
     )
 
@@ -361,7 +362,7 @@ def _status(folder: Path, child: process.Child, memory_mb: int) -> int:
         if child.wait() == -signal.SIGKILL:
             raise LabError(
                 "the guest kernel was killed (SIGKILL)",
-                remedy="If nobody did it, this machine was out of memory; see dmesg.",
+                remedy="If no user did this, this machine was out of memory; see dmesg.",
             ) from None
         if os.statvfs(folder).f_bavail == 0:
             raise LabError(
@@ -384,7 +385,7 @@ def _status(folder: Path, child: process.Child, memory_mb: int) -> int:
 def _tell_memory(
     memory_mb: int, killed: Sequence[str], status: int, warn: Callable[[str], None] | None
 ) -> None:
-    """Tell what lack of memory ended. LabError if that was the command."""
+    """Report the processes that the lack of memory ended. LabError if the command is one."""
     names = ", ".join(sorted(set(killed)))
     what = f"the guest was out of memory ({memory_mb} MB): its kernel killed {names}"
     if status == 128 + signal.SIGKILL:

@@ -13,8 +13,8 @@ written, but only what is written under `Job.writable` reaches the machine.
     status (a file)          ◄──────────    the exit status, last of all
 
 Output goes through files, because writing to a file takes no guest time and causes no interrupt. A
-pipe that fills or empties interrupts the guest at a moment of the machine's own time, and then no
-two runs in simulated time are equal: the interrupt stirs the kernel's random numbers.
+pipe that fills or empties interrupts the guest at a random instant of simulated time, which mixes
+into the kernel's random numbers: no two runs would be equal.
 """
 
 import ctypes
@@ -45,8 +45,8 @@ SYS_FINIT_MODULE = 313
 IFF_UP = 0x1
 PR_SET_TIMERSLACK = 29
 
-# A hostfs mount with this source shows the working folder of the kernel process, whose command line
-# so contains no changing path.
+# A hostfs mount with this source shows the working folder of the kernel process, so that its
+# command line contains no changing path.
 PRIVATE = "/proc/self/cwd"
 
 # Exit statuses of shells for a command that cannot be started.
@@ -58,8 +58,8 @@ CHUNK_BYTES = 65536
 UPTIME_S = 10
 
 # A processor counts its cycles in real time, also in a guest. gRPC (Abseil's sysinfo.cc) measures
-# their frequency against the clock until two measurements agree, which in simulated time is chance.
-# It takes the frequency from here if it can, and uses it only for statistics.
+# their frequency against the clock until two measurements agree, which depends on chance in
+# simulated time. It reads the frequency from here if it can, and uses it only for statistics.
 CPU_FOLDER = "/sys/devices/system/cpu/cpu0"
 CPU_FACTS: Mapping[str, str] = {"tsc_freq_khz": "1000000\n"}
 
@@ -109,7 +109,7 @@ def _libc() -> ctypes.CDLL:
 def load_order(names: Sequence[str], dependencies: str) -> list[str]:
     """Files to load, in order, for module names; `dependencies` is the text of modules.dep.
 
-    Unknown names are left out: they are built in, or not in this kernel.
+    Unknown names are skipped: they are built in, or not in this kernel.
     """
     needs: dict[str, list[str]] = {}
     for line in dependencies.splitlines():
@@ -185,7 +185,7 @@ def _set_up(job: Job) -> None:
         _seed(job.seed)
         # Otherwise the kernel wakes sleepers together, up to 50 us late. All processes inherit it.
         _libc().prctl(PR_SET_TIMERSLACK, 1)
-        # Programs take a clock at 0 s for one that was never set; ping would flood.
+        # Programs interpret a clock at 0 s as never set; ping would flood.
         time.sleep(max(UPTIME_S - time.monotonic(), 0))
 
 
@@ -199,8 +199,8 @@ def _bring_up_loopback() -> None:
 def _give_tcp_memory() -> None:
     """Let TCP use as much of the guest's memory as an experiment may need.
 
-    By default TCP is throttled from a sixteenth of it on, half of what is in flight on a path of
-    10 Gbit/s and 100 ms.
+    By default TCP is throttled at a sixteenth of it, which is half of the data in flight on a path
+    of 10 Gbit/s and 100 ms.
     """
     pages = os.sysconf("SC_PHYS_PAGES")
     Path("/proc/sys/net/ipv4/tcp_mem").write_text(
@@ -218,7 +218,7 @@ def _say_cpu_facts() -> None:
 
 
 def _seed(seed: int) -> None:
-    """Stir the seed into the kernel's random numbers, and restart them from there."""
+    """Mix the seed into the kernel's random numbers, and restart them from it."""
     with Path("/dev/urandom").open("wb", buffering=0) as pool:
         pool.write(f"netesto seed {seed}".encode())
         fcntl.ioctl(pool, RNDRESEEDCRNG)
@@ -229,7 +229,8 @@ def _seed(seed: int) -> None:
 
 @dataclass(slots=True)
 class _Stream:
-    """An output of the command: the end it writes to, the end we read, the file outside."""
+    """An output of the command: the end that it writes to, the end that we read, the file
+    outside."""
 
     name: str
     command_end: int
@@ -238,7 +239,7 @@ class _Stream:
     is_terminal: bool
 
     def relay(self) -> bool:
-        """Pass on what was written; False if no more will come."""
+        """Pass on new output; False after the last."""
         try:
             chunk = os.read(self.our_end, CHUNK_BYTES)
         except BlockingIOError:
@@ -276,7 +277,7 @@ def _stream(name: str, file: int, size: Sequence[int] | None) -> _Stream:
 
 def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
     """Start the command in a new session; its process id, once it can be signalled."""
-    # exec closes it; by then the session exists, and our signal handlers are gone.
+    # exec closes it; then the session exists, and our signal handlers are gone.
     begun, before = os.pipe()
     pid = os.fork()
     if pid:

@@ -1,7 +1,7 @@
-"""Builds kernels for simulated time, from the distribution's source or from a tree of the user's.
+"""Builds kernels for simulated time, from the distribution's source or from the user's tree.
 
     cache/KEY/                a kernel: linux, config, kernel.json; appears by one rename
-    cache/objects-TREE/       what make keeps of a user's tree, so that an edit is built in seconds
+    cache/objects-TREE/       make's objects of a user's tree, so that an edit is built in seconds
     cache/netesto-running-…/  a build in progress, removed with it
     cache/.lock               held by the one build that runs
 
@@ -24,7 +24,7 @@ from netesto.lab.kernels import Kernel
 
 Progress = Callable[[str], None]
 
-# Where Debian's linux-source-* packages lie.
+# The folder of Debian's linux-source-* packages.
 SOURCES = Path("/usr/src")
 
 # The commands of a build and their packages. `remote/install-packages kernel` installs them.
@@ -39,7 +39,7 @@ TOOLS: Mapping[str, str] = {
     "strip": "binutils",
 }
 
-# Programs of the build itself include C's headers; only the compiler can say whether they exist.
+# Programs of the build itself include C's headers; only the compiler knows whether they exist.
 HEADERS_PACKAGE = "libc6-dev"
 HEADERS_PROBE = ("gcc", "-fsyntax-only", "-include", "stdio.h", "-x", "c", os.devnull)
 
@@ -50,8 +50,8 @@ TREE_SPACE_BYTES = 500_000_000
 # The number of files compiled of Linux 6.1, for the progress report; other versions are similar.
 FILES = 970
 
-# A build takes 9 minutes of processor time on a machine of 2020. One that takes ten times as long
-# hangs.
+# A build takes 9 minutes of processor time on a machine of 2020. A build that takes ten times as
+# long hangs.
 BUILD_TIMEOUT_S = 5400.0
 UNPACK_TIMEOUT_S = 900.0
 PROGRESS_INTERVAL_S = 5.0
@@ -60,14 +60,14 @@ PROGRESS_INTERVAL_S = 5.0
 SHOWN_LINES = 15
 _ERROR = re.compile(r"error:|\*\*\*|No space left|not found|cannot ")
 
-# kbuild takes these for signs of a build within the tree and then refuses to build elsewhere.
+# To kbuild these are signs of a build within the tree; it then refuses to build elsewhere.
 BUILT_WITHIN = (".config", "include/config", "arch/um/include/generated")
 
 ELSEWHERE = "XDG_CACHE_HOME names another folder for caches."
 
-# In the folder of objects: what is included before every source file, and a mark that is there
-# while make runs. make removes unfinished files, but not if it is killed: then a half-written file
-# may be newer than its source.
+# In the folder of objects: the header that is included before every source file, and a mark that
+# exists while make runs. make removes unfinished files, but not if it is killed: then a
+# half-written file may be newer than its source.
 HEADER, UNFINISHED = "netesto-seed.h", "netesto-unfinished"
 
 
@@ -106,7 +106,7 @@ def cache_key(identity: str, recipe: str) -> str:
 
 
 def choose(word: str) -> Kernel:
-    """The kernel that a command line calls `word`: its name, or the tree it was built from.
+    """The kernel that `word` names on a command line, by its name or the tree it was built from.
 
     UsageError if it is unknown. MissingError if the tree has changed since the build.
     """
@@ -133,7 +133,7 @@ def choose(word: str) -> Kernel:
 
 
 def check_tools() -> None:
-    """MissingError, with all missing packages, unless a build has what it needs."""
+    """MissingError with all packages that a build lacks."""
     missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
     if "gcc" not in missing and process.run(HEADERS_PROBE, timeout=10, check=False).status != 0:
         missing.add(HEADERS_PACKAGE)
@@ -179,7 +179,7 @@ def source_folder(source: Path) -> Path:
 
 
 def tree_identity(tree: Path) -> str:
-    """A hash of the path, size and time of every file, by which make, too, notices an edit."""
+    """A hash of the path, size and time of every file, which make uses, too, to notice an edit."""
     digest = sha256(str(tree).encode())
     for folder, folders, files in os.walk(tree):
         folders[:] = sorted(set(folders) - {".git"})
@@ -272,8 +272,8 @@ def _unpacked(package: Path, work: Path, progress: Progress) -> Path:
 def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]:
     """`make` for a kernel that runs as a process; the caller appends a target.
 
-    The kernel's release ends with the beginning of the key: what names the release (uname, hosts in
-    a manifest) names the build. make ends with its starter, also after kill -9.
+    The kernel's release ends with the beginning of the key, so that the release (in uname, in a
+    manifest) identifies the build. make ends with its starter, also after kill -9.
     """
     argv = [
         "nice",
@@ -317,7 +317,7 @@ def _prepare(objects: Path) -> None:
         shutil.rmtree(objects)
     objects.mkdir(exist_ok=True)
     header, text = objects / HEADER, kernelconfig.seed_header()
-    # make rebuilds what is older than the header, so an unchanged one is left alone.
+    # make rebuilds objects older than the header, so do not touch an unchanged one.
     if not header.is_file() or header.read_text(encoding="utf-8") != text:
         header.write_text(text, encoding="utf-8")
 

@@ -1,5 +1,5 @@
-"""What a kernel for simulated time is made of: its options (kernel.config), its seed
-(repeatable.h), and how it maps the memory of programs (memory.h)."""
+"""The recipe of a kernel for simulated time: its options (kernel.config), its seed (repeatable.h),
+and its mapping of programs' memory (memory.h)."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -19,8 +19,8 @@ ESSENTIAL = (
     "NET_SCH_TBF",
 )
 
-# The sequences of random numbers in the kernel (repeatable.h), and the source files, wherever they
-# lie, that take their numbers from each. All others share one with programs.
+# The sequences of random numbers in the kernel (repeatable.h), and the source files, in any folder,
+# that draw from each. All others share one with programs.
 SEQUENCES: Mapping[str, Sequence[str]] = {
     "chance": (
         *("sch_netem", "sch_red", "sch_gred", "sch_choke", "sch_sfb", "sch_sfq", "sch_pie"),
@@ -57,8 +57,8 @@ SEED_FLAGS = (
     ),
 )
 
-# The kernel's version names when and where it was built, and random.c stirs it in. Fixed, so that
-# two machines with one compiler build one kernel.
+# The kernel's version contains the time and place of the build, and random.c mixes it in. Fixed, so
+# that two machines with the same compiler build the same kernel.
 BUILD_NAMES = (
     "KBUILD_BUILD_TIMESTAMP=Thu Jan  1 00:00:00 UTC 1970",
     "KBUILD_BUILD_VERSION=1",
@@ -74,7 +74,8 @@ def fragment() -> str:
 
 
 def seed_header() -> str:
-    """What is included before every source file of the kernel, which stays untouched."""
+    """The header that is included before every source file of the kernel, whose sources stay
+    untouched."""
     return _text("repeatable.h") + _text("memory.h")
 
 
@@ -83,14 +84,13 @@ def _text(name: str) -> str:
 
 
 def recipe() -> str:
-    """A name for exactly these options and what is put into the build: kernels of one recipe behave
-    alike."""
+    """A name for exactly these options and headers: kernels of one recipe behave alike."""
     text = "\0".join((fragment(), seed_header(), *SEED_FLAGS, *BUILD_NAMES))
     return sha256(text.encode()).hexdigest()[:12]
 
 
 def missing(config: str) -> list[str]:
-    """The options of the fragment that a finished configuration does not have built in."""
+    """The options of the fragment that are not built in according to a finished configuration."""
     present = set(config.splitlines())
     return [
         line.removeprefix("CONFIG_").removesuffix("=y")

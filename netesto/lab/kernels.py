@@ -14,7 +14,7 @@ from netesto.errors import MissingError, OutputError, ProcessError
 from netesto.lab import kernelconfig
 
 Kind = Literal["uml", "sim"]
-# Where Debian's user-mode-linux keeps its modules, one folder for each release.
+# The folder of the modules of Debian's user-mode-linux, with a folder for each release.
 MODULES = Path("/usr/lib/uml/modules")
 
 
@@ -37,14 +37,14 @@ class Kernel:
 
     @property
     def is_own(self) -> bool:
-        """Whether it was built from a tree of the user's; then it is used only by name."""
+        """Whether it was built from the user's tree; then it is used only by name."""
         return self.kind == "sim" and ".tar." not in Path(self.source).name
 
 
 def find(ground: Kind) -> Kernel | None:
     """The kernel for a ground, None if this machine has none yet (see `missing`).
 
-    A kernel built from a tree of the user's is chosen only by name (kernelbuild.choose).
+    A kernel built from the user's tree is chosen only by name (kernelbuild.choose).
     """
     if ground == "uml":
         return _distribution()
@@ -69,7 +69,7 @@ def missing(ground: Kind) -> MissingError:
             remedy="sudo apt-get install user-mode-linux",
         )
     built = _cached()
-    # Say so if a kernel of the user's would do.
+    # Mention kernels of the user.
     own = [kernel.name for kernel in built if kernel.is_own]
     choice = f" (or, of your own tree: --kernel {own[0]})" if own else ""
     stale = "of this version " if len(built) > len(own) else ""

@@ -1,4 +1,4 @@
-"""Remains of labs whose process is gone: found by their records, removed by name."""
+"""Finds remains of labs whose process is gone by their records, and removes them by name."""
 
 import contextlib
 import fcntl
@@ -12,9 +12,9 @@ from netesto.lab import records, teardown
 
 
 def clean(state: Path = records.STATE_FOLDER) -> list[str]:
-    """Take down every lab whose owner is gone; what was removed, in words.
+    """Take down every lab whose owner is gone; return what was removed, in words.
 
-    Labs of living owners, labs that stay, and anything that no record names are left alone.
+    Labs of live owners, labs that stay, and anything without a record are not touched.
     LabError if something cannot be removed, after everything else was tried.
     """
     removed: list[str] = []

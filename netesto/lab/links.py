@@ -1,4 +1,4 @@
-"""A link's limits: rate, delay, loss, queue; from text to values, with clear errors."""
+"""Parses a link's limits (rate, delay, loss, queue), with clear errors."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -171,7 +171,7 @@ def value(
     *,
     what: str,
 ) -> Value:
-    """`read` of the text of `name`, or `default`. A ValueError becomes a UsageError."""
+    """`read` applied to the text of `name`, or `default`. A ValueError becomes a UsageError."""
     if name not in given:
         return default
     try:

@@ -1,4 +1,4 @@
-"""Asks a user-mode kernel's management console what it is doing. The console answers also while a
+"""Asks a user-mode kernel's management console what it is doing. The console responds even while a
 process spins and nothing else runs in the guest."""
 
 import re
@@ -58,6 +58,6 @@ def current(registers: str) -> str:
 
 
 def is_short(memory: str) -> bool:
-    """Whether no more is free, in the output of `sysrq m`, than the kernel keeps for itself."""
+    """Whether free memory, in the output of `sysrq m`, is down to the kernel's own reserve."""
     found = re.search(r" free:(\d+)kB .*?low:(\d+)kB", memory)
     return found is not None and int(found[1]) < int(found[2])

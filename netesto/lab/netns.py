@@ -37,7 +37,7 @@ COMMAND_TIMEOUT_S = 30.0
 # Milliseconds, or a second if the kernel defers it.
 CARRIER_TIMEOUT_S = 10.0
 
-# From one agent that is ready to the next. They import their libraries, many at once on a small
+# Between two agents that become ready. They import their libraries, many at once on a small
 # machine.
 AGENT_TIMEOUT_S = 60.0
 
@@ -54,22 +54,23 @@ TOOLS: Mapping[str, str] = {
 }
 
 # Buckets of a namespace's own table of TCP connections (128 KB). For each sample of sockets the
-# kernel goes through the whole table, which takes 15 µs; with a shared one of 262,144 buckets, 150
-# to 500. Even among 131,072 connections, most of them in TIME_WAIT, one is found in a few steps.
+# kernel walks the whole table, which takes 15 µs; with a shared one of 262,144 buckets, 150 to 500
+# µs. Even among 131,072 connections, most of them in TIME_WAIT, one is found in a few steps.
 OWN_BUCKETS = 16384
 
-# Of a table that is hardly larger there is little to win. Guests have 32,768 buckets at most.
+# With a slightly larger shared table there is little to gain. Guests have at most 32,768 buckets.
 LARGE_BUCKETS = 65536
 
 _SHARED_BUCKETS = Path("/proc/sys/net/ipv4/tcp_ehash_entries")
 
-# Runs a command in a namespace that ends with it. What is made from there has tables of its own.
+# Runs a command in a namespace that ends with it. Namespaces created from there have their own
+# tables.
 _WITH_OWN_TABLES = (
     *("unshare", "--net", "/bin/sh", "-c"),
     f'echo {OWN_BUCKETS} > /proc/sys/net/ipv4/tcp_child_ehash_entries && exec "$0" "$@"',
 )
 
-# Among the lab's files, which have the names of hosts.
+# The other files of a lab have the names of hosts.
 _HOSTS_FILE = ".etc-hosts"
 
 _FAILED_LINE = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
@@ -77,7 +78,7 @@ _FAILED_LINE = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A lab that is up, and its record in the folder `state`."""
+    """A running lab, and its record in the folder `state`."""
 
     record: Record
     state: Path
@@ -101,7 +102,7 @@ class Lab:
 
     @property
     def missing(self) -> list[str]:
-        """The namespaces that are not there."""
+        """The missing namespaces."""
         standing = teardown.identities(self.record.namespaces)
         return [name for name in self.record.namespaces if name not in standing]
 
@@ -116,8 +117,8 @@ class Lab:
         return ["ip", "netns", "exec", namespaces[node], *words]
 
     def shell(self, node: str, argv: Sequence[str]) -> list[str]:
-        """`command` for a person: the names of hosts are also those of their addresses. In a mount
-        namespace of its own, which ends with the command."""
+        """`command` for a person: names of hosts resolve to their addresses, in a separate mount
+        namespace that ends with the command."""
         [*enter, program] = self.command(node, argv[:1])
         files = Path(self.record.files)
         names = files / _HOSTS_FILE
@@ -186,15 +187,15 @@ def up(
                 try:
                     _take_down_whatever_comes(lab)
                 except LabError as second:
-                    # It may follow from the first, which is the one to be told.
+                    # It may be a consequence of the first, which is reported.
                     first.add_note(f"{second}\nWhat is left goes with `netesto clean`.")
             raise
         _take_down_whatever_comes(lab)
 
 
 def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -> Lab:
-    """A lab that stays after this process until `take_down`. Errors as in `up`."""
-    # Until it is complete, it goes away with this process.
+    """A lab that outlives this process until `take_down`. Errors as in `up`."""
+    # Until it is complete, it ends with this process.
     with up(plan, state=state, agents=agents) as lab:
         return replace(lab, record=records.let_stay(state, lab.record))
 
@@ -209,13 +210,13 @@ def attach(lab: str, *, state: Path = records.STATE_FOLDER) -> Lab:
 
 
 def take_down(lab: Lab) -> list[str]:
-    """Remove the lab; what was removed, in words. A lab that is gone is no error."""
+    """Remove the lab; return what was removed, in words. A missing lab is not an error."""
     with interrupts.undisturbed():
         return teardown.take_down(lab.state, lab.record)
 
 
 def _take_down_whatever_comes(lab: Lab) -> None:
-    """Take it down, unless it is to stay, even if the first request to end comes right now."""
+    """Take it down, unless it should stay, even if the first request to end arrives now."""
     if records.is_to_stay(lab.state, lab.id):
         return
     try:
@@ -229,11 +230,11 @@ def _take_down_whatever_comes(lab: Lab) -> None:
 
 
 def check(plan: Plan) -> None:
-    """MissingError or LabError if this machine cannot build the plan, with what needs it. Changes
-    nothing."""
+    """MissingError or LabError if this machine cannot build the plan, with the part that needs it.
+    Changes nothing."""
     if os.geteuid() != 0:
         raise LabError(
-            "a lab in this machine's kernel needs root: it makes network namespaces",
+            "a lab in this machine's kernel needs root: it creates network namespaces",
             remedy="Run it with sudo. A lab of `netesto run --ground uml` needs no root.",
         )
     without_offload = any(map(commands.without_offload, plan.namespaces))
@@ -289,7 +290,7 @@ def _record(plan: Plan, state: Path) -> Record:
 
 
 def _refuse_taken(record: Record) -> None:
-    """LabError if something has the lab's names: it is not ours, and we would remove it."""
+    """LabError if something already has the lab's names: the teardown would remove it."""
     paths = [records.NAMESPACE_FOLDER / name for name in record.namespaces]
     for path in (*paths, Path(record.sockets), Path(record.files)):
         if path.exists():
@@ -310,8 +311,8 @@ def _build(plan: Plan) -> None:
 
 
 def _make_namespaces(plan: Plan) -> list[str]:
-    """Make them, with TCP tables of their own if the one that they would share is large. Arguments
-    for `sysctl -w` that undo what else the kernel derives from a table's size."""
+    """Create the namespaces, with separate TCP tables if the shared one is large. Return arguments
+    of `sysctl -w` that undo what else the kernel derives from a table's size."""
     lines = [f"netns add {namespace.name}" for namespace in plan.namespaces]
     buckets = shared_buckets()
     if buckets < LARGE_BUCKETS:
@@ -378,8 +379,8 @@ def _run(argv: Sequence[str]) -> process.Finished:
 
 
 def _batch(tool: Sequence[str], lines: Sequence[str], *, through: Sequence[str] = ()) -> None:
-    """Have ip or tc execute `lines`, run `through` a command; LabError with the line that failed
-    and the reason."""
+    """Execute `lines` by ip or tc, run `through` a command; LabError with the failed line and the
+    reason."""
     if not lines:
         return
     argv = [*through, *tool, "-batch", "-"]
@@ -393,7 +394,7 @@ def _batch(tool: Sequence[str], lines: Sequence[str], *, through: Sequence[str] 
 
 
 def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
-    """The command that failed, as a person would type it, and the reason."""
+    """The failed command, as typed by hand, and the reason."""
     failed = _FAILED_LINE.search(stderr)
     line = f" {lines[int(failed[1]) - 1]}" if failed else ""
     reason = " ".join(_FAILED_LINE.sub("", stderr).split())
@@ -404,10 +405,10 @@ def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
 
 
 def start_again(lab: Lab, host: str, nursery: Nursery, plan: Plan) -> bool:
-    """Start the agent of a host if it has been killed; whether it was. Returns when it is ready.
+    """Start the agent of a host if it was killed; return whether it was. Returns when it is ready.
     LabError if it cannot be started."""
     with socket.socket(socket.AF_UNIX) as probe:
-        # One that is stopped, or busy, is there.
+        # A stopped or busy agent still exists.
         probe.setblocking(False)
         if probe.connect_ex(lab.record.hosts[host].socket) not in {
             errno.ECONNREFUSED,
@@ -426,7 +427,7 @@ def start_again(lab: Lab, host: str, nursery: Nursery, plan: Plan) -> bool:
 def _start_agents(
     lab: Lab, nursery: Nursery | None, plan: Plan, allowed: Path | None = None
 ) -> None:
-    """Start all agents, and wait until each says that it is ready."""
+    """Start all agents, and wait until each is ready."""
     for folder in (Path(lab.record.sockets), Path(lab.record.files)):
         try:
             folder.mkdir(mode=0o700, parents=True)
@@ -492,7 +493,8 @@ def _log(lab: Lab, host: str) -> Path:
 
 
 def _wait_for_agents(lab: Lab, selector: selectors.BaseSelector, waiting: set[str]) -> None:
-    """Wait until each agent has written to its pipe. LabError if one ends, or none gets ready."""
+    """Wait until each agent has written to its pipe. LabError if one ends, or if none becomes ready
+    in time."""
     while waiting:
         events = selector.select(AGENT_TIMEOUT_S)
         if not events:

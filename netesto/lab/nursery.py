@@ -1,4 +1,4 @@
-"""Starts a lab's agents through a process that imports what all of them need once.
+"""Starts a lab's agents through a process that imports their common modules once.
 
 That process is `netesto.agent.nursery`, a command to the lab.
 """
@@ -33,7 +33,7 @@ class Nursery:
         argv = [*argv, "--clock", str(self.clock.anchor_ns)]
         order = json.dumps({"namespace": str(namespace), "argv": argv}).encode()
         try:
-            # An agent makes no file before it is in its namespace: until then, a teardown of the
+            # An agent creates no file before it is in its namespace: until then, a teardown of the
             # lab does not find it.
             with log.open("ab", buffering=0) as output:
                 socket.send_fds(self._orders, [order], [ready, output.fileno()])
@@ -47,7 +47,7 @@ class Nursery:
 
 @contextlib.contextmanager
 def spawned(log: Path) -> Iterator[Nursery]:
-    """A new nursery, which takes orders while the body runs; its agents live on. Its output is
+    """A new nursery, which accepts orders while the body runs; its agents outlive it. Its output is
     appended to `log`. LabError if it cannot be started."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:

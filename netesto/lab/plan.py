@@ -1,12 +1,12 @@
-"""A lab as data before it is action: namespaces, interfaces, addresses, routes, sysctls, qdiscs.
+"""The plan of a lab as data: namespaces, interfaces, addresses, routes, sysctls, qdiscs.
 
 A link without limits is a veth pair. One with limits is two pairs, which meet in the namespace of
 the links; there are its shaper, its delay and its queue, one for each direction:
 
     host a ── b-a │ a-b ── host b       a-b has the qdiscs of what a sends, b-a of what b sends
 
-So the interfaces of a host are its own, as on a real machine: qdiscs that its agent sets are in
-front of the link, and those it deletes are not the link's.
+So the interfaces of a host are its own, as on a real machine: qdiscs that its agent sets are before
+the link, and those that it deletes are not the link's.
 
 Nothing here touches the machine or needs root; `netns` builds a plan.
 """
@@ -68,10 +68,10 @@ ROUTER_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.conf.default.forwarding": "1",
 }
 
-# All nodes of a lab hash a flow alike. If they also chose alike, ECMP would be polarised: of 400
-# flows all 400 took the same path at the next router. So each uses the remainder of the hash by
-# another prime number, which is independent of the others. With so many buckets the shares of
-# equal paths differ by less than half a percent.
+# All nodes of a lab have the same hash function. If they also mapped hashes to paths alike, ECMP
+# would be polarised: all of 400 flows took the same path at the next router. So each uses the hash
+# modulo a different prime number, which makes choices independent. With this many buckets the
+# shares of equal paths differ by less than half a percent.
 SMALLEST_BUCKETS = 251
 
 # A flow keeps to one of several equal paths, chosen by protocol, addresses and ports (the bits of
@@ -95,7 +95,7 @@ SWITCH_SYSCTLS: Mapping[str, str] = {
 class Interface:
     """One end of a cable. A switch's ends have no addresses.
 
-    In the middle of a link everything that comes in by one end goes out by another, `onto`, through
+    In the middle of a link, everything that enters by one end leaves by another, `onto`, through
     its `qdiscs` (words of tc(8)).
     """
 
@@ -108,7 +108,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The route to a network; several gateways are equally good."""
+    """The route to a network; several gateways have equal costs."""
 
     network: Network
     gateways: tuple[Address, ...]
@@ -141,9 +141,9 @@ class Namespace:
 class Cable:
     """A veth pair: the namespace and the interface of each end, and the first end's index.
 
-    The second end has the next index, and no two ends of a lab have the same: the kernel takes an
-    interface whose peer in another namespace has the same index for one without a peer, and lets
-    it wait for up to a second until it carries packets.
+    The second end has the next index, and no two ends of a lab have the same: if the peer in
+    another namespace has the same index, the kernel treats an interface as one without a peer,
+    which may carry packets only after a second.
     """
 
     namespace_a: str
@@ -176,8 +176,8 @@ class Plan:
 
     @property
     def between(self) -> dict[str, str]:
-        """The namespaces that packets of flows pass between hosts, by node: those of the routers,
-        and that of the links with limits."""
+        """The namespaces on the paths of flows between hosts, by node: those of the routers, and
+        that of the links with limits."""
         return {
             namespace.node.name: namespace.name
             for namespace in self.namespaces
@@ -373,7 +373,7 @@ def _between(source: str, destination: str) -> str:
     name = f"{source}-{destination}"
     if len(name) <= LONGEST_NODE_NAME:
         return name
-    # Long names differ mostly at their ends; tc would take a leading - for an option.
+    # Long names differ mostly at their ends; tc interprets a leading - as an option.
     half = LONGEST_NODE_NAME // 2
     return f"{source[-half:].lstrip('-')}-{destination[-half:]}"
 
@@ -432,7 +432,7 @@ def _primes() -> Iterator[int]:
 
 
 def notes(topology: Topology) -> list[str]:
-    """What users should know before they trust a lab's results."""
+    """Notes for users on the results of this lab."""
     return [
         f"link {link.a} - {link.b}: a queue of {link.settings.queue} counts super-packets of up to "
         "64 kB as one; offload=off makes them single packets"

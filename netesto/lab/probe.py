@@ -1,8 +1,8 @@
 """Measures the paths of a lab before traffic: requested against achieved.
 
 The base RTT of every path that a script uses is measured. The rate is measured once for each shaped
-link and direction, and only where that is cheap: a packet train must fit into half a second, and
-this machine must be able to send it.
+link and direction, but only if that is cheap: a packet train must fit into half a second, and this
+machine must be able to send it.
 """
 
 import json
@@ -31,8 +31,8 @@ ERROR_DEVIATION = 0.20
 # is the base RTT.
 ECHOES = 6
 
-# From an answer to the next echo. In the last 10 ms ping polls the clock, unless an answer is
-# outstanding; in simulated time that cost more than all else of a short run.
+# From a reply to the next request. In the last 10 ms before it, ping polls the clock unless a reply
+# is outstanding; in simulated time that took longer than the rest of a short run.
 ECHO_GAP_MS = 15.0
 
 # A shorter train measures the scheduler's rate, not the link's.
@@ -42,7 +42,7 @@ SHORTEST_TRAIN_S, LONGEST_TRAIN_S = 0.15, 0.5
 # The shaper must be offered more than its rate, also with loss on the path.
 OFFERED = 1.3
 
-# The beginning, with the shaper's burst and the machine's delays, is left out.
+# The beginning, with the shaper's burst and the machine's delays, is skipped.
 SETTLING_SHARE = 0.3
 
 # A Python program on a small machine sends three times as much, so the link is the bottleneck.
@@ -52,7 +52,7 @@ FASTEST_TRAIN_BPS = 3e8
 # user-mode kernel, or on a busy machine, have to wait.
 LEAST_BUSY_SHARE = 0.97
 
-# A rate that is off is measured again: the machine may have been busy for a moment.
+# A deviating rate is measured again: the machine may have been busy for a moment.
 TRAINS = 3
 
 # Pings must not measure each other's processes.
@@ -135,7 +135,7 @@ def measure(
 
 
 def warnings(paths: Iterable[PathMeasurement]) -> list[str]:
-    """A sentence for each path that is not quite as requested."""
+    """A sentence for each path that deviates from the request."""
     return [
         f"{path.describe()}: {path.deviation:.0%} off"
         for path in paths
@@ -171,7 +171,7 @@ def _asked_rtt_ms(links: Sequence[Link]) -> float:
 def _ping(lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, family: int) -> float:
     source, destination = pair
     address = str(lab.endpoints[destination].addresses[family])
-    # The first answer takes two RTTs: it comes long before the second echo, or after it.
+    # The first reply takes two RTTs: it arrives long before the second request, or after it.
     resolving_ms = asked_rtt_ms if asked_rtt_ms < ECHO_GAP_MS else 0
     interval_ms = asked_rtt_ms + resolving_ms + ECHO_GAP_MS
     argv = ["ping", "-n", "-q", "-i", f"{interval_ms / 1000:.4f}", "-c", str(ECHOES), address]
@@ -188,7 +188,7 @@ def _ping(lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, family: int) -> 
 
 def _rate(lab: Lab, pair: tuple[str, str], link: Link, family: int) -> float | None:
     """The rate of a shaped link, in bit/s of frames; None if measuring it is not cheap, or the link
-    was never busy. If the first train says that it is off, the median of several counts."""
+    was never busy. If the first train deviates, the median of several counts."""
     rate_bps = link.settings.rate_bps
     assert rate_bps is not None, "only shaped links have trains"
     frame_bytes = link.settings.mtu + FRAME_HEADER_BYTES
@@ -221,7 +221,7 @@ def _train(
 ) -> tuple[Frames, Frames]:
     """Send a train of this rate (bit/s), length (s) and frame size (bytes); both its ends."""
     source, destination = pair
-    # It needs the standard library alone, and starts in half the time without site packages.
+    # It needs only the standard library, and starts in half the time without site packages.
     command = [sys.executable, "-I", "-S", train.__file__]
     address = str(lab.endpoints[destination].addresses[family])
     receive = lab.command(destination, [*command, "receive", address])

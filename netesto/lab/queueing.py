@@ -10,10 +10,10 @@ from netesto.lab.links import FRAME_HEADER_BYTES, LinkSettings
 # The words after `tc qdisc add dev DEVICE`.
 Words: TypeAlias = tuple[str, ...]
 
-# The qdisc by which the middle of a link takes packets in.
+# The qdisc by which packets enter the middle of a link.
 ENTRANCE = "ingress"
 
-# A token bucket reaches its rate only if it never overflows between two refills. Timers of a busy
+# A token bucket achieves its rate only if it never overflows between two refills. Timers of a busy
 # virtual machine are late by some hundred microseconds.
 BURST_S = 0.001
 

@@ -1,8 +1,8 @@
-"""What each lab makes on this machine, recorded before it is made.
+"""Records of everything that labs create on this machine, written before its creation.
 
-One file a lab, `ID.json` in the state folder. Whoever takes a lab down, the process that made it or
-`leftovers` after its death, goes by this file and by nothing else. Until a lab stays, the process
-that made it holds a lock on `ID.lock` (lab.life).
+Each lab has a file `ID.json` in the state folder. The teardown, by the process that made the lab or
+by `leftovers` after its death, uses only this file. Unless a lab is to stay, the process that made
+it holds a lock on `ID.lock` (lab.life).
 """
 
 import contextlib
@@ -47,9 +47,9 @@ class HostRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A lab on this machine. `owner` is the number, for people, of the process that takes it down;
-    None: it stays until somebody takes it down by name. `sockets` and `files` are folders of this
-    lab alone.
+    """A lab on this machine. `owner` is the PID, for people, of the process that takes it down;
+    None: it stays until it is taken down by name. `sockets` and `files` are folders of this lab
+    alone.
     """
 
     lab: str
@@ -63,7 +63,7 @@ class Record:
 
 
 def fresh_id(state: Path) -> str:
-    """A name for a lab that no recorded lab has, and no namespace of this machine begins with."""
+    """A name that no recorded lab has, and with which no namespace of this machine begins."""
     for _ in range(ID_ATTEMPTS):
         lab = f"nt{secrets.token_hex(ID_BYTES)}"
         # Not Path.exists: the folders may be closed to this user, who builds no lab in them.
@@ -80,7 +80,7 @@ def path_of(state: Path, lab: str) -> Path:
 
 @contextlib.contextmanager
 def living(state: Path, lab: str) -> Iterator[None]:
-    """Be the owner of a lab that is not recorded yet while the body runs. LabError if the name is
+    """Own a lab that is not recorded yet while the body runs. LabError if the name is
     taken."""
     _make_folder(state)
     _refuse_recorded(state, lab)
@@ -93,7 +93,7 @@ def living(state: Path, lab: str) -> Iterator[None]:
 
 
 def is_abandoned(state: Path, record: Record) -> bool:
-    """Whether the process that would take the lab down is gone."""
+    """Whether the process that owns the lab is gone."""
     return record.owner is not None and not life.is_held(_lock_of(state, record.lab))
 
 
@@ -145,7 +145,8 @@ def forget(state: Path, lab: str) -> None:
 
 
 def let_stay(state: Path, record: Record) -> Record:
-    """Record that the lab, now complete, stays until somebody takes it down; the new record."""
+    """Record that the lab, which is complete, stays until it is taken down; return the new
+    record."""
     lasting = replace(record, owner=None)
     update(state, lasting)
     _lock_of(state, record.lab).unlink(missing_ok=True)
@@ -178,8 +179,8 @@ def read(path: Path) -> Record:
 
 
 def _files(state: Path, suffix: str) -> list[Path]:
-    """The files of a state folder with this suffix, by name; none if it does not exist, or is
-    closed to this user, whose labs are not there then."""
+    """The files of a state folder with this suffix, by name; none if the folder does not exist, or
+    this user may not read it and has no labs there."""
     try:
         return sorted(path for path in state.iterdir() if path.suffix == suffix)
     except (FileNotFoundError, PermissionError):
@@ -193,7 +194,7 @@ def read_all(state: Path) -> list[Record]:
         try:
             records.append(read(path))
         except LabError:
-            # It may have been taken down meanwhile.
+            # The lab may have been taken down meanwhile.
             if path.exists():
                 raise
     return records

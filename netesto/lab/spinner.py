@@ -1,7 +1,7 @@
-"""The process of a guest that computes and never waits: found, named and ended from outside.
+"""Finds, names and ends a process of a guest that computes and never waits, from outside.
 
-In simulated time such a process keeps all others from running, also the guest's process 1, so it
-can be found only from outside. Each process of a guest is also one of this machine (a "stub":
+In simulated time such a process prevents all others from running, including the guest's process 1,
+so it can be found only from outside. Each process of a guest is also one of this machine (a "stub":
 arch/um/os-Linux/skas), traced by the guest kernel: its processor time and its memory are those of
 the program, and a fault signal that it gets is a fault of the program.
 """
@@ -31,7 +31,7 @@ _VARIABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
 
 @dataclass(frozen=True, slots=True)
 class Spinner:
-    """The process of a guest that computes most: `pid` on this machine, its command line, () if
+    """The most active process of a guest: its `pid` on this machine, its command line, () if
     unknown, and its `share` of the processor time of all processes."""
 
     pid: int
@@ -41,8 +41,8 @@ class Spinner:
 
 def processor_ticks(leader: int) -> dict[int, int]:
     """The processor time, in clock ticks, of each process in the session of a guest kernel; the
-    leader's includes that of processes that it has waited for. None of them are known if `leader`
-    is 0, which is the session of this machine's kernel."""
+    leader's includes that of processes that it has waited for. Empty if `leader` is 0, the session
+    of this machine's kernel."""
     ticks = {}
     for pid in proc.numbers() if leader else ():
         with contextlib.suppress(OSError):
@@ -56,8 +56,8 @@ def processor_ticks(leader: int) -> dict[int, int]:
 
 
 def busiest(leader: int, before: Mapping[int, int]) -> Spinner | None:
-    """The process of a guest that has computed most since `before` (earlier `processor_ticks`),
-    None if none has."""
+    """The process of a guest with the most processor time since `before` (earlier
+    `processor_ticks`); None if none has any."""
     used = {
         pid: ticks - before.get(pid, 0)
         for pid, ticks in processor_ticks(leader).items()
@@ -72,7 +72,7 @@ def busiest(leader: int, before: Mapping[int, int]) -> Spinner | None:
 
 
 def end(spinner: Spinner) -> None:
-    """End it as if by its own fault; one that has ended is no error."""
+    """End it as if by its own fault; a process that has ended is not an error."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(spinner.pid, FAULT)
 

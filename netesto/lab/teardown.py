@@ -1,4 +1,4 @@
-"""Taking a lab down by its record: agents, other processes inside, namespaces, files.
+"""Takes a lab down by its record: agents, other processes inside, namespaces, files.
 
 An agent puts its host back before it ends. For a killed one, `--recover` does so from its journal,
 inside its namespace: some settings of a kernel outlive a namespace.
@@ -20,14 +20,14 @@ Identity: TypeAlias = tuple[int, int]
 # Agents are commands: importing them would tie the lab to them.
 AGENT = "netesto.agent.daemon"
 
-# What an agent's process is called (netesto.agent.nursery).
+# The name of an agent's process (netesto.agent.nursery).
 AGENT_COMMAND = "netesto-agent"
 
 # An agent ends its flows and puts its host back before it ends itself. Many share the processors.
 AGENT_GRACE_S = 10.0
 EACH_AGENT_S = 1.0
 
-# Anything else in a namespace is a tool, or what a person started there.
+# Any other process in a namespace is a tool, or was started there by a person.
 PROCESS_GRACE_S = 2.0
 
 IP_TIMEOUT_S = 60.0
@@ -37,7 +37,7 @@ RECOVERY_TIMEOUT_S = 120.0
 
 
 def take_down(state: Path, record: Record) -> list[str]:
-    """Remove everything that the record names; what was removed, in words.
+    """Remove everything that the record names; return what was removed, in words.
 
     LabError if something cannot be removed: the record then stays, so that a later `netesto clean`
     can finish.
@@ -49,7 +49,7 @@ def take_down(state: Path, record: Record) -> list[str]:
     removed += _recover(record, standing)
     removed += _end_inside(inodes)
     _delete_namespaces(record.lab, namespaces)
-    # An agent that was just being started may have entered meanwhile; now none can any more.
+    # A starting agent may have entered meanwhile; now none can.
     removed += _end_inside(inodes)
     removed += [f"namespace {name}" for name in namespaces]
     for folder in (record.sockets, record.files):
@@ -59,8 +59,8 @@ def take_down(state: Path, record: Record) -> list[str]:
 
 
 def _end_agents(record: Record) -> list[str]:
-    """End the lab's agents, also one that was started an instant ago, and one whose namespace
-    somebody deleted by name: it lives on as long as the agent."""
+    """End the lab's agents, including one that was just started, and one whose namespace was
+    deleted by name, which exists as long as the agent."""
     logs = {str(Path(record.files) / f"{host}.log"): host for host in record.hosts}
     agents = {
         pid: logs[log]
@@ -104,7 +104,7 @@ def _recover(record: Record, namespaces: Collection[str]) -> list[str]:
 
 
 def _end_inside(namespaces: Collection[Identity]) -> list[str]:
-    """End what runs in the namespaces, until nothing does."""
+    """End processes in the namespaces until there are none."""
     ended: list[str] = []
     while inside := _processes(namespaces):
         life.end_processes(inside, grace_s=PROCESS_GRACE_S)
@@ -120,8 +120,8 @@ def _processes(namespaces: Collection[Identity]) -> list[int]:
 
 
 def identities(names: Iterable[str]) -> dict[str, Identity]:
-    """What identifies these namespaces, also after their names are deleted. A name on which no
-    namespace is mounted has none."""
+    """The identities of these namespaces, valid after their names are deleted. A name without a
+    mounted namespace has none."""
     found = {name: _identity(NAMESPACE_FOLDER / name) for name in names}
     device = Path("/proc/self/ns/net").stat().st_dev
     return {
@@ -141,7 +141,7 @@ def _identity(namespace: Path) -> Identity | None:
 
 
 def _delete_namespaces(lab: str, names: Collection[str]) -> None:
-    """Interfaces, routes and qdiscs go with their namespaces."""
+    """Interfaces, routes and qdiscs are deleted with their namespaces."""
     lines = "".join(f"netns delete {name}\n" for name in names)
     if not lines:
         return

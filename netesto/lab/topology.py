@@ -1,4 +1,4 @@
-"""From `LAB name k=v …` or a TOML file to a topology, with clear errors."""
+"""Parses `LAB name k=v …` or a TOML file into a topology, with clear errors."""
 
 import tomllib
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ __all__ = ["Link", "Node", "Topology", "build", "load"]
 def build(name: str, settings: Mapping[str, str], *, script: str = "", text: str = "") -> Topology:
     """The topology of `LAB name k=v …`; `LAB file=PATH` has an empty name.
 
-    PATH is looked for beside the file `script`, which contains it, and then in the working folder;
-    `text` is its content, if known. UsageError if the topology or a setting is unknown, or a value
-    is invalid.
+    PATH is searched for beside the file `script`, which contains it, and then in the working
+    folder; `text` is its content, if known. UsageError if the topology or a setting is unknown, or
+    a value is invalid.
     """
     if not name:
         return _from_file_setting(settings, script, text)
@@ -70,7 +70,7 @@ NODE_SETTINGS: Mapping[str, str] = {
 
 
 def load(path: Path, *, text: str = "") -> Topology:
-    """The topology in a TOML file; `text` is what it holds, if that is known.
+    """The topology in a TOML file; `text` is its content, if known.
 
     ```
     [nodes]
@@ -120,7 +120,7 @@ def _node(name: str, entry: object, path: Path) -> Node:
     what = f"{path}: node {name}"
     if not NODE_NAME.match(name) or len(name) > LONGEST_NODE_NAME or name in RESERVED_NAMES:
         raise UsageError(
-            f"{what}: invalid name of a node",
+            f"{what}: invalid node name",
             remedy=f"A letter, then letters, digits, - and _; at most {LONGEST_NODE_NAME} "
             f"characters; none of {', '.join(sorted(RESERVED_NAMES))}.",
         )

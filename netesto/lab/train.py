@@ -14,8 +14,8 @@ import struct
 import sys
 import time
 
-# The receiver stops when nothing comes for so long. It waits longer for the first packet, because
-# on a busy machine the sender may start late.
+# The receiver stops when nothing arrives for this long. It waits longer for the first packet,
+# because on a busy machine the sender may start late.
 SILENCE_S = 0.1
 FIRST_PACKET_S = 15.0
 
@@ -26,11 +26,11 @@ SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 32, 33, 35
 # A struct timespec.
 _TIMESTAMP = struct.Struct("@ll")
 
-# Enough for packets that arrive while the receiver is not scheduled, and to keep the sender from
-# waiting: the queue of the link is to be full, not the socket.
+# Enough for packets that arrive while the receiver is not scheduled, and so that the sender does
+# not wait: the queue of the link should fill, not the socket.
 BUFFER_BYTES = 8_000_000
 
-# How often the sender checks how much it is behind.
+# How often the sender checks its delay.
 PACE_S = 0.001
 
 # Ethernet, IP (without options) and UDP headers around the payload.
@@ -59,7 +59,7 @@ def receive(address: str) -> None:
 
 def send(address: str, port: int, rate_bps: float, seconds: float, frame_bytes: int) -> None:
     """Send frames of one size at a steady rate, catching up when late. Print them as `receive`
-    does, those sent together as one.
+    does; frames sent together count as one.
 
     A train ends early if the receiver has stopped because this sender had to wait.
     """

@@ -18,18 +18,18 @@ from netesto.lab.kernels import Kind
 
 # The maximum processor time of a guest without a sign of life. In real time the sign is that its
 # clock moves. In simulated time it is that all processes waited for a moment: while a program polls
-# the clock, time advances by nanoseconds. A program that only computes (reads a large capture, say)
-# gives no sign, so this must be longer than any useful computation. Wall time says little: on a
-# busy machine a guest may get a tenth of it.
+# the clock, time advances by nanoseconds. A program that only computes (for example, reads a large
+# capture) gives no sign, so this must be longer than any useful computation. Wall time is no
+# measure: on a busy machine a guest may get a tenth of it.
 STALL_S = 120.0
 
 # The share of the processor time that marks a program to be ended. If a thousand programs start at
-# one instant of simulated time, none has so much.
+# one instant of simulated time, none has this share.
 SPINNER_SHARE = 0.6
 
-# Simulated time passes while all processes wait. If so much of it passes otherwise, twice within
-# this much processor time, somebody polls: it is what a thousand times as many looks at the clock
-# take as programs do that wait. Its cost is some ten seconds.
+# Simulated time passes while all processes wait. If this much of it passes otherwise, twice within
+# this much processor time, a program polls: it reads the clock a thousand times as often as
+# programs that wait. Detection takes some ten seconds.
 POLLED_S, POLLED_WITHIN_S = 0.05, 60.0
 
 # If no single program of an experiment is the cause, wait this many times as long: netesto itself,
@@ -39,30 +39,31 @@ DOUBT = 5
 # The maximum once the command was asked to end.
 HASTE_S = 2.0
 
-# Once somebody asked the guest to end, it may compute for so much longer. Wall time says little: on
-# a busy machine what was measured would be lost.
+# After a request to end, the guest may compute for this much longer. A limit of wall time would
+# lose measurements on a busy machine.
 ENDING_S = 3.5
 
-# This many times as much wall time is too long in any case: the guest waits for what never comes.
+# This many times as much wall time is too long in any case: the guest waits for something that
+# never happens.
 STALL_WALL = 10
 
-# The processor time is read after so much silence, and then at this interval.
+# The processor time is read after this much silence, and then at this interval.
 LULL_S = 1.0
 
-# After the wall-clock limit the command may still write what it has.
+# After the wall-clock limit the command may still write its results.
 LAST_WORDS_S = 20.0
 
-# The remedy where a guest's memory was too little.
+# The remedy if a guest had too little memory.
 MORE_MEMORY = "Use fewer hosts or flows at once, or give the guest more: --memory SIZE."
 
 # The remedy for a program that never waits.
 NEVER_WAITS = (
-    "A loop that polls must sleep, or wait with a timeout; what sends must be slowed down by a path"
+    "A loop that polls must sleep, or wait with a timeout; a sender must be limited by a path"
     " with a rate. --max-stall allows more."
 )
 
-# And for one that waits now and then.
-POLLS = "The run goes on. A loop that polls must sleep, or wait with a timeout."
+# The remedy for a program that polls.
+POLLS = "The run continues. A loop that polls must sleep, or wait with a timeout."
 
 # The maximum of a command line in messages, and of the kernel's name of a process.
 SHOWN_CHARACTERS = 200
@@ -89,11 +90,11 @@ class Guest:
             os.write(self.orders, f"{text}\n".encode())
 
     def doing(self) -> str:
-        """The process that has its processor, "" if unknown."""
+        """The process that runs on its processor; "" if unknown."""
         return mconsole.current(mconsole.ask(self.folder / "guest" / "mconsole", "sysrq p"))
 
     def lacks_memory(self) -> bool:
-        """It has so little that its kernel reads programs anew, again and again, to run them."""
+        """Whether memory is so short that its kernel reads programs from disk again and again."""
         return mconsole.is_short(mconsole.ask(self.folder / "guest" / "mconsole", "sysrq m"))
 
     @property
@@ -105,7 +106,7 @@ class Guest:
             return 0
 
     def clock(self) -> tuple[str, str]:
-        """Its time and its idle time in seconds; "" before its command runs."""
+        """Its clock and its idle time in seconds; "" before its command runs."""
         time_s, _, idle_s = (self.folder / "clock").read_text(encoding="utf-8").partition(" ")
         return time_s, idle_s
 
@@ -123,7 +124,7 @@ class Output:
         self.name = name
         self.sink = sink
         self._source = (folder / name).open("rb", buffering=0)
-        # An attribute, so that an interrupt between reading and writing loses nothing.
+        # An attribute, so that an interrupt between reading and writing does not lose data.
         self._rest = b""
         self._is_closed = False
 
@@ -181,15 +182,15 @@ class Watch:
         self._has_ended_spinner = False
         self._patience = 1
         self._guest_time = self._idle_s = self._sign_s = ""
-        # Of the simulated time that passed while somebody polled, what was seen last, and the
-        # processor time of its processes then; None if it is not to be told, or was.
+        # The last reading of the simulated time that passed during polling, and the processor time
+        # of its processes then; None if there is no report to make.
         self._polled_s = 0.0
         self._ticks_polled: dict[int, int] | None = {} if warn and guest.kind == "sim" else None
         self._waiting_orders: list[str] = []
         self._was_interrupted = False
-        # The command was asked to end, which it does not notice while another program never waits.
+        # The command was asked to end; it cannot notice while another program never waits.
         self._is_in_haste = False
-        # The processor time of its processes by which it has to have ended.
+        # The processor time of its processes by which it must have ended.
         self._latest_s = math.inf
 
     def run(self) -> None:
@@ -242,7 +243,7 @@ class Watch:
                 self._note_polling(float(time_s) - float(idle_s), self._ticks_polled)
 
     def _note_polling(self, polled_s: float, before: Mapping[int, int]) -> None:
-        """Tell once who makes simulated time crawl."""
+        """Report once which program makes simulated time crawl."""
         if not before and not self._polled_s:
             self._polled_s = polled_s
         passed_s = polled_s - self._polled_s
@@ -280,7 +281,7 @@ class Watch:
             if self._warn is not None:
                 self._warn(
                     f"the guest did not end within {ENDING_S:g} s of processor time;"
-                    " what it measured since its last experiment is not kept"
+                    " measurements since its last experiment are lost"
                 )
             raise interrupts.RequestToEnd
         if self._has_stalled(now):
@@ -312,11 +313,11 @@ class Watch:
         return _seconds(spinner.processor_ticks(self._guest.leader))
 
     def _end_spinner(self, now: float) -> None:
-        """End the program that keeps all others waiting. LabError if it is unknown or may not be
+        """End the program for which all others wait. LabError if it is unknown or must not be
         ended, if that did not help, or if the guest has no memory left."""
         if self._guest.lacks_memory():
             raise LabError(
-                f"the guest had no memory left, and stood still (at {self._guest_time or 0} s)",
+                f"the guest had no memory left and made no progress (at {self._guest_time or 0} s)",
                 remedy=MORE_MEMORY,
             )
         found = spinner.busiest(self._guest.leader, self._ticks or {})
@@ -350,7 +351,7 @@ class Watch:
             return LabError(
                 f"{message}: {described(doing, argv)} {self._stands_still()}", remedy=NEVER_WAITS
             )
-        return LabError(f"{message}; {doing} has its processor")
+        return LabError(f"{message}; {doing} runs on its processor")
 
     def _stands_still(self) -> str:
         since = "its start" if not self._sign_s else f"{self._sign_s} s"
@@ -400,12 +401,13 @@ def described(doing: str, argv: Sequence[str]) -> str:
 
 
 def console(folder: Path) -> str:
-    """What a guest's kernel has said."""
+    """The console output of a guest's kernel."""
     return (folder / "console").read_text(encoding="utf-8", errors="replace")
 
 
 def crash_report(said: str) -> str:
-    """The lines of the console that say why the kernel ended: from its panic on, or the end."""
+    """The console lines with the reason for the kernel's end: from its panic on, or the last
+    ones."""
     lines = said.splitlines()
     panics = [at for at, line in enumerate(lines) if "Kernel panic" in line]
     shown = lines[panics[0] :][:15] if panics else lines[-15:]

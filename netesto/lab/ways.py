@@ -1,6 +1,6 @@
 """The paths of flows through a lab, as reported by its kernel.
 
-IPv4 only: for IPv6, kernels (6.1 and 6.18) report the path of another hash than that of the
+IPv4 only: for IPv6, kernels (6.1 and 6.18) report the path for a different hash than that of the
 packets, so half of the reports are wrong if there are two equal paths.
 """
 
@@ -31,7 +31,7 @@ FIRST_PORT, SERVER_PORT = 32768, 5201
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """What routers know of the packets of a flow."""
+    """The fields of a flow's packets that routers use."""
 
     source: Address
     destination: Address

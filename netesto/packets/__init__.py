@@ -1,1 +1,2 @@
-"""Captured packets, from the bytes of a file to what became of each flow. Pure but for reading."""
+"""Captured packets, from the bytes of a file to the analysis of each flow. Pure except for
+reading."""

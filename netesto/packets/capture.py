@@ -1,4 +1,4 @@
-"""A capture as a whole: its flows, what each of them did, and what was wrong with the file."""
+"""A capture as a whole: its flows, the analysis of each, and problems of the file."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,8 +14,8 @@ from netesto.packets.octets import Integers
 from netesto.packets.reader import Reader
 from netesto.packets.transfer import Transfer
 
-# The capture was made at the end that is so much closer than both together (of the RTT); if that is
-# too short, what programs take is more than what paths do.
+# The capture was made at the end whose share of the RTT is below this; if the RTT is too short, the
+# delays of programs exceed those of paths.
 NEAR = 0.1
 RTT_LEAST_NS = 200_000
 
@@ -31,7 +31,7 @@ _SECOND_NS = 1e9
 def read(path: Path, *, only: int | None = None) -> Capture:
     """Read and analyse a capture; of flow `only` (None: of the largest) also the figures.
 
-    UsageError if it is no capture; OSError if it cannot be read.
+    UsageError if it is not a capture; OSError if it cannot be read.
     """
     reader, table = Reader(path), Table()
     count = others = fragments = cut = 0
@@ -72,10 +72,10 @@ def read(path: Path, *, only: int | None = None) -> Capture:
 
 def _counted(fragments: int, cut: int, left_out: int, untimed: int) -> list[str]:
     told = (
-        (fragments, "later fragments of IP packets: what they carried is in no flow"),
-        (cut, "packets were captured without their whole headers: tcpdump -s 128 keeps them"),
+        (fragments, "later fragments of IP packets: their data is missing in flows"),
+        (cut, "packets were captured without complete headers: tcpdump -s 128 keeps them"),
         (left_out, "packets are in no flow: the capture has too many packets or flows"),
-        (untimed, "packets have no time, and were given that of the packet before"),
+        (untimed, "packets have no time, and get that of the previous packet"),
     )
     return [f"{number} {text}" for number, text in told if number]
 
@@ -83,8 +83,8 @@ def _counted(fragments: int, cut: int, left_out: int, untimed: int) -> list[str]
 def _flows(
     table: Table, origin_ns: int, only: int | None
 ) -> tuple[tuple[Flow, ...], int, list[str]]:
-    """Every flow, the largest with figures; how many further connections there are; and what is to
-    say about the capture."""
+    """Every flow, the largest with figures; the number of further connections; and remarks on the
+    capture."""
     found: list[Flow] = []
     # Bytes and place of flows with figures; the fewest bytes first.
     largest: list[tuple[int, int]] = []
@@ -157,8 +157,8 @@ def _seen(
     *,
     by_client: bool,
 ) -> Flow:
-    """A flow, from the times of its packets with data, and how many bytes these carried, and the
-    flow had. Of a direction without packets the other's time."""
+    """A flow, from the times of its packets with data, the bytes that they carried, and its size. A
+    direction without packets has the time of the other."""
     times_ns = time_ns if len(time_ns) else connection.packets.time_ns
     first, last = int(times_ns.min()), int(times_ns.max())
     lasted_s = (last - first) / _SECOND_NS
@@ -223,7 +223,7 @@ def _rtt(rtt_ns: Integers) -> Rtt | None:
 
 
 def _side(connection: Connection, halves: tuple[int, int] | None, *, by_client: bool) -> Side:
-    """The end where the capture was made: whose replies come at once."""
+    """The end where the capture was made: its replies come immediately."""
     to_server = transfer.nearest_echo(connection, from_client=True)
     to_client = transfer.nearest_echo(connection, from_client=False)
     if halves is not None:

@@ -1,4 +1,4 @@
-"""Packets sorted into connections: of TCP from SYN to SYN, of UDP by addresses and ports."""
+"""Sorts packets into connections: TCP from SYN to SYN, UDP by addresses and ports."""
 
 import socket
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from netesto.packets.decode import ACK, SYN, TCP, Blocks, Decoded, Packets
 from netesto.packets.octets import Flags, Integers
 
-# What is kept of a capture: 60 bytes each of so many packets, and so many pairs of addresses and
-# ports. A greater capture is analysed up to there, and that is said.
+# The limits of a capture in memory: packets, of 60 bytes each, and pairs of addresses and ports. A
+# larger capture is analysed up to there, with a remark.
 PACKETS_MAX = 20_000_000
 PAIRS_MAX = 50_000
 
@@ -23,9 +23,9 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 class Connection:
     """The packets between two ends, in the order of the capture.
 
-    `from_client` is true of those that the client sent: who sent the first SYN or, of a connection
-    that the capture does not begin with, is the likely one. `client` and `server` are
-    `address:port`. `blocks.packet` is an index of `packets`.
+    `from_client` is true for those of the client: the end that sent the first SYN or, if the
+    connection began before the capture, the likely one. `client` and `server` are `address:port`.
+    `blocks.packet` is an index of `packets`.
     """
 
     protocol: int
@@ -51,7 +51,7 @@ class Table:
         self.left_out = 0
 
     def add(self, decoded: Decoded) -> None:
-        """Take the packets of a piece, as far as there is room."""
+        """Add the packets of a piece, up to the limits."""
         packets = decoded.packets
         if not len(packets):
             return
@@ -59,7 +59,7 @@ class Table:
         pairs = self._pair(packets, forward)
         keep = np.flatnonzero((pairs >= 0) & (np.cumsum(pairs >= 0) <= PACKETS_MAX - self.count))
         self.left_out += len(packets) - len(keep)
-        # The new place of each packet; -1 of those that are left out.
+        # The new place of each packet; -1 for omitted ones.
         place = np.full(len(packets), -1, np.int64)
         place[keep] = np.arange(len(keep)) + self.count
         blocks = decoded.blocks
@@ -82,7 +82,7 @@ class Table:
             mixed ^= mixed >> np.uint64(29)
         _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
         numbers = np.array([self._number(ends, at) for at in first.tolist()], np.int32)[inverse]
-        # Nobody meets two pairs with one product, unless they were made for it.
+        # Two pairs with the same product do not occur unless they were constructed.
         differs = np.zeros(len(packets), np.bool_)
         for column in ends:
             differs |= column != column[first][inverse]
@@ -150,8 +150,8 @@ def _by_packet(pieces: list[Blocks], place: Integers) -> Blocks:
 def _starts(packets: Packets, pair: NDArray[np.int32], forward: Flags) -> Integers:
     """Where connections begin among packets that are sorted by pair.
 
-    A SYN begins one, unless it repeats the SYN before it in its direction, or answers a SYN (a
-    simultaneous open): ports are used again.
+    A SYN begins one, because ports are reused, unless it repeats the previous SYN in its direction,
+    or answers a SYN (simultaneous open).
     """
     begins = np.ones(len(pair), np.bool_)
     begins[1:] = pair[1:] != pair[:-1]
@@ -180,7 +180,7 @@ def _connection(
     way = forward[begin:end]
     is_from_client = _client_is_forward(own, way)
     from_client = way if is_from_client else ~way
-    # Seen from a packet of the client; the first one of either is as good.
+    # From a packet of the client; the first one of either side serves as well.
     is_out = bool(from_client[0])
     source = _name(own.source_high[0], own.source_low[0], own.source_port[0])
     target = _name(own.target_high[0], own.target_low[0], own.target_port[0])

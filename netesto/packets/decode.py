@@ -1,7 +1,7 @@
-"""From the bytes of packets to columns of their headers, for all packets of a piece at once.
+"""Decodes the bytes of packets into columns of their headers, for all packets of a piece at once.
 
 RFC 791, 8200 (IP), 9293 (TCP), 7323 (window scale, time stamps), 2018 (SACK), 768 (UDP); link types
-of tcpdump.org/linktypes.html. Every read is within the captured bytes or is not believed.
+of tcpdump.org/linktypes.html. Values outside the captured bytes are ignored.
 """
 
 from dataclasses import dataclass, fields
@@ -18,11 +18,11 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _VLAN = (0x8100, 0x88A8, 0x9100)
-# More tags or extension headers than these are in no packet that a flow sends.
+# No packet of a flow has more tags or extension headers.
 _TAGS_MAX, _EXTENSIONS_MAX = 4, 8
 
 _NULL, _ETHERNET, _LOOP, _RAW, _COOKED, _IP4, _IP6, _COOKED_2 = 0, 1, 108, 101, 113, 228, 229, 276
-# DLT_RAW differs between systems, and files have been written with its number.
+# DLT_RAW differs between systems, and some files contain its number.
 _RAWS = (_RAW, 12, 14, _IP4, _IP6)
 LINKS = frozenset({_NULL, _ETHERNET, _LOOP, _COOKED, _COOKED_2, *_RAWS})
 
@@ -30,7 +30,7 @@ LINKS = frozenset({_NULL, _ETHERNET, _LOOP, _COOKED, _COOKED_2, *_RAWS})
 _HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60
 _EXTENSIONS = (_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION)
 
-# An IPv4 address is kept as the IPv6 address that is mapped to it.
+# IPv4 addresses are stored as IPv4-mapped IPv6 addresses.
 _MAPPED = np.uint64(0xFFFF << 32)
 
 _END, _NOTHING, _MSS, _SCALE, _SACK, _STAMPS = 0, 1, 2, 3, 5, 8
@@ -43,8 +43,8 @@ _OPTION_BYTES_MAX = 40
 class Packets:
     """Columns of the packets of TCP and UDP, in the order of the capture.
 
-    `payload` is the length of the data by the headers, whatever was captured of it. Addresses are
-    two columns of 64 bits. `scale` and `mss` are -1 where there is no such option.
+    `payload` is the length of the data according to the headers, even if it was not captured.
+    Addresses are two columns of 64 bits. `scale` and `mss` are -1 where there is no such option.
     """
 
     time_ns: Integers
@@ -70,7 +70,7 @@ class Packets:
         return len(self.time_ns)
 
     def chosen(self, which: Integers | Flags) -> "Packets":
-        """The packets at these places, or where this is true."""
+        """The packets at these indexes, or where this mask is true."""
         return Packets(*(getattr(self, each.name)[which] for each in fields(self)))
 
 
@@ -87,8 +87,9 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a piece holds. `others` are packets that are not TCP or UDP over IP, `fragments` those
-    without the header of TCP or UDP, `cut` those whose headers were not captured whole."""
+    """The content of a piece. `others` are packets that are not TCP or UDP over IP, `fragments`
+    those without the header of TCP or UDP, `cut` those whose headers were not captured
+    completely."""
 
     packets: Packets
     blocks: Blocks
@@ -260,7 +261,7 @@ class _Options:
         usual = (octets.u32(place) == _STAMPS_ALONE) & (place + 12 <= end[which])
         self._stamps(which[usual], place[usual] + 2)
         place = np.where(usual, place + 12, place)
-        # Each round moves at least a byte on, and a header has at most 40 of options.
+        # Each round advances at least one byte, and a header has at most 40 bytes of options.
         for _ in range(_OPTION_BYTES_MAX):
             left = place < end[which]
             which, place = which[left], place[left]
@@ -279,7 +280,7 @@ class _Options:
             chosen = is_whole & (kind == _SACK)
             if chosen.any():
                 self._sack(which[chosen], place[chosen], size[chosen])
-            # Behind an option that is none, nothing can be read.
+            # After an invalid option, nothing can be read.
             goes_on = is_one | is_whole
             place = (place + np.where(is_one, 1, size))[goes_on]
             which = which[goes_on]
@@ -293,7 +294,7 @@ class _Options:
         self.mss[which] = self._octets.u16(at + 2)
 
     def _scales(self, which: Integers, at: Integers) -> None:
-        # RFC 7323, section 2.3: greater ones are used as 14.
+        # RFC 7323, section 2.3: higher values are used as 14.
         self.scale[which] = np.minimum(self._octets.u8(at + 2), 14)
 
     def _sack(self, which: Integers, at: Integers, size: Integers) -> None:

@@ -1,4 +1,4 @@
-"""Points of a flow's figures: as many as a figure can show, and none of what is rare left out."""
+"""Points of a flow's figures: as many as a figure can show, without losing rare ones."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from netesto.packets.transfer import Samples, Transfer
 
 # The cells of a figure: two marks in one cell are one mark to the eye.
 ACROSS, UPRIGHT = 800, 400
-# Marks that are left when each cell has at most one; more make the cells larger.
+# The maximum of marks, with at most one per cell; more make the cells larger.
 MARKS_MAX = 2000
 # Intervals of a rate, at most.
 INTERVALS = 200
@@ -59,7 +59,7 @@ def draw(transfer: Transfer, origin_ns: int) -> Drawing:
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """The cells of a figure over so much time and so many bytes, seen from `origin_ns`."""
+    """The cells of a figure over this time and these bytes, relative to `origin_ns`."""
 
     origin_ns: int
     first_ns: int
@@ -74,7 +74,8 @@ class _Grid:
         return ((time_ns - self.first_ns) / self.span_ns * across).astype(np.int64)
 
     def bars(self, time_ns: Integers, low: Integers, high: Integers) -> tuple[Bar, ...]:
-        """One bar of all that begin and end in the same cells; the cells grow until that is few."""
+        """One bar for all that begin and end in the same cells; the cells grow until there are few
+        bars."""
         across, upright = ACROSS, UPRIGHT
         which = np.arange(len(time_ns))
         while len(which):
@@ -94,7 +95,7 @@ class _Grid:
         )
 
     def columns(self, time_ns: Integers, low: Integers, high: Integers) -> tuple[Bar, ...]:
-        """One bar for each column of cells, over all data that were sent in its time."""
+        """One bar for each column of cells, over all data sent in its time."""
         if not len(time_ns):
             return ()
         place = np.maximum.accumulate(self._column(time_ns, ACROSS))
@@ -126,7 +127,7 @@ class _Grid:
         return tuple(found)
 
     def points(self, samples: Samples) -> tuple[Point, ...]:
-        """RTT samples in ms: the least and the greatest of each column."""
+        """RTT samples in ms: minimum and maximum of each column."""
         if not len(samples.time_ns):
             return ()
         place = np.maximum.accumulate(self._column(samples.time_ns, ACROSS))
@@ -141,7 +142,8 @@ class _Grid:
 def _rates(
     transfer: Transfer, grid: _Grid
 ) -> tuple[float, tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """The length of an interval, the middles of all, and what was sent and acknowledged in each."""
+    """The length of an interval, the middles of all, and the bytes sent and acknowledged in
+    each."""
     wide_ns = next((step for step in _STEPS_NS if step * INTERVALS >= grid.span_ns), _STEPS_NS[-1])
     count = min(INTERVALS, grid.span_ns // wide_ns + 1)
     edges = grid.first_ns + np.arange(count + 1) * wide_ns

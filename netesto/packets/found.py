@@ -1,4 +1,4 @@
-"""What is found in a capture, as values: flows, and the points of their figures."""
+"""The results of an analysis as values: flows, and the points of their figures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Drawing:
     """The figures of one transfer. Times are seconds since `origin_ns` of the capture; numbers are
     bytes from the first of the connection.
 
-    `sent` has columns of data that were sent one after the other; `again` (by kind of
-    retransmission) and `late` (overtaken) have one bar a packet, or one for all that would cover
-    each other. `acked` and `window` are corners of steps. Rates are Mbit/s of intervals.
+    `sent` has columns of consecutive data; `again` (by kind of retransmission) and `late`
+    (overtaken) have one bar per packet, or one for bars that would overlap. `acked` and `window`
+    are corners of steps. Rates are Mbit/s of intervals.
     """
 
     sent: tuple[Bar, ...]
@@ -50,13 +50,13 @@ class Rtt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One direction of a connection that carried data, or its only one; None is not known.
+    """One direction of a connection that carried data, or its only one; None is unknown.
 
     `number` counts connections of the capture from 1. Times are seconds, `start_s` (the first
     packet with data) and `syn_s` (the client's first SYN) since 1970.
-    `packets` and `bytes` count all data that were seen, also those that were sent again; `size`
-    distinct bytes. `rate_bps` is of these, from the first to the last packet with data. What is
-    only of TCP is empty for UDP.
+    `packets` and `bytes` count all data seen, including retransmissions; `size` counts distinct
+    bytes. `rate_bps` is their rate from the first to the last packet with data. Values of TCP are
+    empty for UDP.
     """
 
     number: int
@@ -93,10 +93,10 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """What a file of packets holds. `flows` are those of TCP and UDP, in the order of their first
-    packets; `damage` is what could not be read, and where; `remarks` are what else the reader of
-    the values has to know. `is_complete`: no packet of TCP or UDP is missing in `flows`, as far as
-    the file has it. Drawings count seconds from `start_s`."""
+    """The analysis of a capture. `flows` are those of TCP and UDP, in the order of their first
+    packets; `damage` says what could not be read, and where; `remarks` are further notes on the
+    values. `is_complete`: `flows` include every packet of TCP or UDP in the file. Drawings count
+    seconds from `start_s`."""
 
     form: str
     packets: int

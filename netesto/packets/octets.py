@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 Integers: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
-# Behind the last byte, so that each integer that begins inside ends inside.
+# Padding, so that each integer that begins inside ends inside.
 _PADDING = bytes(16)
 
 
 class Octets:
-    """A buffer. Places beyond its end hold zeros; whoever reads there has to know it."""
+    """A buffer. Places beyond its end hold zeros; callers must check the bounds."""
 
     def __init__(self, data: bytes, order: str = ">") -> None:
         self.size = len(data)

@@ -1,8 +1,8 @@
-"""Files of packets in pieces: pcap, pcapng, either of them compressed with gzip.
+"""Reads capture files in pieces: pcap and pcapng, optionally compressed with gzip.
 
-Formats: pcap-savefile(5), draft-ietf-opsawg-pcapng. A capture may come from anywhere: no length in
-it is believed before it is checked, and what is whole is read before anything is called damaged.
-The file is read and not mapped: a mapped file that shrinks meanwhile would end the process.
+Formats: pcap-savefile(5), draft-ietf-opsawg-pcapng. A capture may come from anywhere: every length
+is checked before use, and everything intact is read before damage is reported. The file is read and
+not mapped: a mapped file that shrinks meanwhile would end the process.
 """
 
 import os
@@ -18,20 +18,20 @@ import numpy as np
 from netesto.errors import UsageError
 from netesto.packets.octets import Integers, Octets
 
-# What is decoded at once: long enough that the calls of numpy do not count.
+# The size of a piece: large enough to make the overhead of numpy's calls negligible.
 PIECE_BYTES = 16 * 2**20
 
-# The packets of a piece that are decoded at once, however small they are.
+# The maximum of packets in a piece.
 BATCH = 2**18
-# A compressed file of megabytes can claim to hold as many packets as one likes.
+# A compressed file of megabytes can contain any number of packets.
 PACKETS_MAX = 200_000_000
 
-# The maximum of libpcap (MAXIMUM_SNAPLEN): a greater length is damage.
+# The maximum of libpcap (MAXIMUM_SNAPLEN): a larger length means damage.
 PACKET_BYTES_MAX = 262_144
 # The maximum of libpcap's pcapng reader, for a block of any type.
 BLOCK_BYTES_MAX = PIECE_BYTES
 
-# More interfaces or sections than this are no capture but an attack on memory or patience.
+# No real capture has more interfaces or sections.
 INTERFACES_MAX = 65_536
 SECTIONS_MAX = 1_000
 
@@ -59,8 +59,8 @@ _SECOND_NS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Packets of one piece of a file, in its order: where in `data` each begins, how many bytes of
-    it were captured, how long it was, when (ns since 1970), and its link type."""
+    """Packets of one piece of a file, in its order: the start of each in `data`, its captured
+    bytes, its length, its time (ns since 1970), and its link type."""
 
     data: bytes
     start: Integers
@@ -72,10 +72,10 @@ class Records:
 
 @dataclass(slots=True)
 class Reader:
-    """The packets of a file, and what was found wrong with it: known when all pieces are read.
+    """The packets of a file, and its problems, which are known when all pieces are read.
 
     `damage` says what and where, in bytes from the begin of the (decompressed) file. `untimed` are
-    the packets without a time, which have that of the packet before.
+    the packets without a time, which get that of the previous packet.
     """
 
     path: Path
@@ -139,7 +139,7 @@ class Reader:
                 if found := machine.decompress(block, PIECE_BYTES):
                     yield found
                 block = machine.unused_data if machine.eof else machine.unconsumed_tail
-            # What the window still holds when the file has ended.
+            # The rest of the window at the end of the file.
             while not machine.eof and (found := machine.decompress(b"", PIECE_BYTES)):
                 yield found
         except zlib.error as error:
@@ -150,7 +150,7 @@ class Reader:
 
 
 def _joined(rest: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Small blocks, as gzip gives them, made to pieces that are worth a call of numpy."""
+    """Joins small blocks of gzip to pieces that are worth a call of numpy."""
     held, size = [rest], len(rest)
     for block in blocks:
         held.append(block)
@@ -173,7 +173,7 @@ class _Pcap:
     def __init__(self, reader: Reader, header: bytes) -> None:
         self._reader = reader
         self._order, self._unit_ns = _PCAP[header[:4]]
-        # The upper bits tell of a frame check sequence.
+        # The upper bits describe a frame check sequence.
         (link,) = struct.unpack_from(f"{self._order}I", header, 20)
         self._link = link & 0xFFFF
 
@@ -197,10 +197,10 @@ class _Pcap:
             )
 
     def _starts(self, data: bytes) -> tuple[list[int], int, int]:
-        """Where the records begin that are whole, the place behind them, and the length of the last
-        that was seen: reading ends at an impossible one.
+        """The starts of complete records, the place after them, and the length of the last record:
+        reading ends at an impossible one.
 
-        A record is known by the length of the one before. This loop is the only step that numpy
+        The length of each record gives the start of the next. This loop is the only step that numpy
         cannot do, and takes a fifth of the time of a packet.
         """
         read = struct.Struct(f"{self._order}I").unpack_from
@@ -230,7 +230,7 @@ class _Pcap:
 
 @dataclass(frozen=True, slots=True)
 class _Interface:
-    """An interface of a pcapng section: its link type, and what its times mean."""
+    """An interface of a pcapng section: its link type, and the unit of its times."""
 
     link: int
     snap: int
@@ -239,7 +239,7 @@ class _Interface:
 
 
 class _DamagedBlockError(Exception):
-    """A block that cannot be what it says."""
+    """An invalid block."""
 
 
 class _Pcapng:
@@ -324,7 +324,7 @@ class _Pcapng:
         return starts, at
 
     def _section(self, data: bytes, at: int) -> int:
-        """Begin a section; the place behind its header. What is not whole yet is waited for."""
+        """Begin a section; return the place after its header, or wait for the rest of it."""
         order = _BYTE_ORDER.get(data[at + 8 : at + 12])
         if order is None:
             raise _DamagedBlockError("a section without byte order", [], at)
@@ -344,7 +344,7 @@ class _Pcapng:
         octets = Octets(data, self._order)
         kind, length = octets.u32(blocks), octets.u32(blocks + 4)
         is_simple = kind == _SIMPLE
-        # A packet of an interface that was never described has a link type that is none.
+        # A packet of an undescribed interface has no valid link type.
         interfaces = [*self._interfaces, _Interface(link=-1, snap=0)]
         number = np.where(is_simple, 0, octets.u32(blocks + 8))
         number = np.minimum(number, len(interfaces) - 1)
@@ -400,8 +400,8 @@ def _interface(data: bytes, at: int, length: int, order: str) -> _Interface:
 
 
 def _nanoseconds(ticks: np.ndarray, resolution: int) -> Integers:
-    """Times in units of 10^-r s, or, if the upper bit of r is set, of 2^-r s. What does not fit
-    into 64 bits wraps around: such a time is wrong anyway."""
+    """Times in units of 10^-r s, or, if the upper bit of r is set, of 2^-r s. Values that exceed 64
+    bits wrap around: such times are invalid anyway."""
     exponent = resolution & 0x7F
     if resolution & 0x80:
         if exponent >= 64:

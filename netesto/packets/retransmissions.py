@@ -1,4 +1,4 @@
-"""What was sent again: whether it was, why, and whether it had to be.
+"""Retransmissions: which segments, why, and whether they were necessary.
 
 docs/measurements.md states the rules and what they cannot know.
 """
@@ -16,16 +16,16 @@ Number = TypeVar("Number", int, Integers)
 Kind: TypeAlias = Literal["fast", "timeout", "after timeout", "probe"]
 KINDS: tuple[Kind, ...] = ("fast", "timeout", "after timeout", "probe")
 
-# A hole filled so soon, without time stamps that tell, was reordering (as Wireshark has it).
+# Without timestamps, a hole that is filled this soon was reordering (as in Wireshark).
 REORDERED_NS = 3_000_000
-# Nothing sent and nothing acknowledged for so many RTTs: a timer expired. A tail loss probe waits
-# for 2 RTTs (RFC 8985, section 7.2), what ACKs trigger for a quarter of one.
+# Nothing sent and nothing acknowledged for this many RTTs: a timer expired. A tail loss probe waits
+# for 2 RTTs (RFC 8985, section 7.2), retransmissions triggered by ACKs for a quarter of one.
 QUIET_RTTS = 1.5
-# Linux waits this long at least for a timeout; what comes earlier, with data behind it
-# acknowledged selectively, is RACK's reordering timer.
+# The minimum timeout of Linux; an earlier one, with later data acknowledged selectively, is RACK's
+# reordering timer.
 TIMEOUT_LEAST_NS = 200_000_000
 
-# Holes that are remembered: a flow in trouble has some hundred.
+# The maximum of holes to remember: a flow with heavy loss has some hundred.
 HOLES_MAX = 4096
 
 BEFORE_CAPTURE = -(2**62)
@@ -33,7 +33,7 @@ BEFORE_CAPTURE = -(2**62)
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """What one side sent, in the order of the capture: data, and FINs, which take one number.
+    """The segments of one side, in the order of the capture: data, and FINs, which take one number.
 
     `begin` and `end` count bytes from the first of the connection. `place` is the index of the
     packet, `acked` the highest acknowledgement before it, `highest` the highest end before it.
@@ -51,9 +51,10 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Which segments were sent again and which came late, and the bytes never seen.
+    """The retransmitted and the late segments, and the bytes never seen.
 
-    `again` is false of segments that were only reordered (`late`). `holes` are what was never seen.
+    `again` is false for segments that were only reordered (`late`). `holes` are the bytes never
+    seen.
     """
 
     again: Flags
@@ -62,10 +63,10 @@ class Order:
 
 
 def order(segments: Segments, *, is_from_start: bool) -> Order:
-    """Tell segments that were sent again from those that were overtaken."""
+    """Distinguish retransmitted segments from overtaken ones."""
     again = segments.begin < segments.highest
     late = np.zeros(len(again), np.bool_)
-    # Left and right end, and the segment behind it, which showed it.
+    # Left and right end, and the following segment, which revealed it.
     lefts: list[int] = []
     holes: list[tuple[int, int, int]] = []
     if not is_from_start and len(again):
@@ -102,7 +103,7 @@ def order(segments: Segments, *, is_from_start: bool) -> Order:
 
 
 def _is_late(segments: Segments, i: int, witness: int) -> bool:
-    """Whether segment `i` was sent before the one that showed its hole."""
+    """Whether segment `i` was sent before the one that revealed its hole."""
     if segments.is_stamped[i] and segments.is_stamped[witness]:
         ahead = signed(int(segments.stamp[i]) - int(segments.stamp[witness]))
         if ahead:
@@ -117,8 +118,8 @@ def signed(difference: Number) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What was known when each retransmission was sent: the time without ACK and without data
-    before it, the RTT, and the highest byte acknowledged selectively."""
+    """The state when each retransmission was sent: the preceding time without ACK and without data,
+    the RTT, and the highest byte acknowledged selectively."""
 
     quiet_ns: Integers
     rtt_ns: Integers
@@ -130,7 +131,7 @@ def kinds(segments: Segments, again: Integers, trigger: Trigger) -> list[Kind]:
     found: list[Kind] = []
     # The data that were in flight at the last timeout end here.
     timeout_end = BEFORE_CAPTURE
-    # What had been acknowledged and sent at the last probe or timeout.
+    # The bytes acknowledged and sent at the last probe or timeout.
     progress = (BEFORE_CAPTURE, BEFORE_CAPTURE)
     columns = (
         segments.begin[again], segments.end[again], segments.acked[again],

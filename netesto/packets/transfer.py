@@ -1,4 +1,4 @@
-"""What became of the data that one side of a TCP connection sent, by the packets alone.
+"""Analyses the data of one side of a TCP connection, from packets alone.
 
 docs/measurements.md, "From packets", has the definition of each value and its limits.
 """
@@ -15,10 +15,10 @@ from netesto.packets.decode import ACK, FIN, RST, SYN, Blocks
 from netesto.packets.octets import Flags, Integers
 from netesto.packets.retransmissions import KINDS, Order, Segments, Trigger, signed
 
-# If nothing tells of the RTT: what a timer waits for at least on the way to the next continent.
+# If the RTT is unknown: the minimum timer on an intercontinental path.
 _RTT_UNKNOWN_NS = 100_000_000
 
-# The option of a time stamp takes so much of each segment.
+# The timestamp option takes this much of each segment.
 _STAMP_BYTES = 12
 
 # An acknowledgement before the first, and a time before the first.
@@ -48,7 +48,7 @@ class Acknowledgements:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """RTT samples: when the acknowledgement came, and what it took."""
+    """RTT samples: the time of the acknowledgement, and the RTT."""
 
     time_ns: Integers
     rtt_ns: Integers
@@ -60,7 +60,7 @@ class Transfer:
 
     `size` is the number of distinct bytes. `again` are indexes of segments, and `kinds` and
     `spurious` belong to these. `missed_bytes` were acknowledged and never seen. `is_whole`: the
-    capture has the begin of the connection, and an end.
+    capture has the start of the connection, and an end.
     """
 
     segments: Segments
@@ -83,7 +83,7 @@ class Transfer:
 
     @property
     def segments_again(self) -> int:
-        """Segments retransmitted: of a super-packet all that it holds, and SYNs."""
+        """Retransmitted segments, including SYNs and all segments of a super-packet."""
         return self.syns_again + int(self.counts(self.again).sum())
 
     @property
@@ -91,14 +91,14 @@ class Transfer:
         return int(self.payload[self.again].sum())
 
     def counts(self, which: Integers) -> Integers:
-        """How many segments each of these packets was on the wire, if it is known."""
+        """The number of segments on the wire for each of these packets, if known."""
         payload = self.payload[which]
         if self.mss_bytes is None:
             return np.ones(len(which), np.int64)
         return np.maximum(1, -(-payload // self.mss_bytes))
 
     def by_kind(self) -> Mapping[str, int]:
-        """Segments retransmitted by why they were, and how many of all were not needed."""
+        """Retransmitted segments by kind, and how many of all were unnecessary."""
         counts = self.counts(self.again).tolist()
         found: dict[str, int] = dict.fromkeys(KINDS, 0)
         for kind, count in zip(self.kinds, counts, strict=True):
@@ -115,13 +115,14 @@ class Transfer:
         return 0 if self.mss_bytes is None else int((self.payload > self.mss_bytes).sum())
 
     def completion_ns(self) -> int | None:
-        """From the first data packet to the first ACK with which all bytes are acknowledged, in
-        order or selectively; None if the capture does not show begin and end of the connection."""
+        """From the first data packet to the first ACK with which all bytes are acknowledged,
+        cumulatively or selectively; None if the capture lacks the start or the end of the
+        connection."""
         has_data = self.payload > 0
         if not self.is_whole or not has_data.any() or self.segments.begin[has_data].min() > 0:
             return None
         low, high = 0, len(self.acks.place)
-        # What is known to have arrived never shrinks, so the first place can be halved for.
+        # The known arrivals never decrease, which permits a binary search.
         while low < high:
             middle = (low + high) // 2
             if arrived(self.acks, middle, self.size) >= self.size:
@@ -134,7 +135,7 @@ class Transfer:
 
 
 def arrived(acks: Acknowledgements, at: int, size: int) -> int:
-    """The bytes that the first `at` + 1 acknowledgements say have arrived, of `size`."""
+    """The bytes, of `size`, that have arrived according to the first `at` + 1 acknowledgements."""
     in_order = min(max(int(acks.highest[at]), 0), size)
     count = int(np.searchsorted(acks.of, at, side="right"))
     left = np.maximum(acks.left[:count], in_order)
@@ -150,7 +151,7 @@ def arrived(acks: Acknowledgements, at: int, size: int) -> int:
 
 
 def analyse(connection: Connection, *, by_client: bool) -> Transfer:
-    """The data that the client sent, or those of the server."""
+    """The data of the client, or of the server."""
     packets = connection.packets
     sent = connection.from_client if by_client else ~connection.from_client
     is_syn = sent & ((packets.flags & SYN) != 0)
@@ -161,7 +162,7 @@ def analyse(connection: Connection, *, by_client: bool) -> Transfer:
     acks, zero = _acknowledgements(connection, sent, _first(packets.sequence, syns, data))
     begin = _unwrapped(packets.sequence[data], _first(packets.sequence, syns, data))
     end = begin + payload[data] + is_fin[data]
-    # A probe of a keep-alive or a closed window: one byte that was acknowledged long ago.
+    # A keepalive or window probe: one byte that was acknowledged long ago.
     acked = _before(acks.place, acks.highest, data)
     is_probe = (payload[data] == 1) & (end == acked) & (begin < _before_highest(end, 0))
     data, begin, end, acked = data[~is_probe], begin[~is_probe], end[~is_probe], acked[~is_probe]
@@ -223,8 +224,8 @@ def _first(sequence: NDArray[np.uint32], syns: Integers, data: Integers) -> int:
 
 
 def _unwrapped(numbers: NDArray[np.uint32], first: int) -> Integers:
-    """Sequence numbers as distances from `first`, also beyond 4 GiB: each is next to the one
-    before."""
+    """Sequence numbers as distances from `first`, also beyond 4 GiB: each is close to the previous
+    one."""
     if not len(numbers):
         return np.zeros(0, np.int64)
     with_first = np.concatenate([np.array([first], np.uint32), numbers])
@@ -306,7 +307,7 @@ def _blocks_of(blocks: Blocks, place: Integers) -> tuple[Integers, Integers, Int
 
 
 def _zero_windows(time_ns: Integers, is_closed: Flags) -> tuple[int, int]:
-    """How often a window was closed, and how long in all, as far as the capture shows."""
+    """How often a window was closed, and for how long in total, as far as the capture shows."""
     if not is_closed.any():
         return 0, 0
     change = np.diff(np.concatenate([[False], is_closed, [False]]).astype(np.int8))
@@ -334,8 +335,9 @@ def _duplicate_acks(acks: Acknowledgements, segments: Segments) -> Flags:
 
 
 def _rtt_samples(segments: Segments, order: Order, acks: Acknowledgements) -> Samples:
-    """From each newest segment that an ACK newly covers to this ACK, unless anything was sent again
-    between the two, or the segment itself was (Karn's rule, RFC 6298, section 3)."""
+    """From each newest segment that an ACK newly covers to this ACK, unless anything was
+    retransmitted between the two, or the segment itself was (Karn's algorithm, RFC 6298, section
+    3)."""
     nothing = np.zeros(0, np.int64)
     new = np.flatnonzero(segments.begin >= segments.highest)
     if not len(new) or not len(acks.place):
@@ -356,7 +358,7 @@ def _rtt_samples(segments: Segments, order: Order, acks: Acknowledgements) -> Sa
 
 
 def _stamped_samples(segments: Segments, acks: Acknowledgements) -> Samples:
-    """From the first segment with each time stamp to the first ACK that echoes it."""
+    """From the first segment with each timestamp to the first ACK that echoes it."""
     sent, back = segments.is_stamped, acks.is_stamped
     return Samples(
         *_echoed(segments.stamp[sent], segments.time_ns[sent], acks.echo[back], acks.time_ns[back])
@@ -373,15 +375,15 @@ def _trigger(
     path_ns: int | None,
 ) -> Trigger:
     at, time_ns = segments.place[again], segments.time_ns[again]
-    # A FIN that is sent again, say, has an ACK that tells nothing new.
+    # For example, the ACK of a retransmitted FIN acknowledges nothing new.
     before = np.concatenate([[_NEVER], acks.highest[:-1]])[: len(acks.number)]
     telling = np.flatnonzero((acks.number > before) | acks.has_block | duplicates)
     last_ack = _before(acks.place[telling], acks.time_ns[telling], at)
     last_data = np.concatenate([[_NEVER], segments.time_ns])[again]
-    # At the receiver an ACK follows its data at once: the path is as long all the same.
+    # At the receiver an ACK follows its data immediately, which says nothing about the path.
     rtt_ns = np.full(len(again), path_ns or _RTT_UNKNOWN_NS)
     if len(samples.time_ns):
-        # The last sample before, of a path whose queue may have filled.
+        # The last sample before: the queue of the path may have filled since.
         recent = np.searchsorted(samples.time_ns, time_ns) - 1
         known_ns = np.where(recent >= 0, samples.rtt_ns[recent], rtt_ns)
         rtt_ns = known_ns if path_ns is None else np.maximum(known_ns, path_ns)
@@ -392,7 +394,7 @@ def _trigger(
 
 
 def _spurious(segments: Segments, again: Integers, acks: Acknowledgements) -> tuple[bool, ...]:
-    """Which retransmissions were not needed: the receiver reports a duplicate (D-SACK), the ACK
+    """Which retransmissions were unnecessary: the receiver reports a duplicate (D-SACK), the ACK
     echoes an earlier time stamp (Eifel, RFC 3522), or the data had been acknowledged."""
     begin, end = segments.begin[again], segments.end[again]
     place = segments.place[again]
@@ -410,8 +412,8 @@ def _spurious(segments: Segments, again: Integers, acks: Acknowledgements) -> tu
             )
         ),
     )
-    # The first acknowledgement behind that covers it. Only that of the oldest segment is sent at
-    # once, with the time stamp of what it waited for.
+    # The first later acknowledgement that covers it. Only that of the oldest segment is sent
+    # immediately, with the timestamp that it waited for.
     covering = np.maximum(
         np.searchsorted(acks.highest, begin, side="right"), np.searchsorted(acks.place, place)
     )
@@ -429,8 +431,8 @@ def _spurious(segments: Segments, again: Integers, acks: Acknowledgements) -> tu
 
 
 def _mss(connection: Connection, payload: Integers) -> int | None:
-    """The length of a full segment: the lower MSS of both SYNs without the time stamps' option;
-    else the most common length, if it can be one; None if it is not known."""
+    """The length of a full segment: the lower MSS of both SYNs minus the timestamp option; else the
+    most common length, if plausible; None if unknown."""
     packets = connection.packets
     is_syn = (packets.flags & SYN) != 0
     offers = [
@@ -459,15 +461,15 @@ def _path_ns(connection: Connection) -> int | None:
 
 
 def first_syn_ns(connection: Connection) -> int | None:
-    """When the client sent its first SYN, as far as the capture has it."""
+    """The time of the client's first SYN, if the capture has it."""
     packets = connection.packets
     is_syn = ((packets.flags & (SYN | ACK)) == SYN) & connection.from_client
     return int(packets.time_ns[is_syn].min()) if is_syn.any() else None
 
 
 def handshake(connection: Connection) -> tuple[int, int] | None:
-    """From SYN to SYN-ACK, and from this to the client's ACK: the distances from where packets were
-    captured to the server and to the client, and back. None if a packet was sent again."""
+    """From SYN to SYN-ACK, and from this to the client's ACK: the round-trip times from the point
+    of capture to the server and to the client. None if a packet was retransmitted."""
     packets, from_client = connection.packets, connection.from_client
     kind = packets.flags & (SYN | ACK)
     syn = np.flatnonzero((kind == SYN) & from_client)
@@ -488,7 +490,7 @@ def handshake(connection: Connection) -> tuple[int, int] | None:
 
 def nearest_echo(connection: Connection, *, from_client: bool) -> int | None:
     """The shortest time (ns) from a packet of one side to the first one of the other that echoes
-    its time stamp: the way from where packets were captured to the other side, and back."""
+    its timestamp: the round trip from the point of capture to the other side."""
     packets = connection.packets
     usable = packets.is_stamped & ((packets.flags & RST) == 0)
     sent = np.flatnonzero(usable & (connection.from_client == from_client))
@@ -504,13 +506,13 @@ def nearest_echo(connection: Connection, *, from_client: bool) -> int | None:
 def _echoed(
     stamps: NDArray[np.integer], sent_ns: Integers, echoes: NDArray[np.integer], back_ns: Integers
 ) -> tuple[Integers, Integers]:
-    """From the first packet with each time stamp to the first that echoes it: when, how long."""
+    """From the first packet with each timestamp to the first that echoes it: time and duration."""
     stamps, first = np.unique(stamps, return_index=True)
     echoes, reply = np.unique(echoes, return_index=True)
     _, of_stamp, of_echo = np.intersect1d(stamps, echoes, assume_unique=True, return_indices=True)
     time_ns = back_ns[reply[of_echo]]
     took_ns = time_ns - sent_ns[first[of_stamp]]
-    # A number that comes again after 2^32 stamps, or a clock that was set, makes others.
+    # Wrapped timestamps, or a clock that was set, give other values.
     fits = took_ns >= 0
     time_ns, took_ns = time_ns[fits], took_ns[fits]
     rank = np.argsort(time_ns, kind="stable")

@@ -1,7 +1,7 @@
-"""What carries the calls of a controller to its agents.
+"""Transports the calls of a controller to its agents.
 
-gRPC writes a log to standard error, in the middle of a live display; the caller gets the same as an
-error. It reads the variable once, when it is imported, and therefore after this.
+gRPC logs to standard error, into a live display, although the caller gets the same as an error. It
+reads the variable once, when it is imported; set it before that.
 """
 
 import os

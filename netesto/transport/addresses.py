@@ -21,10 +21,10 @@ _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _ZONE = re.compile(r"[^%]*(?:%[^\s%/\[\]]{1,15})?")
 _IPV6_EXAMPLE = "[2001:db8::1]:12870"
 
-# Where an agent listens, unless it is told otherwise.
+# Where an agent listens by default.
 AGENT_SOCKET = Path("/run/netesto/agent.sock")
 
-# Where one listens below the home folder of its user, if 'hosts install' had no root.
+# The socket below the home folder of its user, if 'hosts install' had no root.
 USER_SOCKET = Path(".local/state/netesto/run/agent.sock")
 
 _SSH = re.compile(
@@ -32,12 +32,12 @@ _SSH = re.compile(
 )
 _SSH_EXAMPLE = "ssh://[USER@]HOST[:PORT][/PATH/OF/SOCKET]"
 
-# Neither may be taken for an option of ssh, nor may it mean anything to a shell or to ssh_config.
+# Neither must look like an option of ssh, nor have a meaning for a shell or ssh_config.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\+-]*")
 _SSH_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SOCKET = re.compile(r"/[A-Za-z0-9_./+,@=-]+")
 
-# sun_path holds 108 bytes with its NUL; a longer path fails only at bind(), without the reason.
+# sun_path holds 108 bytes with its NUL; a longer path fails only in bind(), without a reason.
 SOCKET_PATH_MAX_BYTES = 107
 
 
@@ -62,9 +62,9 @@ class TcpAddress:
 
 @dataclass(frozen=True, slots=True)
 class SshAddress:
-    """The Unix socket `path` on a host that the user's ssh reaches: `host` is what ssh is asked
-    for, a name in ssh_config included, without the brackets of an IPv6 address. "" and None: what
-    ssh_config says."""
+    """The Unix socket `path` on a host that the user's ssh reaches: `host` is the argument of ssh,
+    possibly a name in ssh_config, without the brackets of an IPv6 address. "" and None stand for
+    the values of ssh_config."""
 
     host: str
     user: str = ""
@@ -81,7 +81,7 @@ class SshAddress:
 
 @dataclass(frozen=True, slots=True)
 class TlsAddress:
-    """A TCP address at which an agent speaks TLS, to controllers that it knows."""
+    """A TCP address at which an agent accepts TLS from controllers that it knows."""
 
     host: str
     port: int
@@ -96,7 +96,7 @@ AgentAddress: TypeAlias = SshAddress | TlsAddress | UnixAddress | TcpAddress
 def parse(text: str) -> AgentAddress:
     """Read `ssh://[USER@]HOST[:PORT][/PATH]`, `unix:PATH`, `HOST:PORT`, `[IPV6]:PORT`, or a HOST
     alone (port 12870), which may be an IPv6 address without brackets; or any of the last three
-    behind `tls://`. UsageError for anything else."""
+    after `tls://`. UsageError for anything else."""
     if text.startswith("ssh:"):
         return _parse_ssh(text)
     if text.startswith("unix:"):
@@ -107,7 +107,7 @@ def parse(text: str) -> AgentAddress:
     scheme, separator, _ = text.partition("://")
     if separator:
         raise UsageError(
-            f"{text!r}: agents are not reached by {scheme}",
+            f"{text!r}: unknown scheme {scheme}",
             remedy=hint(scheme, ("ssh", "tls", "unix"), otherwise="Write ssh://, tls:// or unix:."),
         )
     return _parse_tcp(text)
@@ -172,7 +172,7 @@ def _parse_ssh(text: str) -> SshAddress:
         return SshAddress(bare, user or "", number)
     if _SOCKET.fullmatch(path) is None or path.endswith("/"):
         raise UsageError(
-            f"{text!r}: invalid path of a socket {path!r}",
+            f"{text!r}: invalid socket path {path!r}",
             remedy="It is an absolute path of letters, digits and -_./+,@=.",
         )
     return SshAddress(bare, user or "", number, socket_path(path))
@@ -181,7 +181,7 @@ def _parse_ssh(text: str) -> SshAddress:
 def _parse_unix(text: str) -> UnixAddress:
     path = text.removeprefix("unix:")
     if not path:
-        raise UsageError(f"{text!r}: no path of a socket", remedy=f"Write unix:{AGENT_SOCKET}.")
+        raise UsageError(f"{text!r}: no socket path", remedy=f"Write unix:{AGENT_SOCKET}.")
     return UnixAddress(socket_path(path))
 
 
@@ -191,8 +191,7 @@ def socket_path(path: str) -> Path:
     length = len(str(absolute).encode())
     if length > SOCKET_PATH_MAX_BYTES:
         raise UsageError(
-            f"{absolute}: {length} bytes; the path of a socket holds at most"
-            f" {SOCKET_PATH_MAX_BYTES}",
+            f"{absolute}: {length} bytes; a socket path has at most {SOCKET_PATH_MAX_BYTES}",
             remedy="Use a shorter folder, such as /run/netesto.",
         )
     return absolute

@@ -1,4 +1,4 @@
-"""The border between controller and agents: one Protocol, whatever carries it.
+"""The interface between controller and agents: one Protocol for every transport.
 
 A controller *holds* an agent for as long as its `hold` stream exists. When the stream ends, the
 agent ends its flows, puts every setting back and keeps what it measured until `confirm`. A stream
@@ -29,8 +29,8 @@ from netesto.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What goes with each call of a holder: the number of the `call`, from 1 in each hold (0: it
-    has none); the lowest number whose result is `pending`; the last event that it has `seen`."""
+    """Sent with each call of a holder: the number of the `call`, from 1 in each hold (0: none); the
+    lowest number whose result is `pending`; the last event that it has `seen`."""
 
     call: int = 0
     pending: int = 0
@@ -40,26 +40,26 @@ class Stamp:
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
     """A place in the queue for an agent, by its `ticket`; `ahead` are the holder and those who came
-    earlier. Nobody: the agent is kept for this place."""
+    earlier. If empty, the agent is reserved for this place."""
 
     ticket: str
     ahead: tuple[str, ...]
 
 
 class Agent(Protocol):
-    """What an agent does for its controller. All but the first four need a hold."""
+    """The calls of an agent. All except the first four need a hold."""
 
     async def info(self) -> HostInfo:
-        """What the host is and can do, and who holds its agent."""
+        """The host's facts and capabilities, and the holder of its agent."""
 
     async def probe_clock(self) -> ClockReading:
         """The agent's clock, to measure its offset."""
 
     async def examine(self, peers: Sequence[Address]) -> HostState:
-        """What may be wrong with the host now, and with its paths to `peers`. Changes nothing."""
+        """The present state of the host, and of its paths to `peers`. Changes nothing."""
 
     async def status(self) -> AgentStatus:
-        """Who holds the agent, and what earlier runs left with it."""
+        """The holder of the agent, and what earlier runs left with it."""
 
     def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         """Take the agent and yield its events, of which the first is `held`.
@@ -71,8 +71,8 @@ class Agent(Protocol):
         """
 
     async def configure(self, setting: Setting) -> Applied:
-        """Make one setting, which is journaled first. AgentError with the reason if it fails; then
-        nothing has changed."""
+        """Make one setting, which is journaled first. AgentError with the reason if it fails and
+        has changed nothing."""
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
         """Start the traffic servers of these tools that the tests need, if they do not run."""
@@ -89,7 +89,7 @@ class Agent(Protocol):
 
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
         """At the client: run the group. Its delay counts from `start_at_s` on this agent's clock.
-        Without it the group gets ready, which the event `ready` reports, and waits for `begin`.
+        Without it the group prepares, which the event `ready` reports, and waits for `begin`.
         Returns when it is accepted; events report the rest."""
 
     async def begin(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
@@ -102,7 +102,7 @@ class Agent(Protocol):
         """End samplers and captures, and complete the experiment's files."""
 
     def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
-        """The content of these files, one after the other, in pieces; none of an empty file."""
+        """The content of these files, one after the other, in pieces; an empty file has none."""
 
     async def confirm(self, exp: int) -> None:
         """The controller has all files of the experiment; the agent may remove its own."""
@@ -111,31 +111,30 @@ class Agent(Protocol):
         """End all flows and captures now, and keep what was measured."""
 
     async def put_back(self) -> list[str]:
-        """End all flows and put every setting back before the hold ends, which would do the same: a
-        sentence for each that is not as it was, such as one that somebody else has changed."""
+        """End all flows and put every setting back before the hold ends, which would do the same;
+        return a sentence for each that is not restored, such as one that somebody else has
+        changed."""
 
     async def shut_down(self) -> None:
         """End the agent, as after a termination signal."""
 
 
 class Connection(Agent, Protocol):
-    """An agent as a controller reaches it, by a connection that may be cut and made again.
-
-    `on_cut` is called with the reason when a cut is noticed, and with "" when the hold was joined
-    again. Calls that are made meanwhile wait for that. `ticket`: of a place in the agent's queue,
-    whose turn it is to hold the agent.
+    """An agent at the end of a connection that may be cut and made again. `on_cut` is called with
+    the reason when a cut is noticed, and with "" when the hold was joined again. Calls made
+    meanwhile wait for that. `ticket` is that of our place in the agent's queue.
     """
 
     on_cut: Callable[[str], None]
     ticket: str
 
     def queue(self, controller: str, run: str) -> AsyncGenerator[QueuePlace, None]:
-        """Wait for the agent behind those who came earlier: yields who is ahead whenever that
+        """Wait for the agent after those who came earlier: yield who is ahead whenever that
         changes. The place is lost when the generator is closed, or the connection."""
 
     @property
     def is_cut(self) -> bool:
-        """Whether the connection of a hold is cut, and is being made again."""
+        """Whether the connection of a hold is cut, and is being restored."""
 
     def give_up(self) -> None:
-        """Join no more: a cut, of now or later, ends the hold with a ConnectionLostError."""
+        """Stop joining: a present or later cut ends the hold with a ConnectionLostError."""

@@ -1,4 +1,4 @@
-"""What both ends of a connection must agree on: the protocol, and the options of gRPC, with their
+"""The common basis of both ends: the protocol number, and the options of gRPC with their
 reasons."""
 
 from typing import TypeAlias
@@ -9,7 +9,7 @@ from netesto.errors import AgentError
 Options: TypeAlias = tuple[tuple[str, int], ...]
 
 # Incremented when an end with the old number would misunderstand one with the new. 0: a version
-# that told no number.
+# without a number.
 PROTOCOL = 2
 
 
@@ -29,20 +29,20 @@ def check(other: str, protocol: int, version: str, *, host: str = "") -> None:
 
 
 # A ping every 1.5 s, which must be answered within 2 s, also between calls: a cut, or a peer that
-# hangs, is noticed after 2 to 3.5 s. gRPC answers pings itself, however busy Python is; and where a
+# hangs, is noticed after 2 to 3.5 s. gRPC answers pings itself, however busy Python is; if a
 # machine is too busy for that, the hold is joined again.
 KEEPALIVE_S = 1.5
 KEEPALIVE_ANSWER_S = 2.0
 
-# At this pace the pings of so many hosts of one machine take 4 % of a processor. Those of more
-# hosts are rarer, down to a tenth.
+# At this rate the pings of this many hosts on one machine take 4 % of a processor. With more hosts
+# they are rarer, down to a tenth.
 _HOSTS_AT_THAT_PACE = 20
 _PACES_MAX = 10.0
 
 # The other end must accept these pings; by default gRPC allows one in five minutes.
 _MIN_PING_INTERVAL_S = 0.5
 
-# Between two attempts to connect again, and how long one may take: a path that works again is used
+# The time between two attempts to reconnect, and the timeout of each: a restored path is used
 # within a second.
 _RECONNECT_S = (0.1, 1.0)
 _CONNECT_S = 2.0
@@ -50,11 +50,11 @@ _CONNECT_S = 2.0
 # Pieces of files have 256 KiB; lists of files may be longer.
 _REPLY_BYTES_MAX = 16 * 1024 * 1024
 
-# An agent makes room for a request before it knows who asks. The longest by far asks for files of
-# an experiment; the client asks for few of them at a time (client._FETCHED_TOGETHER).
+# An agent allocates space for a request before it knows the caller. The longest requests name files
+# of an experiment; the client requests few at a time (client._FETCHED_TOGETHER).
 REQUEST_BYTES_MAX = 64 * 1024
 
-# Until it is known who asks, each takes a socket and up to 64 KiB, the window of HTTP/2.
+# Until the caller is known, each takes a socket and up to 64 KiB, the window of HTTP/2.
 _CONNECTIONS_MAX = 2_000
 
 # A controller needs one for its hold, and one for each call in progress; further calls wait there.
@@ -75,7 +75,7 @@ def server_options(machine_hosts: int = 1) -> Options:
 
 
 def pace(machine_hosts: int) -> float:
-    """How many times as long all takes where so many hosts share one machine."""
+    """The factor for timeouts if this many hosts share one machine."""
     return min(max(1.0, machine_hosts / _HOSTS_AT_THAT_PACE), _PACES_MAX)
 
 
@@ -85,7 +85,7 @@ def _keepalive(machine_hosts: int) -> Options:
     return (
         ("grpc.keepalive_time_ms", round(times * KEEPALIVE_S * 1000)),
         ("grpc.keepalive_timeout_ms", answer_ms),
-        # Without it gRPC waits a minute for the answer to a ping, whatever the timeout above.
+        # Without it gRPC waits a minute for the reply to a ping, whatever the timeout above.
         ("grpc.http2.ping_timeout_ms", answer_ms),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
@@ -99,7 +99,7 @@ _CLIENT_OPTIONS: Options = (
     ("grpc.max_reconnect_backoff_ms", round(_RECONNECT_S[1] * 1000)),
     # The shortest time that gRPC gives to an attempt.
     ("grpc.min_reconnect_backoff_ms", round(_CONNECT_S * 1000)),
-    # Agents are not behind the web proxy of `http_proxy`.
+    # Do not use the web proxy of `http_proxy`.
     ("grpc.enable_http_proxy", 0),
     # Each controller has its own connection, so that the agent sees it end.
     ("grpc.use_local_subchannel_pool", 1),

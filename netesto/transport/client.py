@@ -39,12 +39,12 @@ from netesto.transport.holding import Holding, Replies
 from netesto.transport.ssh import Tunnel
 from netesto.transport.tlstunnel import TlsTunnel
 
-# Has what leads to an agent made again; AgentError if it cannot be.
+# Rebuilds the connection to an agent; AgentError if that fails.
 Reopen: TypeAlias = Callable[[], Awaitable[None]]
 
 Message = TypeVar("Message")
 
-# For calls that need no work, except when the agent has just started.
+# For calls that are immediate, unless the agent has just started.
 _QUICK_S = 10.0
 
 # For calls that start processes or wait for them to end.
@@ -53,16 +53,16 @@ _WORK_S = 30.0
 # To hash or remove the files of an experiment, with captures of gigabytes.
 _FILES_S = 600.0
 
-# Files asked for in one call, whose names take less than channel.REQUEST_BYTES_MAX.
+# The number of files per call, whose names take less than channel.REQUEST_BYTES_MAX.
 _FETCHED_TOGETHER = 500
 
 # Between two pieces of a file.
 _PIECE_S = 30.0
 
-# Until the hold is granted: first the agent may have to put back what the last holder changed.
+# Until the hold is granted: the agent may first have to put back the changes of the last holder.
 _HOLD_S = 60.0
 
-# Until a hold is joined again, for each attempt: an agent that was stopped may not answer yet.
+# For each attempt to join a hold again: an agent that was stopped may not respond yet.
 _REJOIN_S = 5.0
 
 
@@ -76,13 +76,13 @@ async def connect(
     tls: TlsFiles | None = None,
     machine_hosts: int = 1,
 ) -> "AgentClient":
-    """Reach the agent of `host` at its address (transport.addresses), through a tunnel of its own
-    if that is one of ssh, or of TLS with our files `tls`.
+    """Connect to the agent of `host` at its address (transport.addresses), for ssh and TLS through
+    a separate tunnel (TLS: with our files `tls`).
 
-    Returns when the agent has answered. AgentError at once if none listens there, or after
-    `timeout` seconds without an answer, or without a tunnel; UsageError if the address, or one of
-    our files, is invalid. A hold whose connection is cut is joined again for `patience_s`; `reopen`
-    is called before each attempt. `machine_hosts` share one machine (channel.client_options).
+    Returns when the agent has responded. AgentError immediately if none listens there, or after
+    `timeout` seconds without a response or a tunnel; UsageError if the address, or one of our
+    files, is invalid. A hold whose connection is cut is joined again for `patience_s`; `reopen` is
+    called before each attempt. `machine_hosts` share one machine (channel.client_options).
     """
     found = addresses.parse(address)
     tunnel: Tunnel | TlsTunnel | None = None
@@ -155,7 +155,7 @@ class AgentClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection. A hold that was not ended before ends with its lease."""
+        """Close the connection. A hold that was not ended ends with its lease."""
         try:
             for each in self._channels:
                 await each.close()
@@ -164,15 +164,14 @@ class AgentClient:
                 await self.tunnel.close()
 
     def _dial(self, address: UnixAddress | TcpAddress) -> methods.Calls:
-        """What calls the agent at the end of a new connection."""
+        """The calls of the agent over a new connection."""
         target = str(address) if isinstance(address, UnixAddress) else f"dns:///{address}"
-        # The ones before stay: closing one would cancel the tasks that have calls there.
+        # Earlier ones stay open: closing one would cancel the tasks that have calls there.
         self._channels.append(grpc.aio.insecure_channel(target, options=self._options))
         return methods.calls(self._channels[-1])
 
     async def _open_again(self) -> None:
-        """Make what leads to the agent once more, after a cut. ConnectionLostError if it cannot
-        be made."""
+        """Rebuild the connection to the agent after a cut. ConnectionLostError if that fails."""
         try:
             if self._reopen is not None:
                 await self._reopen()
@@ -181,12 +180,12 @@ class AgentClient:
                 await self.tunnel.open(timeout=_REJOIN_S)
                 self._methods = self._dial(self.tunnel.local)
         except (AgentError, UsageError) as error:
-            # Files of ours, too, may be wrong for a while: a certificate that is not renewed yet.
+            # Our own files may be invalid for a while, for example before a certificate is renewed.
             raise ConnectionLostError(error.message) from error
 
     async def reach(self, *, timeout: float) -> HostInfo:
-        """`info`, with errors that say why no agent answers at the address, or that it is of
-        another protocol."""
+        """`info`, with errors that say why no agent responds at the address, or that its protocol
+        differs."""
         try:
             timeout *= self._pace
             message = await self._methods["Info"](pb.Nothing(), timeout=timeout)
@@ -244,7 +243,7 @@ class AgentClient:
         )
 
     async def _join(self, controller: str, run: str, token: str, seen: int) -> Replies:
-        """The stream of a new hold, or of the one with this token."""
+        """The stream of a new hold, or of the hold with this token."""
         if token:
             await self._open_again()
         request = _hold_request(controller, run, token=token, seen=seen, ticket=self.ticket)
@@ -380,11 +379,12 @@ class AgentClient:
         except grpc.aio.AioRpcError as error:
             self._raise(error)
         except TimeoutError:
-            raise ConnectionLostError("no answer in time", host=self.host) from None
+            raise ConnectionLostError("no reply in time", host=self.host) from None
         except grpc.aio.UsageError:
             raise AgentError("the connection was closed", host=self.host) from None
         except asyncio.CancelledError:
-            # gRPC also cancels who waits for an answer while another task closes the connection.
+            # gRPC also cancels a call that waits for its reply while another task closes the
+            # connection.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
@@ -405,7 +405,7 @@ class AgentClient:
                     remedy=f"Install netesto {netesto.__version__} there.",
                 ) from None
             case grpc.StatusCode.DEADLINE_EXCEEDED:
-                message = "no answer in time"
+                message = "no reply in time"
             case code:
                 message = f"{code.name.lower().replace('_', ' ')}: {error.details()}"
         raise AgentError(message, host=self.host) from None

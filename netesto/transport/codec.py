@@ -1,8 +1,9 @@
-"""Values to messages and back. Only this module and the two adapters know the generated names.
+"""Converts values to messages and back. Only this module and the two adapters know the generated
+names.
 
-A field of a message has the name of the field of the value, and they are matched by it: a new field
-needs no code here. What a newer peer adds is left out of its replies, and refused in its requests:
-something requested and silently not done would make wrong data.
+Fields of messages and values are matched by name: a new field needs no code here. Unknown fields of
+a newer peer are ignored in its replies, and refused in its requests: a request that is silently not
+fulfilled would make wrong data.
 """
 
 import math
@@ -42,10 +43,10 @@ from netesto.transport.faults import Fault, FaultKind
 M = TypeVar("M", bound=Message)
 V = TypeVar("V")
 
-# What an agent may say at once: the last lines of a tool are longer than any other text.
+# The longest text of an agent: the last lines of a tool.
 TEXT_MAX, ITEMS_MAX = 4_000, 1_000
 
-# The settings there are, by their names in the message.
+# All settings, by their names in the message.
 _SETTINGS: Mapping[str, type[Setting]] = {
     "sysctl": Sysctl, "qdisc": Qdisc, "netem": Netem, "module_parameter": ModuleParameter,
     "link_attribute": LinkAttribute, "link_limits": LinkLimits, "route_metrics": RouteMetrics,
@@ -62,8 +63,8 @@ def encode(kind: type[M], value: object) -> M:
 
 
 def decode(kind: type[V], message: Message) -> V:
-    """The dataclass of `kind` with the fields of a message; one that is optional and not there has
-    the dataclass's default. AgentError if an address is invalid."""
+    """The dataclass of `kind` with the fields of a message; a missing optional field has the
+    dataclass's default. AgentError if an address is invalid."""
     values = {
         name: read(getattr(message, name))
         for name, is_optional, read in _readers(kind, type(message))  # type: ignore[arg-type]  # classes are hashable
@@ -73,8 +74,8 @@ def decode(kind: type[V], message: Message) -> V:
 
 
 def decode_reply(kind: type[V], message: Message, *, host: str = "") -> V:
-    """`decode` of what the agent of `host` says, which is not trusted: its texts act on no terminal
-    and have an end. AgentError if a number is not finite."""
+    """`decode` for messages of `host`, which is not trusted: control characters in texts are
+    replaced and their length is limited. AgentError if a number is not finite."""
     try:
         return cast("V", _shown(decode(kind, message)))
     except ValueError as error:
@@ -82,7 +83,7 @@ def decode_reply(kind: type[V], message: Message, *, host: str = "") -> V:
 
 
 def _shown(value: Any) -> Any:
-    """A value that a person may be shown. ValueError if there is a number that is none."""
+    """A value that is safe to show. ValueError if it contains NaN or an infinite number."""
     match value:
         case str():
             return printable(value[:TEXT_MAX])
@@ -123,8 +124,8 @@ def _plain_value(value: Any) -> Any:
 
 @lru_cache
 def _readers(kind: Any, message: Any) -> tuple[tuple[str, bool, Callable[[Any], Any]], ...]:
-    """For each field of a dataclass: its name, whether the message may be without it, and what
-    makes its value of the message's."""
+    """For each field of a dataclass: its name, whether the message may lack it, and the function
+    that converts the message's value."""
     hints = get_type_hints(kind)
     return tuple(
         (
@@ -146,7 +147,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         if isinstance(kind, type) and is_dataclass(kind):
             return lambda messages: tuple(decode(kind, message) for message in messages)
         return tuple
-    # A map of protobuf has its own order, another one in each process.
+    # A map of protobuf has a different order in each process.
     if get_origin(hint) is Mapping:
         return lambda entries: dict(sorted(entries.items()))
     return lambda value: value
@@ -164,7 +165,7 @@ def to_addresses(texts: Iterable[str]) -> list[Address]:
     return list(map(_address, texts))
 
 
-# ---- messages with others in them, and words that newer peers may have more of ------------------
+# ---- nested messages, and words of which newer peers may have more ------------------
 
 
 def from_start(request: GroupRequest, ports: Ports, start_at_s: float | None) -> pb.StartRequest:
@@ -200,7 +201,7 @@ def to_setting(message: pb.Setting) -> Setting:
 
 
 def to_event(message: pb.Event) -> Event | None:
-    """The event; None if it is of a kind that only a newer agent knows."""
+    """The event; None if only a newer agent knows its kind."""
     return decode_reply(Event, message) if message.kind in get_args(EventKind) else None
 
 
@@ -210,5 +211,5 @@ def encode_fault(fault: Fault) -> bytes:
 
 def decode_fault(content: bytes) -> Fault:
     fault = decode_reply(Fault, pb.Fault.FromString(content))
-    # A kind that only a newer agent knows is an agent's error still, with its text.
+    # A fault that only a newer agent knows is still an agent's error, with its text.
     return fault if fault.kind in get_args(FaultKind) else replace(fault, kind="agent")

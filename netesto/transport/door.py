@@ -1,8 +1,8 @@
-"""The way into an agent by a Unix socket: who comes in is known to the server.
+"""The Unix sockets of an agent, which identify their callers to the server.
 
-Each connection is accepted, and joined to gRPC's own socket with the user and the process that the
-kernel vouches for (peers.join_as). A thread of its own does that: pings get through however busy
-the agent is.
+Each connection is accepted, and joined to gRPC's own socket with the user and process that the
+kernel reports (peers.join_as). A separate thread does that, so that pings pass however busy the
+agent is.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ _CREDENTIALS = struct.Struct("3i")
 
 _BACKLOG = 1024
 
-# For what was said last to those who are connected, when the server has ended.
+# The time for last messages to connected peers, after the server has ended.
 _LAST_WORDS_S = 1.0
 
 
 class Door:
-    """Lets our user, and `group`, in at `address`, to gRPC's socket at `inner`, and enters them in
-    `callers`. UsageError if the address cannot be used."""
+    """Admits our user and `group` at `address`, joins them to gRPC's socket at `inner`, and enters
+    them in `callers`. UsageError if the address cannot be used."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Door:
         self._end: Future[None] = Future()
 
     async def start(self) -> None:
-        """Begin to let in."""
+        """Begin to admit connections."""
         self._thread.start()
         await asyncio.wrap_future(self._begun)
 
@@ -70,7 +70,7 @@ class Door:
             raise AgentError(f"{self.address}: {type(error).__name__}: {error}") from error
 
     async def stop(self) -> None:
-        """Let nobody in any more, and end all connections; the server has done so before."""
+        """Admit nobody, and end all connections; the server has ended before."""
         if self._begun.done():
             self._begun.result().call_soon_threadsafe(self._closing.set)
             await asyncio.wait({asyncio.ensure_future(asyncio.wrap_future(self._end))})
@@ -114,10 +114,10 @@ class Door:
 
 @contextlib.contextmanager
 def made_for(path: Path, mode: int = 0o600) -> Iterator[None]:
-    """The body makes a socket at `path`, where an agent that is gone may have left one. UsageError
-    if it is in use, or no socket."""
+    """The body makes a socket at `path`, where an earlier agent may have left one. UsageError if it
+    is in use, or not a socket."""
     _remove_dead_socket(path)
-    # The socket is nobody else's from the start, not only after chmod.
+    # The socket is private from the start, not only after chmod.
     mask = os.umask(0o177)
     try:
         yield

@@ -1,4 +1,4 @@
-"""How an error crosses the border: it becomes a `Fault` at the agent, and is raised at the caller.
+"""Transfers errors: each becomes a `Fault` at the agent, and is raised at the caller.
 
 Texts of an agent name no host: the caller adds the name by which it knows the agent.
 """
@@ -28,7 +28,8 @@ class Fault:
 
 
 def of(error: Exception) -> Fault:
-    """The fault of an error. One that is no NetestoError is an internal error of the agent."""
+    """The fault of an error. An error that is not a NetestoError is an internal error of the
+    agent."""
     match error:
         case AgentBusyError():
             return Fault("busy", error.message, error.remedy, error.holder)

@@ -1,6 +1,7 @@
-"""Fetch an experiment's files from a host: each arrives whole, or not at all.
+"""Fetches an experiment's files from a host: each arrives completely or not at all.
 
-Hosts are not trusted: what one announces and sends has limits, far above those of any experiment.
+Hosts are not trusted: their announcements and data are limited, far above the needs of any
+experiment.
 """
 
 import asyncio
@@ -19,13 +20,13 @@ from netesto.transport.base import Agent
 FILES_MAX = 100_000
 PATH_BYTES_MAX, DEPTH_MAX = 400, 4
 
-# Of file systems.
+# The limit of file systems.
 NAME_BYTES_MAX = 255
 
-# What is left of the disk for the results of everything else: so much, on a small disk its share.
+# The space that stays free on the disk, and its share on a small disk.
 DISK_RESERVE_BYTES, DISK_RESERVE_SHARE = 100_000_000, 0.05
 
-# A host that sends less on average is given up: the slowest path that anybody waits for.
+# A host that sends less on average is given up.
 LEAST_BYTES_PER_S, PATIENCE_S = 10_000, 300.0
 
 
@@ -42,10 +43,10 @@ async def ship(
     """Fetch the files `entries` of an experiment; SHA-256 (hex) by path.
 
     `destination` gives the path of each; its folder is made. A file is written beside its place,
-    compared in size and SHA-256 with what the agent announced, and renamed: a file with its name is
-    whole, and if `lasting` also after a power cut. Then `on_arrival` is called. The caller confirms
-    to the agent. AgentError names a file that differs, or that no agent of ours would have;
-    ResultsError if it cannot be written.
+    compared in size and SHA-256 with the announcement, and renamed: a file with its final name is
+    complete, and if `lasting` also after a power failure. Then `on_arrival` is called. The caller
+    confirms to the agent. AgentError names a file that differs or is implausible; ResultsError if
+    it cannot be written.
     """
     _check(entries, host)
     places = [destination(entry) for entry in entries]
@@ -54,7 +55,7 @@ async def ship(
     total = sum(entry.size for entry in entries)
     if entries:
         _check_room(total, places[0], host)
-    # One call for all: most files are so small that a call for each would take longer.
+    # One call for all, because most files are so small that separate calls would take longer.
     pieces = agent.fetch(exp, [entry.path for entry in entries])
     try:
         async with (
@@ -122,7 +123,7 @@ def _check(entries: Sequence[FileEntry], host: str) -> None:
     folders: set[PurePosixPath] = set()
     for entry in entries:
         path = PurePosixPath(entry.path)
-        # The name as Python writes it: without control characters, and not endless.
+        # The repr of the name: without control characters, and of limited length.
         shown = f"{entry.path[:NAME_BYTES_MAX]!r}"
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise AgentError(f"announces a file outside the experiment: {shown}", host=host)
@@ -152,15 +153,15 @@ def _check_room(total: int, place: Path, host: str) -> None:
     reserve = min(DISK_RESERVE_BYTES, round(disk.total * DISK_RESERVE_SHARE))
     free = f"{units.format_bytes(disk.free)} are free in {place.parent}"
     if disk.free < reserve:
-        # No other experiment would fare better.
+        # Other experiments would fail in the same way.
         raise ResultsError(
-            f"{free}; {units.format_bytes(reserve)} have to be",
+            f"{free}; {units.format_bytes(reserve)} must be",
             remedy="Make room there, or choose another results folder with --out.",
         )
     if total + reserve > disk.free:
         raise AgentError(
             f"has {units.format_bytes(total)} of data; {free}, of which "
-            f"{units.format_bytes(reserve)} have to stay free",
+            f"{units.format_bytes(reserve)} must stay free",
             host=host,
             remedy="Make room there; the host keeps the data until it is fetched.",
         )

@@ -1,16 +1,16 @@
-"""Who may act on an agent: one holder at a time, known by the token of its hold.
+"""Admits one holder of an agent at a time, identified by the token of its hold.
 
     free ──hold──► held ──its connection is cut──► leased ──the lease ends──► ending ──► free
                     ▲ ◄────────rejoin──────────────┘                          ▲  all is put back
                     └──────────────────release────────────────────────────────┘
 
 The gate reads the service's stream in a separate task, whether or not a connection carries it to
-the holder. What the service does when a hold ends therefore runs once, to its end, however abruptly
-the holder went. Events are kept until the holder has acknowledged them, and the results of calls
-until it has them: what was asked or reported into a cut is neither lost nor done twice.
+the holder. The service's work at the end of a hold therefore runs once and completely, however
+abruptly the holder ended. Events are kept until the holder has acknowledged them, and results of
+calls until it has them: requests and reports during a cut are neither lost nor executed twice.
 
-Who waits has a place in a queue, in the order in which they came. While somebody waits, a free
-service is kept for the first of them.
+Controllers that wait have places in a queue, first come, first served. While somebody waits, a free
+service is reserved for the first of them.
 """
 
 import asyncio
@@ -26,22 +26,22 @@ from netesto.errors import AgentBusyError, AgentError, HoldEndedError
 from netesto.model import AgentStatus, Event, HostInfo
 from netesto.transport.base import Agent, QueuePlace, Stamp
 
-# One line for each hold and its end, as the server has one for each change and refusal.
+# A line for each hold and its end; the server logs changes and refusals.
 audit = logging.getLogger("netesto.audit")
 
 Answer = TypeVar("Answer")
 
-# With more unread events than these a holder gets no progress; it gets all others.
+# A holder with more unread events gets no progress events; it gets all others.
 _BACKLOG_MAX = 10_000
 
-# So many calls and events a holder may leave unacknowledged, and so many connections have. Runs of
-# a thousand flows stay below; what is beyond would take the memory of the host.
+# The limits of a holder's unacknowledged calls and events, and of its connections. Runs of a
+# thousand flows stay below; more would exhaust the memory of the host.
 CALLS_MAX, EVENTS_MAX, CONNECTIONS_MAX = 10_000, 50_000, 32
 
 # More would only be attempts to fill the memory.
 WAITING_MAX = 100
 
-# How long a hold outlives its connection: a switch that restarts takes less, and nobody else can
+# How long a hold outlives its connection: the restart of a switch takes less, and nobody else can
 # use the host meanwhile.
 LEASE_S = 30.0
 
@@ -50,10 +50,10 @@ LEASE_S = 30.0
 class _Hold:
     """One holder.
 
-    connections  the events that each connection of it has to carry yet; None after the last one
+    connections  the pending events of each of its connections; None after the last one
     unseen       events that it has not acknowledged, by their numbers; progress is not kept
-    calls        its calls by number, until it has their results
-    lease        the end of the lease, while no connection is there
+    calls        its calls by number, until it has the results
+    lease        the end of the lease, while it has no connection
     """
 
     controller: str
@@ -65,7 +65,7 @@ class _Hold:
     reader: asyncio.Task[None] | None = None
     lease: asyncio.TimerHandle | None = None
     is_ending: bool = False
-    # Set when all is put back.
+    # Set when everything is put back.
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, event: Event) -> None:
@@ -82,7 +82,7 @@ class _Hold:
                 queue.put_nowait(event)
 
     def acknowledge(self, stamp: Stamp) -> None:
-        """The holder has these events, and the results of calls before these."""
+        """Note that the holder has these events, and the results of calls before these."""
         for number in [number for number in self.unseen if number <= stamp.seen]:
             del self.unseen[number]
         for number in [number for number in self.calls if number < stamp.pending]:
@@ -96,10 +96,10 @@ class Gate:
         self.service = service
         self._lease_s = lease_s
         self._hold: _Hold | None = None
-        # Who waits, by ticket, in the order in which they came.
+        # Waiting controllers, by ticket, in the order of arrival.
         self._waiting: dict[str, str] = {}
         self._is_closed = False
-        # Set, and replaced, when somebody else may be given the service.
+        # Set, and replaced, when the service may have become free.
         self._changed = asyncio.Event()
 
     def check(self, token: str) -> None:
@@ -107,9 +107,8 @@ class Gate:
         self._held(token)
 
     async def call(self, token: str, stamp: Stamp, work: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The result of `work`, which the holder asks for. Once begun it goes on to its end, also
-        without the connection that it came by; asked for again, by its number, it is not done
-        again."""
+        """The result of `work`, which the holder requests. Once begun it runs to its end, also
+        without its connection; a repeated request with the same number does not repeat it."""
         hold = self._held(token)
         hold.acknowledge(stamp)
         task: asyncio.Task[Answer] | None = hold.calls.get(stamp.call) if stamp.call else None
@@ -117,23 +116,24 @@ class Gate:
             if len(hold.calls) >= CALLS_MAX:
                 raise AgentError(f"refused: the results of {CALLS_MAX} calls are not acknowledged")
             task = asyncio.ensure_future(work())
-            # If its caller has gone, nobody else looks at its error.
+            # If its caller is gone, nobody else retrieves the error.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             if stamp.call:
                 hold.calls[stamp.call] = task
         return await asyncio.shield(task)
 
     async def info(self) -> HostInfo:
-        """The service's answer, and who holds it."""
+        """The service's reply, with the holder."""
         info = await self.service.info()
         return replace(info, holder=self._hold.controller if self._hold else "")
 
     async def status(self) -> AgentStatus:
-        """The service's answer, and who waits."""
+        """The service's reply, with those who wait."""
         return replace(await self.service.status(), waiting=tuple(self._waiting.values()))
 
     async def queue(self, controller: str) -> AsyncGenerator[QueuePlace, None]:
-        """A place in the queue until the generator is closed: who is ahead, whenever it changes."""
+        """A place in the queue until the generator is closed: yield who is ahead, whenever it
+        changes."""
         if len(self._waiting) >= WAITING_MAX:
             raise AgentError(f"refused: {WAITING_MAX} controllers wait already")
         ticket = secrets.token_hex(16)
@@ -154,7 +154,7 @@ class Gate:
         raise AgentError("the agent is ending")
 
     def _ahead(self, ticket: str) -> tuple[str, ...]:
-        """Who is served before the one with this ticket."""
+        """Those served before the place with this ticket."""
         earlier = itertools.takewhile(lambda each: each != ticket, self._waiting)
         holder = [self._hold.controller] if self._hold is not None else []
         return (*holder, *(self._waiting[each] for each in earlier))
@@ -164,9 +164,9 @@ class Gate:
     ) -> AsyncGenerator[tuple[str, Event], None]:
         """Take the service and yield its events, each with the token of this hold.
 
-        Waits while the changes of the last holder are put back, and while nothing is heard of one
-        whose connection is cut; AgentBusyError if another holds the service, or waits for it with
-        another `ticket`. The hold outlives the generator by its lease.
+        Waits while the changes of the last holder are put back, and while the connection of the
+        holder is cut; AgentBusyError if another holds the service, or waits for it with another
+        `ticket`. The hold outlives the generator by its lease.
         """
         hold = await self._take(controller, run, ticket)
         reader = asyncio.create_task(self._read(hold, run), name=f"hold of {controller}")
@@ -177,8 +177,8 @@ class Gate:
                 yield hold.token, event
 
     async def rejoin(self, token: str, seen: int) -> AsyncGenerator[tuple[str, Event | None], None]:
-        """Go on with the hold of `token` after a cut: nothing at first, then the events after the
-        one with the number `seen`. HoldEndedError if that hold is over."""
+        """Continue the hold of `token` after a cut: yield nothing at first, then the events after
+        number `seen`. HoldEndedError if that hold is over."""
         hold = self._held(token)
         if len(hold.connections) >= CONNECTIONS_MAX:
             raise AgentError(f"refused: this hold has {CONNECTIONS_MAX} connections")
@@ -191,14 +191,14 @@ class Gate:
                 yield token, event
 
     async def release(self, token: str) -> None:
-        """End the hold of `token`, if it is not over; returns when all is put back."""
+        """End the hold of `token`, if it is not over; return when everything is put back."""
         hold = self._hold
         if hold is not None and secrets.compare_digest(hold.token.encode(), token.encode()):
             self._end(hold)
             await hold.over.wait()
 
     async def close(self) -> None:
-        """Refuse new holds; returns when the last one, which the service ends, is over."""
+        """Refuse new holds; return when the last one, which the service ends, is over."""
         self._is_closed = True
         self._note_change()
         if self._hold is not None:

@@ -1,7 +1,7 @@
-"""grpc.aio's server without the fault by which one request ends it, and which tells if it ended.
+"""grpc.aio's server, without a bug that lets one request end it, and with a report of its end.
 
 Its loop decodes the method of every request that no registered handler takes: a `:path` that is
-not UTF-8 raises there, and the server ends while the process lives on. Here no such request gets to
+not UTF-8 raises there, and the server ends while the process lives on. Here no such request reaches
 that loop. Core itself compares the bytes of registered methods, so only other requests are
 affected, and all of them get the same reply as before: the method is unknown.
 """
@@ -23,7 +23,7 @@ class Server(_server.Server):
         self._server = _AioServer(self._loop, None, (), (), tuple(options), None)
 
     async def ended(self) -> None:
-        """Raise what ended the server's loop, if ever something does: no call is answered then, and
+        """Raise the error that ended the server's loop, if any: then no call is answered, and
         neither `stop` nor `wait_for_termination` would return."""
         await asyncio.shield(self._server.failure)
 
@@ -34,7 +34,7 @@ class Server(_server.Server):
 
 
 class _AioServer(cygrpc.AioServer):  # type: ignore[misc]  # no types for Cython
-    """Tells requests with unknown methods so, and keeps them from its loop."""
+    """Answers requests with unknown methods, and keeps them from its loop."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
@@ -58,7 +58,7 @@ class _AioServer(cygrpc.AioServer):  # type: ignore[misc]  # no types for Cython
         loop = asyncio.get_running_loop()
         while True:
             request = await self._request_call()
-            # As the loop itself does it, but that `resolve_handler` below has no handler for it.
+            # As in the loop itself, except that `resolve_handler` below has no handler for it.
             reply = cygrpc._handle_rpc("", self, (), request, loop, False)  # noqa: SLF001 - see above
             task = asyncio.create_task(cygrpc._schedule_rpc_coro(reply, request, loop, ""))  # noqa: SLF001 - see above
             self._replies.add(task)
@@ -70,5 +70,5 @@ class _AioServer(cygrpc.AioServer):  # type: ignore[misc]  # no types for Cython
     def _replied(self, reply: "asyncio.Task[None]") -> None:
         self._replies.discard(reply)
         if not reply.cancelled():
-            # Whoever asked may be gone, or sent metadata that cannot be decoded either.
+            # The caller may be gone, or may have sent metadata that cannot be decoded.
             reply.exception()

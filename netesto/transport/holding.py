@@ -1,7 +1,7 @@
 """The controller's end of a hold, which outlives its connections.
 
-After a cut it joins the hold again until its patience ends. Meanwhile calls wait; what was asked
-into the cut is asked again, under the same number. Events that come twice are passed on once.
+After a cut it joins the hold again until its patience ends. Meanwhile calls wait; requests that the
+cut interrupted are repeated, with the same number. Repeated events are passed on once.
 """
 
 import asyncio
@@ -16,18 +16,19 @@ from netesto.transport.base import Stamp
 
 Answer = TypeVar("Answer")
 
-# The replies of a stream that begins or joins a hold: its token, and what happened.
+# The replies of a stream that begins or joins a hold: its token, and an event.
 Replies: TypeAlias = AsyncGenerator[tuple[str, Event | None], None]
 
-# Between two attempts to join again, or to ask again.
+# Between two attempts to join again, or to repeat a request.
 RETRY_S = 0.2
 
 
 class Holding:
     """A hold whose stream `join(token, seen)` opens: a new one without a token.
 
-    `patience_s` is for how long a cut connection is made again; with 0 a cut ends the hold at once.
-    `on_cut` is called with the reason when one is noticed, and with "" when it is over.
+    `patience_s` is how long attempts to restore a cut connection continue; with 0 a cut ends the
+    hold immediately. `on_cut` is called with the reason when one is noticed, and with "" when it is
+    over.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Holding:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The events of the hold, each once. ConnectionLostError when the patience has ended,
-        HoldEndedError if the agent knows it no more."""
+        HoldEndedError if the agent no longer knows it."""
         deadline_s: float | None = None
         is_over = False
         try:
@@ -78,12 +79,12 @@ class Holding:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._is_given_up.wait(), RETRY_S)
         finally:
-            # Calls that wait find out for themselves what is left.
+            # Waiting calls check the state themselves.
             self._is_given_up.set()
             self._is_joined.set()
 
     async def call(self, ask: Callable[[Stamp], Awaitable[Answer]]) -> Answer:
-        """The answer to a call, also if the connection is cut meanwhile."""
+        """The reply to a call, also if the connection is cut meanwhile."""
         number = next(self._numbers)
         self._pending.add(number)
         deadline_s: float | None = None
@@ -97,7 +98,7 @@ class Holding:
                     deadline_s = deadline_s or _now() + self._patience_s
                     if self._is_given_up.is_set() or not self.token or _now() >= deadline_s:
                         raise
-                # The stream notices, too, by now or a moment later.
+                # The stream notices, too, now or a moment later.
                 await asyncio.sleep(RETRY_S)
         finally:
             self._pending.discard(number)
@@ -108,7 +109,7 @@ class Holding:
         return not self._is_joined.is_set()
 
     def give_up(self) -> None:
-        """Join no more: a cut, of now or later, ends the hold."""
+        """Stop joining: a present or later cut ends the hold."""
         self._is_given_up.set()
 
 

@@ -1,4 +1,4 @@
-"""Connections from outside: listened for, and accepted one after the other."""
+"""Listens for connections, and accepts them one after the other."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from netesto.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-# When no descriptor is free. Those of connections that say nothing will be, soon.
+# The delay when no descriptor is free; silent connections will soon release some.
 _PAUSE_S = 0.5
 
 

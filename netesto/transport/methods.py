@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-# gRPC imports it with the first handler: too late for the agents of a lab to share it.
+# gRPC would import it with the first handler: too late for the agents of a lab to share it.
 import grpc._utilities  # noqa: F401 - see above
 from google.protobuf.message_factory import GetMessageClass
 
@@ -15,7 +15,7 @@ from netesto.transport.grpcserver import Server
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["Agent"]
 
-# What calls a method, by its name: with a message, and with `timeout` and `metadata`.
+# The callables of methods by name; they take a message, `timeout` and `metadata`.
 Calls: TypeAlias = Mapping[str, Any]
 
 
@@ -45,7 +45,7 @@ def calls(wire: grpc.aio.Channel) -> Calls:
 
 
 def serve(servicer: object, server: grpc.aio.Server | Server) -> None:
-    """Have a server answer with the methods of `servicer`; those that it lacks are unknown."""
+    """Make a server answer with the methods of `servicer`; those that it lacks are unknown."""
     handlers = {
         each.name: (
             grpc.unary_stream_rpc_method_handler

@@ -1,4 +1,4 @@
-"""Two connections made one: what arrives on either leaves by the other."""
+"""Joins two connections: data from each goes to the other."""
 
 import asyncio
 import contextlib
@@ -6,14 +6,14 @@ from typing import Protocol, TypeAlias
 
 
 class Reader(Protocol):
-    """Where bytes come from: an asyncio.StreamReader, or what is like it."""
+    """A source of bytes, such as an asyncio.StreamReader."""
 
     async def read(self, most: int, /) -> bytes:
         """The next bytes; b"" at the end."""
 
 
 class Writer(Protocol):
-    """Where bytes go: an asyncio.StreamWriter, or what is like it."""
+    """A sink of bytes, such as an asyncio.StreamWriter."""
 
     def write(self, content: bytes, /) -> None:
         """Send bytes, now or later."""

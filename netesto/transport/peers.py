@@ -1,8 +1,8 @@
-"""Who is at the other end of a connection, as far as this machine can know.
+"""Identifies the peer of a connection, as far as this machine can know.
 
-gRPC does not tell by which of its connections a call came, but for the name of the socket at the
-other end, and whoever connects to a Unix socket has none. So each connection from outside is joined
-to gRPC's own socket by one of ours, which has a name.
+gRPC identifies the connection of a call only by the name of the peer's socket, and clients of a
+Unix socket have no name. So each connection from outside is joined to gRPC's own socket by one of
+ours, which has a name.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from netesto.transport.addresses import UnixAddress
 from netesto.transport.passage import Stream, join
 
-# A call may still be carried out, and logged, when its connection has ended.
+# A call may still be executed, and logged, after its connection has ended.
 _REMEMBERED_S = 60.0
 
 
@@ -25,8 +25,8 @@ async def join_as(
     """Join the connection of `caller` to gRPC's own socket, and enter it in `callers`, until either
     end closes. OSError of either end is raised."""
     loop = asyncio.get_running_loop()
-    # Abstract, so that it takes no file and no room in a path. Nobody else can connect to gRPC's
-    # own socket; the number keeps others from taking the name first.
+    # Abstract, so that it needs no file and no short path. Nobody else can connect to gRPC's own
+    # socket; the number prevents others from taking the name first.
     name = f"netesto-{secrets.token_hex(8)}"
     with socket.socket(socket.AF_UNIX) as ours:
         ours.setblocking(False)
@@ -40,7 +40,7 @@ async def join_as(
 
 
 def who(peer: str, callers: Mapping[str, str]) -> str:
-    """In words, by gRPC's name of a peer: its address, or which of `callers` it is.
+    """A description by gRPC's name of a peer: its address, or the entry in `callers`.
 
     gRPC's own Unix socket is for its user alone.
     """

@@ -25,8 +25,8 @@ from netesto.transport.gate import Gate
 
 log = logging.getLogger(__name__)
 
-# One line for each hold, change and refusal, with who asked: what a controller claims to be, and
-# what is known of it.
+# One line for each hold, change and refusal, with the caller: what a controller claims to be, and
+# what is known about it.
 audit = logging.getLogger("netesto.audit")
 
 Answer = TypeVar("Answer")
@@ -35,11 +35,11 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 # The numbers of a stamp: call, pending, seen.
 _STAMP = re.compile(r"(\d{1,18}) (\d{1,18}) (\d{1,18})", re.ASCII)
 
-# Pieces go together up to the size of the largest one: other calls on the same connection need not
-# wait behind them. Each counts as much more as its path may take.
+# Pieces are combined up to the size of the largest one, so that other calls on the same connection
+# need not wait. The length of the path is added to each.
 _MESSAGE_BYTES, _PATH_BYTES = 256 * 1024, 1024
 
-# How long calls may take to end when the server stops; holds have ended by then.
+# The time for calls to end when the server stops; holds have ended by then.
 _STOP_GRACE_S = 2.0
 
 _STATUS = {
@@ -54,8 +54,8 @@ class AgentServer:
     """Serves `gate` on any number of addresses.
 
     The caller has checked that an agent may listen there (agent.access). `admits` says whether a
-    peer at an address may call; one at a Unix socket has passed its file mode. `callers`: who
-    comes by a connection of ours (peers.join_as). `machine_hosts` share one machine
+    peer at an address may call; one at a Unix socket has passed its file mode. `callers`: the peers
+    of joined connections (peers.join_as). `machine_hosts` share one machine
     (channel.server_options).
     """
 
@@ -91,7 +91,7 @@ class AgentServer:
         await self._server.start()
 
     async def ended(self) -> None:
-        """AgentError when the server ends by itself: the process lives, and nobody can reach it."""
+        """AgentError when the server ends by itself: the process would live on unreachable."""
         try:
             await self._server.ended()
         except Exception as error:  # whatever ended grpc.aio's loop
@@ -268,12 +268,12 @@ class _Servicer:
         return await self._done(context, self._service.shut_down)
 
     async def _done(self, context: Context, call: Callable[[], Awaitable[None]]) -> pb.Nothing:
-        """Nothing, after `call`, if the holder asks for it."""
+        """Execute `call` for the holder."""
         await self._held(context, call)
         return pb.Nothing()
 
     async def _held(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The result of `call`, if the holder asks for it."""
+        """The result of `call` for the holder."""
 
         token, stamp = _token(context), _stamp(context)
         return await self._answer(context, lambda: self._gate.call(token, stamp, call))

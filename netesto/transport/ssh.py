@@ -6,10 +6,10 @@
     tunnel.last_words()              # why ssh has ended, if it has
     await tunnel.close()
 
-ssh_config, keys, ssh-agent, jump hosts and known_hosts are the user's, and mean what they mean to
-ssh. Only questions are not asked: nobody may be there to answer. When ssh ends, connections through
-the tunnel end, so that whoever uses one notices; ssh itself gives up on a silent host. A tunnel
-ends with the thread that opened it, also after kill -9.
+ssh_config, keys, ssh-agent, jump hosts and known_hosts of the user apply. But ssh does not prompt,
+because nobody may be there to answer. When ssh ends, connections through the tunnel end, so that
+their users notice; ssh itself gives up on a silent host. A tunnel ends with the thread that opened
+it, also after kill -9.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from netesto.process import Job
 from netesto.transport import addresses
 from netesto.transport.addresses import AGENT_SOCKET, USER_SOCKET, SshAddress, UnixAddress
 
-# gRPC's own pings find a silent peer after 3.5 s (transport.channel); ssh goes soon after.
+# gRPC's own pings detect a silent peer after 3.5 s (transport.channel); ssh ends soon after.
 _OPTIONS = (
     *("-T", "-a", "-x"),
     *("-o", "BatchMode=yes", "-o", "LogLevel=INFO"),
     # A shared connection of the user would outlive the run, or end within it.
     *("-o", "ControlMaster=no", "-o", "ControlPath=none"),
-    # ssh runs either that, or what it is told.
+    # ssh runs either RemoteCommand or the given command.
     *("-o", "RemoteCommand=none"),
     *("-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=2"),
 )
 
-# Runs when the socket is listened on; what it prints comes out of ssh.
+# Runs when ssh listens on the socket; ssh prints its output.
 _READY = "ready"
 _FORWARDING = (
     *("-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindMask=0177"),
@@ -49,29 +49,29 @@ _FORWARDING = (
 )
 
 # Runs on the host until its standard input ends, that is, with ssh. Without a session sshd keeps
-# small packets back until those before are acknowledged, which takes up to 40 ms (RFC 896). Who may
-# have none (nologin) has a slower tunnel; a command that is forced upon a user may say nothing.
+# small packets back until those before are acknowledged, which takes up to 40 ms (RFC 896). A user
+# without a session (nologin) has a slower tunnel; a forced command may print nothing.
 _STARTED = "session"
 _SESSION = f"echo; cat /dev/null && echo {_STARTED} && exec cat"
 _SESSION_S = 0.5
 
 _SOCKET, _LOG = "agent", "log"
 
-# What ssh says of a key of its user.
+# ssh's message about a key of its user.
 _OPEN_KEY = re.compile(r"Permissions \d+ for '(.+)' are too open")
 
-# What ssh says where sshd, or that of a jump host, hangs up before anybody has logged in; later it
-# says "Connection to".
+# ssh's message if the sshd of the host or a jump host hangs up before the login; afterwards it
+# prints "Connection to".
 _CROWDED = re.compile(r"^(?:kex_exchange_id|Connection (?:closed|reset) by )", re.MULTILINE)
-# Through a jump host it says so, too, where that has another reason.
+# Through a jump host it prints this for other reasons, too.
 _OTHERWISE = re.compile(r"^(?:ssh: |channel |Host key verif|.*Permission denied)", re.MULTILINE)
-# Until the next attempt; not all at once again.
+# Until the next attempt; randomised, so that hosts do not collide again.
 _PAUSE_S = (0.05, 0.4)
 
-# To ask the host why its agent cannot be reached.
+# The timeout for asking the host why its agent cannot be reached.
 _INQUIRY_S = 5.0
 
-# Cause and remedy where sshd refuses what a tunnel is made of.
+# Cause and remedy if sshd refuses what a tunnel needs.
 NO_FORWARDING = (
     "its sshd forwards no Unix sockets",
     (
@@ -84,8 +84,8 @@ NO_FORWARDING = (
 # The exit status of ssh when it fails itself.
 FAILED = 255
 
-# Prints what is wrong with the socket $1 of an agent; and where its user has one of their own, $2
-# below the home folder, that.
+# Prints what is wrong with the socket $1 of an agent, or the path of the user's own socket, $2
+# below the home folder, if there is one.
 _INQUIRY = (
     'echo; if ! test -e "$1" && test -S "$HOME/$2"; then echo "$HOME/$2";'
     ' elif test -w "$1"; then'
@@ -96,7 +96,7 @@ _INQUIRY = (
 
 
 def argv(address: SshAddress, *words: str) -> list[str]:
-    """The command that runs the command line `words` on a host, as a tunnel would reach it."""
+    """The command that runs the command line `words` on a host, which it reaches like a tunnel."""
     return [*_ssh(address), "--", address.host, *words]
 
 
@@ -107,22 +107,22 @@ def _ssh(address: SshAddress) -> list[str]:
 
 
 class Tunnel:
-    """A way to the agent at `address`, the agent of `host`, for one connection after another."""
+    """A tunnel to the agent of `host` at `address`, for one connection after another."""
 
     def __init__(self, address: SshAddress, *, host: str) -> None:
         self.address = address
         self.host = host
-        # The address of an agent of the user's own, if there is none at the usual one.
+        # The address of the user's own agent, if there is none at the usual one.
         self.elsewhere = ""
         self._job: Job | None = None
         self._stack = contextlib.ExitStack()
         self._folder = Path()
-        # How much of what ssh has said is older than the tunnel, such as the greeting of the host.
+        # The length of ssh's output from before the tunnel, such as the banner of the host.
         self._greeting = 0
 
     @property
     def local(self) -> UnixAddress:
-        """The socket here that leads to the agent's, once the tunnel is open."""
+        """The local socket that leads to the agent's, once the tunnel is open."""
         return UnixAddress(self._folder / _SOCKET)
 
     async def open(self, *, timeout: float) -> None:
@@ -161,8 +161,8 @@ class Tunnel:
             os.close(reader)
 
     async def _begun(self, words: Sequence[str], stdin: int) -> bool:
-        """Start ssh; whether it goes on when its session, if it has one, has begun. AgentError if
-        it cannot connect, and it makes no sense to try again."""
+        """Start ssh; return whether it still runs when its session, if any, has begun. AgentError
+        if it cannot connect and another attempt is useless."""
         log = self._folder / _LOG
         log.unlink(missing_ok=True)
         self._greeting = 0
@@ -175,7 +175,7 @@ class Tunnel:
                     async with asyncio.timeout(_SESSION_S):
                         goes_on = await _said_word(lines, _STARTED)
                         if not goes_on:
-                            # With `SessionType none` it goes on without an output.
+                            # With `SessionType none` it continues without output.
                             await self._job.wait()
                 except TimeoutError:
                     goes_on = True
@@ -195,8 +195,8 @@ class Tunnel:
         self._stack.close()
 
     def last_words(self) -> str:
-        """Why ssh has ended; "" if it goes on."""
-        # It also says which connections the agent refused.
+        """Why ssh has ended; "" if it runs."""
+        # It also reports connections that the agent refused.
         lines = self._said().splitlines()
         said = "\n".join(line for line in lines if not line.startswith("channel "))
         if self._job is None or (self._job.status is None and not said):
@@ -204,11 +204,11 @@ class Tunnel:
         return explained(said, self.address)[0]
 
     async def unreachable(self) -> AgentError:
-        """Why nothing answers behind an open tunnel."""
+        """Why nothing responds behind an open tunnel."""
         if not self._said() and self._job is not None and self._job.status is None:
             return self._failure(
-                "its agent listens, and does not answer",
-                "Is it stopped, or its host overloaded? See there: ps -e -o stat,args",
+                "its agent listens, but does not respond",
+                "Is it stopped, or its host overloaded? Run there: ps -e -o stat,args",
             )
         cause, remedy = explained(self._said(), self.address)
         if "open failed" in cause:
@@ -216,16 +216,16 @@ class Tunnel:
         return self._failure(cause, remedy)
 
     async def _inquire(self) -> tuple[str, str]:
-        """Look at the agent's socket on the host: sshd does not tell what is wrong with it."""
+        """Examine the agent's socket on the host: sshd does not report what is wrong with it."""
         path = self.address.path
         try:
-            # Only an address without a path may mean another.
+            # Only an address without a path may be replaced.
             other = USER_SOCKET if path == AGENT_SOCKET else path
             words = f"exec sh -c '{_INQUIRY}' sh {path} {other}"
             found = await process.run_async(
                 argv(self.address, words), timeout=_INQUIRY_S, check=False
             )
-            # Before it, there is what the login shell says.
+            # The output of the login shell precedes it.
             answer = found.stdout.strip().rpartition("\n")[2]
         except ProcessError:
             answer = ""
@@ -235,7 +235,7 @@ class Tunnel:
                 self.elsewhere = str(own)
         start = f"Start it there: netesto-agent --listen unix:{path}"
         if path == AGENT_SOCKET:
-            # Or it was never there.
+            # Or it was never installed.
             user = f"{self.address.user}@" if self.address.user else ""
             start = f"Install one: netesto hosts install {user}{self.address.host}"
         match answer:
@@ -247,20 +247,20 @@ class Tunnel:
                 return NO_FORWARDING
             case "denied":
                 return f"no permission to open {path} there", (
-                    "Name the user of the agent, such as ssh://root@HOST, or let a group in:"
+                    "Name the user of the agent, such as ssh://root@HOST, or admit a group:"
                     " `group` in its agent.toml."
                 )
         return f"its sshd cannot connect to {path}", start
 
     def _said(self) -> str:
-        """Standard error of ssh: since the tunnel is open, or if it is not yet, all of it."""
+        """Standard error of ssh since the tunnel is open; all of it before."""
         with contextlib.suppress(OSError):
             text = (self._folder / _LOG).read_text(encoding="utf-8", errors="replace")
             return text[self._greeting :]
         return ""
 
     def _failure(self, cause: str, remedy: str = "") -> AgentError:
-        remedy = remedy or f"This must work, and ask nothing: {typed(self.address)} true"
+        remedy = remedy or f"This must work without a prompt: {typed(self.address)} true"
         return AgentError(
             f"agent unreachable at {self.address}: {cause}", host=self.host, remedy=remedy
         )
@@ -275,21 +275,21 @@ async def _said_word(lines: AsyncIterator[str], word: str) -> bool:
 
 
 def is_crowded(said: str) -> bool:
-    """Whether sshd hung up before anybody had logged in: too many do at once (MaxStartups)."""
+    """Whether sshd hung up before the login: too many simultaneous logins (MaxStartups)."""
     return _CROWDED.search(said) is not None and _OTHERWISE.search(said) is None
 
 
 async def pause() -> None:
-    """Give way to others that log in."""
+    """Wait for other logins."""
     await asyncio.sleep(random.uniform(*_PAUSE_S))
 
 
 def explained(said: str, address: SshAddress) -> tuple[str, str]:
-    """The cause and the remedy in what ssh said; "" where the usual remedy is right."""
+    """The cause and the remedy from ssh's output; "" if the usual remedy is right."""
     if "HOST IDENTIFICATION HAS CHANGED" in said:
         name = address.host if address.port is None else f"'[{address.host}]:{address.port}'"
         return "its host key has changed", (
-            "Somebody else may answer there. If the change is known and right, forget the old key:"
+            "This may be another machine. If you know the reason of the change, remove the old key:"
             f" ssh-keygen -R {name}"
         )
     if "Host key verification failed" in said:
@@ -297,9 +297,9 @@ def explained(said: str, address: SshAddress) -> tuple[str, str]:
             f"Connect once by hand, and compare the key before you accept it: {typed(address)}"
         )
     if is_crowded(said):
-        return "its sshd, or that of a jump host, hangs up before anybody logs in", (
-            "It may let fewer log in at once than there are hosts (MaxStartups in its sshd_config),"
-            f" or have closed to us. This must work: {typed(address)} true"
+        return "its sshd, or that of a jump host, hangs up before the login", (
+            "It may permit fewer simultaneous logins than hosts (MaxStartups in its sshd_config),"
+            f" or refuse us. This must work: {typed(address)} true"
         )
     batch = "-o BatchMode=yes "
     lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -312,14 +312,15 @@ def explained(said: str, address: SshAddress) -> tuple[str, str]:
                 "Nobody can type a password during a run: use a key (ssh-copy-id) and, if it has a"
                 f" passphrase, ssh-agent (ssh-add). This must work: {typed(address, batch)} true"
             )
-    # A jump host that fails says why first; what follows is about the connection through it.
+    # A failing jump host reports its reason first; later messages are about the connection through
+    # it.
     causes = [line for line in lines if line.startswith(("ssh: ", "channel "))]
     cause = (causes or lines[-1:] or ["ssh ended"])[0]
     return cause.removeprefix("ssh: "), ""
 
 
 def typed(address: SshAddress, options: str = "") -> str:
-    """What a person types to reach the host."""
+    """The command line to reach the host by hand."""
     port = f"-p {address.port} " if address.port is not None else ""
     user = f"{address.user}@" if address.user else ""
     return f"ssh {options}{port}{user}{address.host}"

@@ -1,7 +1,7 @@
 """TLS 1.3 with certificates of the user's own PKI, for both ends: contexts, and errors with causes.
 
-A certificate, its key and a CA are files in PEM form, which whoever renews them replaces. Both ends
-show a certificate; the client compares the server's with the name that it connects to.
+A certificate, its key and a CA are files in PEM form, which may be replaced at any time. Both ends
+present a certificate; the client compares the server's with the name that it connects to.
 """
 
 import os
@@ -38,23 +38,23 @@ def files_of(table: object, folder: Path) -> TlsFiles:
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """For an agent, which wants a certificate of `ca` from clients. UsageError names the file that
-    is wrong."""
+    """For an agent, which requires a certificate of `ca` from clients. UsageError names the file
+    that is wrong."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, files)
     context.verify_mode = ssl.CERT_REQUIRED
-    # A resumed session would not show the certificate again.
+    # A resumed session would not present the certificate again.
     context.num_tickets = 0
     return context
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """For a controller, which compares the agent's certificate with the name that it asks for.
+    """For a controller, which compares the agent's certificate with the name that it connects to.
     UsageError names the file that is wrong."""
     return _context(ssl.PROTOCOL_TLS_CLIENT, files)
 
 
 def signature(files: TlsFiles) -> tuple[tuple[int, int, int], ...]:
-    """Differs when a file was replaced. OSError if one is not there."""
+    """A value that changes when a file is replaced. OSError if one is missing."""
     states = [path.stat() for path in (files.certificate, files.key, files.ca)]
     return tuple((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
 
@@ -128,8 +128,8 @@ def _load_own(context: ssl.SSLContext, files: TlsFiles) -> None:
 
 
 def _check_valid(protocol: int, files: TlsFiles) -> None:
-    """UsageError if our certificate has expired. Peers would say so, but only they would know it:
-    we show it to ourselves, trusting nothing else."""
+    """UsageError if our certificate has expired, which otherwise only peers would notice: verify it
+    locally, with itself as the only trusted one."""
     server, client = (
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
@@ -163,10 +163,10 @@ def _check_valid(protocol: int, files: TlsFiles) -> None:
 
 
 def explained(error: ssl.SSLCertVerificationError) -> tuple[str, str]:
-    """What is wrong with a peer's certificate, or with ours, and what helps."""
+    """The problem of a peer's certificate or of ours, and the remedy."""
     code = error.verify_code
     if code == _EXPIRED:
-        return "has expired", "Renew it; nothing has to be started again."
+        return "has expired", "Renew it; no restart is needed."
     if code == _NOT_YET_VALID:
         return "is not valid yet", "Compare the clocks of both machines."
     if code in UNKNOWN_ISSUER:

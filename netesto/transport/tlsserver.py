@@ -1,7 +1,7 @@
-"""The agent's end of TLS: lets controllers in, and passes what they send to the agent's own socket.
+"""The agent's end of TLS: admits controllers, and forwards their data to the agent's own socket.
 
-Nobody without a certificate of the right CA and a name that is let in gets a byte to gRPC. Files
-that were replaced are read for the next connection.
+Without a certificate of the right CA and an admitted name, no byte reaches gRPC. Replaced files are
+read for the next connection.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 _HANDSHAKE_S = 5.0
 
-# Controllers are few. Connections that have not shown a certificate yet are bounded by themselves,
-# and the oldest makes room: whoever opens many keeps nobody out, who is in already or comes later.
+# Controllers are few. Connections that have not yet presented a certificate have a separate limit,
+# and the oldest is closed first: opening many of them keeps nobody out.
 _CONNECTIONS_MAX = 64
 _STRANGERS_MAX = 64
 _BACKLOG = 64
@@ -32,9 +32,9 @@ _RECORD_BYTES = 64 * 1024
 
 
 class TlsServer:
-    """Listens on `address` for controllers at addresses that `admits` lets in, with one of the
-    `names` of that moment in their certificates, joins them to gRPC's socket at `inner`, and enters
-    them in `callers`.
+    """Listens on `address` for controllers at addresses that `admits` accepts, with one of the
+    current `names` in their certificates, joins them to gRPC's socket at `inner`, and enters them
+    in `callers`.
 
     UsageError if the files or the address cannot be used.
     """
@@ -69,7 +69,7 @@ class TlsServer:
         self._add(self._accept())
 
     async def stop(self) -> None:
-        """End all connections, and listen no longer."""
+        """End all connections, and stop listening."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -105,7 +105,7 @@ class TlsServer:
                 await peers.join_as(caller, (end, end), self._inner, self._callers)
 
     async def _welcomed(self, end: "_TlsEnd", address: Address) -> str:
-        """Who has come, in words; "" if nobody may."""
+        """The admitted peer, in words; "" if it is refused."""
         try:
             async with asyncio.timeout(_HANDSHAKE_S):
                 await end.handshake()
@@ -123,7 +123,7 @@ class TlsServer:
         return f"{who['names']} at {address}"
 
     def _current(self) -> ssl.SSLContext:
-        """The context of the files as they are now; if they are wrong, that of those before."""
+        """The context of the current files; if these are invalid, that of the previous ones."""
         try:
             signature = tls.signature(self._files)
             if signature != self._signature:
@@ -139,7 +139,7 @@ class TlsServer:
 
 class _TlsEnd:
     """A server's end of TLS over a connection. asyncio's own closes a connection whose handshake
-    fails before it has told the client why."""
+    fails before the client gets the reason."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
@@ -150,7 +150,7 @@ class _TlsEnd:
         self._tls = context.wrap_bio(self._arrived, self._leaving, server_side=True)
 
     async def handshake(self) -> None:
-        """Settle keys, and see a certificate. SSLError if the client has none that is valid."""
+        """Do the handshake. SSLError if the client has no valid certificate."""
         while True:
             try:
                 self._tls.do_handshake()

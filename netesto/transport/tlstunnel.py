@@ -1,7 +1,7 @@
-"""The controller's end of TLS: a Unix socket here that leads to the agent's port.
+"""The controller's end of TLS: a local Unix socket that leads to the agent's port.
 
-gRPC neither says why a certificate was refused nor takes TLS 1.3 alone; Python's ssl does both. The
-first connection is made when the tunnel is opened, so that errors come with their causes.
+gRPC neither reports why a certificate was refused nor can require TLS 1.3; Python's ssl does both.
+The first connection is made when the tunnel is opened, so that errors come with their causes.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _FIRST_BYTES = 65_536
 
 _OURS = "Use a certificate of the CA that the agent trusts, made for clients; see docs/hosts.md."
 
-# What the agent's end says of our certificate: reasons of OpenSSL for the alerts of RFC 8446.
+# The agent's reply to our certificate: reasons of OpenSSL for the alerts of RFC 8446.
 _ALERTS = {
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it has expired",
     "TLSV1_ALERT_UNKNOWN_CA": "it is not from the CA of its agent.toml",
@@ -34,7 +34,7 @@ _ALERTS = {
 
 
 class TlsTunnel:
-    """A way to the agent at `address`, the agent of `host`, for one connection after another."""
+    """A tunnel to the agent of `host` at `address`, for one connection after another."""
 
     def __init__(self, address: TlsAddress, files: TlsFiles, *, host: str) -> None:
         self.address = address
@@ -43,14 +43,14 @@ class TlsTunnel:
         self._stack = contextlib.AsyncExitStack()
         self._folder = Path()
         self._timeout_s = 0.0
-        # A connection that is made, and the first bytes that came by it.
+        # An established connection, and the first bytes received on it.
         self._ready: tuple[Stream, bytes] | None = None
         self._failed: AgentError | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def local(self) -> UnixAddress:
-        """The socket here that leads to the agent's, once the tunnel is open."""
+        """The local socket that leads to the agent's, once the tunnel is open."""
         return UnixAddress(self._folder / _SOCKET)
 
     async def open(self, *, timeout: float) -> None:
@@ -78,7 +78,7 @@ class TlsTunnel:
         return "" if self._failed is None else self._failed.message
 
     async def unreachable(self) -> AgentError:
-        """Why nothing answers behind an open tunnel."""
+        """Why nothing responds behind an open tunnel."""
         return self._failed or self._failure("the agent ended the connection")
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -100,7 +100,7 @@ class TlsTunnel:
             writer.close()
 
     async def _connect(self) -> tuple[Stream, bytes]:
-        """A connection by which the agent has begun to talk: it has accepted our certificate."""
+        """A connection on which the agent has sent data: it has accepted our certificate."""
         context = tls.client_context(self._files)
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -123,7 +123,7 @@ class TlsTunnel:
         return stream, first
 
     def _cause(self, error: OSError) -> tuple[str, str]:
-        """What an error means, and what helps."""
+        """The meaning of an error, and the remedy."""
         name = self.address.host
         match error:
             case ssl.SSLCertVerificationError():
@@ -146,13 +146,13 @@ class TlsTunnel:
                 refused = f"it refuses our certificate {self._files.certificate}"
                 return f"{refused}: {_ALERTS[reason]}", _OURS
             case ssl.SSLError(reason="TLSV1_ALERT_PROTOCOL_VERSION" | "UNSUPPORTED_PROTOCOL"):
-                return "it has no TLS 1.3", "Something else answers there, or before it."
+                return "it has no TLS 1.3", "Something else may respond there, or on the path."
             case ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE"):
                 return "no TLS there", f'Does the agent listen on "{self.address}"?'
             case ssl.SSLError():
                 return f"TLS fails: {error.reason or error}", ""
             case _:
-                # asyncio writes the address instead of the reason.
+                # asyncio gives the address instead of the reason.
                 number = error.errno or 0
                 cause = os.strerror(number) if number > 0 else error.strerror or str(error)
                 return cause, (
@@ -166,7 +166,7 @@ class TlsTunnel:
 
 
 async def _first_bytes(stream: Stream) -> bytes:
-    """What the agent sends first; b"" if it closes the connection. In TLS 1.3 a server refuses a
+    """The first data of the agent; b"" if it closes the connection. In TLS 1.3 a server refuses a
     client's certificate after the handshake."""
     reader, writer = stream
     first = b""

@@ -324,7 +324,7 @@ def test_a_sampler_that_is_killed_is_replaced_and_the_gap_told(sampler, tmp_path
     assert lost == []
     assert len(errors) == 1
     assert re.fullmatch(
-        "the sampler was ended by SIGKILL and was started again: no samples for [0-9.]+ s",
+        "the sampler was ended by SIGKILL and was restarted: no samples for [0-9.]+ s",
         errors[0],
     )
 
@@ -333,12 +333,12 @@ def test_a_sampler_that_is_frozen_is_replaced_and_the_gap_told(sampler, impatien
     errors, lost, files = interrupted(tmp_path, sampler, signal.SIGSTOP)
     assert files["sockets.again1.bin.gz"][0].bytes_received == 3
     assert (lost, len(errors)) == ([], 1)
-    assert errors[0].startswith("the sampler did not answer and was started again: no samples for")
+    assert errors[0].startswith("the sampler did not respond and was restarted: no samples for")
 
 
 def test_a_sampler_that_ends_again_and_again_is_a_loss(sampler, tmp_path):
     _, lost, files = interrupted(tmp_path, sampler, *4 * [signal.SIGKILL])
-    assert lost == ["no samples any more: the sampler was ended by SIGKILL, as 3 before it"]
+    assert lost == ["no further samples: the sampler was ended by SIGKILL, as 3 before it"]
     assert len(files) == 4
 
 

@@ -268,7 +268,7 @@ def test_lab_file_is_in_the_working_folder_else(tmp_path: Path, monkeypatch):
         ("", "[nodes]: a table with entries is required"),
         ("node = 1", "no setting 'node'; did you mean nodes?"),
         ('name = "star"\n[nodes]\na = "host"', "name = 'star': a built-in topology has this name"),
-        ('[nodes]\nlo = "host"', "node lo: invalid name of a node"),
+        ('[nodes]\nlo = "host"', "node lo: invalid node name"),
         ('[nodes]\na-name-too-long-for-linux = "host"', "node a-name-too-long-for-linux: invalid"),
         ('[nodes]\na = "hub"', "node a: kind: host, router or switch is required"),
         ('[nodes]\na = { kind = "host", agnt = true }', "node a: no setting 'agnt'; did you mean"),

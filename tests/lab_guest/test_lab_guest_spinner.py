@@ -101,7 +101,7 @@ def test_a_program_that_makes_simulated_time_crawl_is_told_once(tmp_path):
     (told,) = warnings(tmp_path, CRAWL)
     assert told == (
         "a program polls, and simulated time crawls: 0.06 s of it took 0 s of processor time (at "
-        "10.500 s). The run goes on. A loop that polls must sleep, or wait with a timeout."
+        "10.500 s). The run continues. A loop that polls must sleep, or wait with a timeout."
     )
 
 

@@ -126,7 +126,7 @@ Host named
 """
 
 NAME_THE_USER = (
-    "Name the user of the agent, such as ssh://root@HOST, or let a group in: `group` in its"
+    "Name the user of the agent, such as ssh://root@HOST, or admit a group: `group` in its"
     " agent.toml."
 )
 USE_A_KEY = (
@@ -134,7 +134,7 @@ USE_A_KEY = (
     f" ssh-agent (ssh-add). This must work: ssh -o BatchMode=yes {OTHER}@h1 true"
 )
 FORGET_THE_KEY = (
-    "Somebody else may answer there. If the change is known and right, forget the old key:"
+    "This may be another machine. If you know the reason of the change, remove the old key:"
     " ssh-keygen -R changed"
 )
 
@@ -173,17 +173,17 @@ UNREACHABLE = {
     "refused": (
         "ssh://h1:99",
         "connect to host h1 port 99: Connection refused",
-        "This must work, and ask nothing: ssh -p 99 h1 true",
+        "This must work without a prompt: ssh -p 99 h1 true",
     ),
     "nowhere": (
         "ssh://nowhere",
         "Could not resolve hostname nowhere: Name or service not known",
-        "This must work, and ask nothing: ssh nowhere true",
+        "This must work without a prompt: ssh nowhere true",
     ),
     "behind": (
         "ssh://behind",
         "Could not resolve hostname nowhere: Name or service not known",
-        "This must work, and ask nothing: ssh behind true",
+        "This must work without a prompt: ssh behind true",
     ),
     "closed": (
         "ssh://h1:2222",
@@ -314,7 +314,7 @@ def test_an_agent_that_is_frozen_is_told_as_that(agents):
         "netesto: h1: agent unreachable at ssh://h1: "
     )
     # The second if ssh takes long.
-    assert told in {"its agent listens, and does not answer", "no answer within 3 s"}
+    assert told in {"its agent listens, but does not respond", "no answer within 3 s"}
 
 
 def test_another_user_of_a_host_cannot_open_its_agent(agents):

@@ -52,7 +52,7 @@ WRITE_PATH = "It is an absolute path of letters, digits and -_./+,@=."
         ("", "invalid agent address ''\nWrite unix:PATH or HOST:PORT."),
         ("h 1:99", "invalid agent address 'h 1:99'\nWrite unix:PATH or HOST:PORT."),
         ("192.0.2.256", "invalid agent address '192.0.2.256'\nWrite unix:PATH or HOST:PORT."),
-        ("unix:", "'unix:': no path of a socket\nWrite unix:/run/netesto/agent.sock."),
+        ("unix:", "'unix:': no socket path\nWrite unix:/run/netesto/agent.sock."),
         ("tls://", "invalid agent address ''\nWrite unix:PATH or HOST:PORT."),
         ("h1:port", "'h1:port': invalid port 'port'\nA port is 1 to 65535."),
         ("h1:", "'h1:': invalid port ''\nA port is 1 to 65535."),
@@ -61,10 +61,10 @@ WRITE_PATH = "It is an absolute path of letters, digits and -_./+,@=."
         ("[::1", "invalid agent address '[::1'\nWrite [2001:db8::1]:12870."),
         ("[::1]99", "invalid agent address '[::1]99'\nWrite [2001:db8::1]:12870."),
         ("[h1]:99", "invalid agent address '[h1]:99'\nWrite [2001:db8::1]:12870."),
-        ("shs://h1", "'shs://h1': agents are not reached by shs\nDid you mean ssh?"),
+        ("shs://h1", "'shs://h1': unknown scheme shs\nDid you mean ssh?"),
         (
             "http://h1",
-            "'http://h1': agents are not reached by http\nWrite ssh://, tls:// or unix:.",
+            "'http://h1': unknown scheme http\nWrite ssh://, tls:// or unix:.",
         ),
         ("ssh:h1", "invalid agent address 'ssh:h1'\n" + WRITE_SSH),
         ("ssh://", "'ssh://': invalid host ''\n" + WRITE_SSH),
@@ -80,12 +80,12 @@ WRITE_PATH = "It is an absolute path of letters, digits and -_./+,@=."
         ("ssh://[-v]", "'ssh://[-v]': invalid host '[-v]'\n" + WRITE_SSH),
         ("ssh://h1:0", "'ssh://h1:0': invalid port '0'\nA port is 1 to 65535."),
         ("ssh://h1:", "'ssh://h1:': invalid port ''\nA port is 1 to 65535."),
-        ("ssh://h1/a:b", "'ssh://h1/a:b': invalid path of a socket '/a:b'\n" + WRITE_PATH),
+        ("ssh://h1/a:b", "'ssh://h1/a:b': invalid socket path '/a:b'\n" + WRITE_PATH),
         (
             "ssh://h1/$HOME/a",
-            "'ssh://h1/$HOME/a': invalid path of a socket '/$HOME/a'\n" + WRITE_PATH,
+            "'ssh://h1/$HOME/a': invalid socket path '/$HOME/a'\n" + WRITE_PATH,
         ),
-        ("ssh://h1/a/", "'ssh://h1/a/': invalid path of a socket '/a/'\n" + WRITE_PATH),
+        ("ssh://h1/a/", "'ssh://h1/a/': invalid socket path '/a/'\n" + WRITE_PATH),
         (
             "2001:db8::1:12870",
             "invalid agent address '2001:db8::1:12870'\nWrite [2001:db8::1]:12870.",
@@ -109,7 +109,7 @@ def test_socket_path_of_108_bytes_is_refused():
     with pytest.raises(UsageError) as caught:
         parse(f"unix:{path}")
     assert str(caught.value) == (
-        f"{path}: 108 bytes; the path of a socket holds at most 107\n"
+        f"{path}: 108 bytes; a socket path has at most 107\n"
         "Use a shorter folder, such as /run/netesto."
     )
 

@@ -196,7 +196,7 @@ async def test_a_small_disk_takes_what_leaves_its_share_free(small_disk: Path):
         (small_disk / "other").write_bytes(b"o" * 900_000)
         assert (await fetch(agent, lambda entry: small_disk / entry.path)).keys() == FILES.keys()
         (small_disk / "other").write_bytes(b"o" * 1_000_000)
-        with pytest.raises(ResultsError, match=r"^36.9 kB are free in .*; 52.4 kB have to be\n"):
+        with pytest.raises(ResultsError, match=r"^36.9 kB are free in .*; 52.4 kB must be\n"):
             await fetch(agent, lambda entry: small_disk / entry.path)
 
 

@@ -165,7 +165,7 @@ async def test_an_agent_with_an_expired_certificate_is_told(pki, our_files):
         address = TlsAddress("127.0.0.1", server.sockets[0].getsockname()[1])
         assert await why_not(address, our_files) == (
             "its certificate has expired",
-            "Renew it; nothing has to be started again.",
+            "Renew it; no restart is needed.",
         )
 
 
@@ -301,8 +301,7 @@ def test_an_expired_certificate_of_ours_is_named(pki):
         with pytest.raises(UsageError) as caught:
             context(files)
         assert str(caught.value) == (
-            f"tls: certificate {files.certificate}: has expired\n"
-            "Renew it; nothing has to be started again."
+            f"tls: certificate {files.certificate}: has expired\nRenew it; no restart is needed."
         )
 
 
