@@ -1,4 +1,4 @@
-"""Words to values: `key=value` words checked against the table of commands. Pure."""
+"""Parses `key=value` words into values, checked against the table of commands. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +31,9 @@ _NO = frozenset({"0", "f", "false"})
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a line gives to its command: values by argument name, and the same as text.
-
-    `texts` has the defaults in it, `written` the names of those that are none; `others` are the
-    keys of a command that takes open names.
+    """The arguments of a line: values by argument name, and the same as text. `texts` includes the
+    defaults, `written` are the names of arguments that the line gives; `others` are the keys of a
+    command with open names.
     """
 
     values: Mapping[str, Value]
@@ -83,7 +82,7 @@ def flow(given: Given, **other: Value) -> FlowSpec:
 def read(specification: Specification, words: tuple[str, ...]) -> Given:
     """The arguments in the words of a line, defaults filled in, each of its type and in range.
 
-    MisuseError for the first that is not, and for a repeated name. Cached, because
+    MisuseError for the first invalid one, and for a repeated name. Cached, because
     loops send the same words again and again.
     """
 
@@ -103,7 +102,7 @@ def misuses(specification: Specification, raws: Sequence[str]) -> list[MisuseErr
         named,
         lambda text, _: None if "$" in text else unquoted(text),
         found.append,
-        # A name that only the run knows may be that of any argument.
+        # A name that only the run knows may be any argument's.
         is_complete=len(named) == len(raws),
     )
     return found
@@ -117,7 +116,7 @@ def _read(
     *,
     is_complete: bool = True,
 ) -> Given:
-    """The arguments in the words; what is wrong is reported. `text_of` makes the text of a value,
+    """The arguments in the words; errors are reported. `text_of` makes the text of a value,
     given what is written and its name, or None if only the run knows it. An argument may only be
     missing if the words are complete."""
     try:
@@ -170,8 +169,8 @@ def _read(
 def without_torn(
     specification: Specification, words: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """The words of a line without arguments that a space splits, such as `t est=TCP_RR`; and these
-    arguments. The classic tool ignores them, and its library has one."""
+    """The words of a line without arguments that contain a space, such as `t est=TCP_RR`; and these
+    arguments. The classic tool ignores them, and its library contains one."""
     known = names(specification)
     kept: list[str] = []
     torn: list[tuple[str, str]] = []
@@ -236,7 +235,7 @@ def not_keyed(word: str, specification: Specification) -> MisuseError:
 
 
 def unknown_argument(key: str, specification: Specification) -> MisuseError:
-    """The error of a key that the command does not take."""
+    """The error of a key that the command does not accept."""
     return MisuseError(
         f"{specification.name}: unknown argument {key}",
         near=(key,),

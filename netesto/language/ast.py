@@ -34,7 +34,7 @@ class Line:
         return self.pieces[0].number
 
     def place(self, start: int = 0, end: int | None = None) -> Place:
-        """Where characters `start` to `end` of the joined text stand in the file."""
+        """The place in the file of characters `start` to `end` of the joined text."""
         index = bisect_right(self.pieces, start, key=lambda piece: piece.start) - 1
         piece = self.pieces[max(index, 0)]
         column = piece.column + start - piece.start
@@ -74,7 +74,7 @@ class Row:
     comment: str | None = None
 
     def place(self, *fragments: str) -> Place:
-        """Where the first of `fragments` that the row contains stands; else its first word.
+        """The place of the first of `fragments` that the row contains; else of its first word.
 
         A fragment `name=` means the value of that argument, `$` the first word with a variable.
         """
@@ -300,7 +300,7 @@ class Macro:
     end: Row
 
 
-# What does nothing when it runs.
+# Statements without an effect.
 Comment: TypeAlias = Blank | Remark | RemarkBlock | Unread
 Statement: TypeAlias = Comment | Command | If | IfBlock | For | Sweep | Macro
 

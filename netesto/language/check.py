@@ -1,4 +1,4 @@
-"""Finds all errors in scripts without running them, not only the first one.
+"""Finds all errors in scripts, not only the first, without running them.
 
 Errors in the text are found by reading every line, also of macros that are never run. Errors that
 depend on the values of variables are found by planning, which continues after each error.
@@ -53,7 +53,7 @@ def check(
 
     `hosts` are the names of an inventory: hosts of commands must be among them.
     `lab_hosts` returns the hosts of a LAB; without an inventory, commands must name those.
-    `lab_warnings` returns what commands will not do in such a LAB.
+    `lab_warnings` returns warnings of commands without an effect in such a LAB.
     `known` returns the columns of a script's experiments (None: standard input).
     `refuse` raises a ScriptError for a command that no host can execute.
     `read` gives the text of a script; the path `-` is called standard input in findings.
@@ -94,7 +94,7 @@ class _Checker:
     max_iterations: int
 
     def check(self, text: str, known: steps.Columns | None) -> Head:
-        """Add the findings in a script; return what is known of it as a plan."""
+        """Add the findings in a script; return its plan, as far as it is known."""
         draft, errors = Draft(seed=0, columns=known, keep=False), list[ScriptError]()
         interpreter = Interpreter(
             draft,
@@ -116,7 +116,7 @@ class _Checker:
             definitions=self.definitions,
             ran=facts.macros,
         )
-        # What `SOURCE $library` meant, only the run knew.
+        # Only the run knew the file of `SOURCE $library`.
         reading.read(text, [Path(each.path) for each in facts.files[1:]])
         for found in reading.surveys():
             self._check_lines(found)
@@ -184,7 +184,7 @@ class _Checker:
     # ---- findings of planning --------------------------------------------------------------
 
     def _add_errors(self, errors: Iterable[ScriptError], *, may_lack_macros: bool) -> None:
-        """Add the errors of planning that do not follow from findings."""
+        """Add the errors of planning that are not consequences of findings."""
         wrong = {
             (each.place.file, each.place.line) for each in self.findings if each.severity == "error"
         }
@@ -220,7 +220,7 @@ class _Checker:
         known: set[str],
         told: set[tuple[str, tuple[str, ...]]],
     ) -> None:
-        """Each unknown host, once for all that one line of the script runs (`told`)."""
+        """Each unknown host, once for everything that one line of the script runs (`told`)."""
         for name in command.hosts:
             if command.chain and (name, command.chain[:1]) in told:
                 continue
@@ -233,7 +233,7 @@ class _Checker:
 
 
 def _may_follow(error: ScriptError, place: Place, may_lack_macros: bool) -> bool:
-    """Whether an error may follow from another one; an invalid value does not."""
+    """Whether an error may be a consequence of another one; an invalid value is not."""
     match error:
         case UndefinedError() | NoExperimentError():
             return True

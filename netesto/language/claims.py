@@ -1,4 +1,4 @@
-"""What ASSERT claims of an experiment, and whether it is true of its columns."""
+"""The claims of ASSERT about an experiment, evaluated with its columns."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -27,8 +27,8 @@ class _EmptyColumnError(Exception):
 
 
 def claim(text: str) -> ast.Expression:
-    """The tree of what ASSERT claims. MisuseError for an invalid claim, and one that compares
-    or adds what does not go together, such as a rate and a time."""
+    """The tree of a claim. MisuseError for an invalid claim, and for one that compares or adds
+    incompatible values, such as a rate and a time."""
     try:
         tree = parse_expression("claim", text)
     except UnreadableError as error:
@@ -81,7 +81,7 @@ def _check_arithmetic(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> 
     if isinstance(tree, ast.Call):
         function(tree)
     if not _has_name(tree):
-        # 1/0 is wrong whatever was measured.
+        # 1/0 is an error for any measurement.
         _side(tree, {}, in_base=False)
 
 
@@ -104,7 +104,7 @@ def _has_name(tree: ast.Expression) -> bool:
 def _kind_beside(
     tree: ast.Expression, other: ColumnKind, kinds: Mapping[str, ColumnKind]
 ) -> ColumnKind:
-    """What a side of a comparison is. Beside what may be a text, a name may stand for itself."""
+    """The kind of one side of a comparison. Beside a possible text, a name may be a text itself."""
     if isinstance(tree, ast.Name) and tree.text not in kinds and other != "number":
         return "text"
     return check_kinds(tree, kinds)
@@ -122,9 +122,9 @@ def _shown(tree: ast.Expression) -> str:
 def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
     """Whether a claim is true of an experiment's aggregate columns.
 
-    A comparison with a unit is made in bit/s and seconds, so that `rate > 90mbit` is right though
-    the column counts Mbit/s; without a unit the numbers of the columns are compared as they are.
-    An empty column makes every comparison false. MisuseError for an unknown column.
+    A comparison with a unit is made in bit/s and seconds, so that `rate > 90mbit` is correct
+    although the column counts Mbit/s; without a unit the numbers of the columns are compared
+    directly. An empty column makes every comparison false. MisuseError for an unknown column.
     """
     match tree:
         case ast.Unary(operator="NOT", operand=operand):
@@ -147,7 +147,7 @@ def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
 
 
 def seen(tree: ast.Expression, columns: Mapping[str, str]) -> list[str]:
-    """What a claim is about, in words: each of its columns with its value."""
+    """Each column of a claim with its value, in words."""
     return list(dict.fromkeys(_seen(tree, columns)))
 
 
@@ -193,7 +193,7 @@ def _side(
 ) -> Value | str:
     """One side of a comparison: a number, or a text; "" if an empty column is part of it.
 
-    `text_of` is the other side: beside a text, a name that is no column stands for itself.
+    `text_of` is the other side: beside a text, a name that is not a column is a text.
     """
     match tree:
         case ast.Text(text=text):
@@ -236,7 +236,7 @@ def _column(name: str, columns: Mapping[str, str], *, in_base: bool) -> Value | 
     text = columns[name]
     value = number(text)
     if value is None:
-        # A factor of a SWEEP is as it was written: 10K, 20mbit.
+        # A factor of a SWEEP has the written form: 10K, 20mbit.
         written = quantity(text)
         return text if written is None else written.value
     return value * counted(name)[1] if in_base else value
@@ -256,8 +256,8 @@ def _number(tree: ast.Number) -> Value:
 
 
 def falsehood(made: Claim, columns: Mapping[str, str], *, exp: int | None = None) -> str:
-    """What is wrong with a claim about the columns of an experiment, in words with its place; "" if
-    it is true, or nothing is known. `exp` is the experiment's number, if it has another one now."""
+    """Why a claim about the columns of an experiment is not true, in words with its place; "" if it
+    is true, or nothing is known. `exp` is the experiment's number, if it has changed."""
     tree = claim(made.text)
     if not columns or holds(tree, columns):
         return ""

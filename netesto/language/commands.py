@@ -1,6 +1,6 @@
 """The table of commands: their arguments with type, range and default. Literals only.
 
-The defaults of the classic commands are the classic tool's; a classic script depends on them.
+The defaults of the classic commands are those of the classic tool, because scripts depend on them.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument. `low` and `high` are inclusive; a `default` of None leaves it out.
+    """One argument. `low` and `high` are inclusive; with a `default` of None it is omitted.
 
     `fields` names the field of FlowSpec that has its value; of an argument with several values, the
     field of each, separated by a space.
@@ -75,21 +75,22 @@ COMMON = (
     Argument("exp", Kind.EXPERIMENT, high=LARGEST_EXPERIMENT),
     Argument("expName", Kind.TEXT),
 )
-# Of the SET_ commands: leave the setting on the host. No default, which every dry run would show.
+# An argument of SET_ commands: leave the setting on the host. It has no default, because every dry
+# run would show it.
 KEEP = Argument("keep", Kind.FLAG)
 SERVER = Argument("server", Kind.HOST, required=True)
 
 # More arguments than this, or longer ones, come from a loop that went wrong.
 MAX_ARGUMENTS = 1000
 MAX_VALUE = 10_000
-# Port numbers, and the memory of one host, end long before this many flows in one command.
+# Port numbers and the memory of one host do not suffice for this many flows in one command.
 MAX_INSTANCES = 10_000
-# A week: longer than any experiment, shorter than milliseconds mistaken for seconds.
+# A week: longer than any experiment, but it reveals milliseconds given as seconds.
 MAX_SECONDS = 604_800.0
-# Linux refuses less than 88 (TCP_MIN_MSS); 65495 fills an IP packet.
+# Linux refuses values below 88 (TCP_MIN_MSS); 65495 fills an IP packet.
 MIN_MSS, MAX_MSS = 88, 65_495
 
-# What an option of the flow says has a field in FlowSpec; the others are about the command.
+# Options of the flow have a field in FlowSpec; the others concern the command.
 DO_CLIENT_ARGUMENTS = (
     SERVER,
     Argument("ca", Kind.WORD, "congestion_control", default="reno"),

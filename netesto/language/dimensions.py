@@ -1,4 +1,5 @@
-"""What the parts of a claim count: bytes, seconds, bits per second. Do they go together?"""
+"""The dimensions of a claim's parts (bytes, seconds, bits per second), and whether they are
+compatible."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from netesto.language.expressions import COMPARISONS, check_comparable
 from netesto.language.scope import MisuseError
 from netesto.units import Kind, Quantity, quantity
 
-# What columns of exp.csv count, and what one of them is in bytes, seconds or bit/s (results.md, 2).
+# The dimension of columns of exp.csv, and their unit in bytes, seconds or bit/s (results.md, 2).
 # The others are unknown: OTHER may fill them with anything.
 _COUNTED: Sequence[tuple[re.Pattern[str], Kind, Decimal]] = (
     (re.compile("rate|rateMin|rateMax|bitrate|pacing|sentRate"), Kind.RATE, Decimal(10**6)),
@@ -37,8 +38,8 @@ _UNKNOWN = (Kind.NUMBER, Decimal(1))
 
 
 def kind_of(tree: ast.Expression) -> Kind:
-    """What a part of a claim counts, as far as known. MisuseError if parts of different kinds are
-    compared or added."""
+    """The dimension of a part of a claim, as far as known. MisuseError if parts of different kinds
+    are compared or added."""
     match tree:
         case ast.Number(text=text):
             return measured(text).kind
@@ -55,7 +56,7 @@ def kind_of(tree: ast.Expression) -> Kind:
                 check_comparable(_leaf(left, one), one, _leaf(right, other), other)
                 known = one if other in _FACTORS else other
                 return Kind.NUMBER if operator in COMPARISONS else known
-            # Twice a time is a time; what a product or quotient of two counts is not known.
+            # Twice a time is a time; the dimension of other products and quotients is unknown.
             if operator == "*" and one in _FACTORS:
                 return other
             return one if operator in {"*", "/"} and other in _FACTORS else Kind.NUMBER
@@ -93,7 +94,7 @@ def _leaf(tree: ast.Expression, kind: Kind) -> str:
 
 
 def counted(column: str) -> tuple[Kind, Decimal]:
-    """What a column counts, and one of it in bytes, seconds or bit/s."""
+    """The dimension of a column, and its unit in bytes, seconds or bit/s."""
     for pattern, kind, factor in _COUNTED:
         if pattern.fullmatch(column):
             return kind, factor

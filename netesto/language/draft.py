@@ -28,12 +28,13 @@ from netesto.language.standing import Standing
 from netesto.language.steps import REPETITION
 from netesto.model import LARGEST_EXPERIMENT
 
-# The experiments of parts that are skipped have numbers behind this one: none that is stored.
+# The experiments of skipped parts have numbers after this one, which no stored experiment has.
 SHADOW = LARGEST_EXPERIMENT
 
-# What a step says beside what it does; the number of its experiment depends on those before it.
+# Fields of a step that do not influence its effect; the number of its experiment depends on earlier
+# ones.
 _BESIDE = ("exp", "arguments", "place", "chain", "suffix", "mean_s", "seed")
-# Settings are no part of an experiment.
+# Settings do not belong to an experiment.
 _BESIDE_SETTING = (*_BESIDE, "exp_name")
 _DECIDES_NOTHING = (steps.Claim, steps.Echo, steps.EnterPart, steps.LeavePart)
 
@@ -64,10 +65,10 @@ class _Open:
 class Draft:
     """Keeps the steps of a script, which the interpreter has resolved, as a plan.
 
-    Two clocks go on with the steps: WAIT adds to them, RAND_WAIT adds its mean, WAIT_FLOWS lets
-    them go on to the end of the experiment's last flow. One counts no more than that; the other one
-    the work around flows and waits as well. (It cannot be known here whether the script will run in
-    simulated time.)
+    Two clocks advance with the steps: WAIT adds to them, RAND_WAIT adds its mean, WAIT_FLOWS
+    advances them to the end of the experiment's last flow. One counts only that; the other one also
+    the work around flows and waits. (Here it is unknown whether the script will run in simulated
+    time.)
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Draft:
         self._columns = columns
         self._lab_text = lab_text
         self._passed = passed
-        # The experiment number last taken where a part begins, if it is not that before it.
+        # The last experiment number taken where a part begins, if it is not the previous one.
         self._begins = begins or {}
         self._watch = watch
         self._keep = keep
@@ -96,17 +97,17 @@ class Draft:
         self._simulated = Timeline(NOTHING)
         self._real = Timeline(REAL_TIME)
         self._shadow = SHADOW
-        # The parts within each other that run, the outermost first.
+        # The running nested parts, the outermost first.
         self._open: list[_Open] = []
         self._has_rest = False
         self._parts: list[Part | None] = []
-        # The steps that claim something of the last experiment of a part, and stand behind it.
+        # The claims about the last experiment of a part that follow the part.
         self._behind: dict[int, list[int]] = {}
         self._settings = Standing[tuple[int, bytes]]()
         self._lab: steps.LabRequest | None = None
-        # What is hashed of it in every part.
+        # The steps that every part's hash includes.
         self._network = ""
-        # Whatever LAB the script has.
+        # It overrides the script's LAB.
         self._is_lab_given = False
         if lab is not None:
             self.lab(lab)
@@ -135,8 +136,8 @@ class Draft:
         self._last_owner: int | None = None
 
     def plan(self, facts: Facts, *, like: Head | None = None) -> Plan:
-        """The plan. The script has ended. Where the plan of the same script was made
-        before, `like` is its head: what was known of columns then, and the hashes, are kept."""
+        """The plan. The script has ended. If the same script was planned before, `like` is the head
+        of that plan: its knowledge of columns and its hashes are kept."""
         self._close_range(self._rest)
         parts = [self._with_claims(part) for part in self._parts if part is not None]
         outer = [part for part in parts if part.within is None]
@@ -213,7 +214,7 @@ class Draft:
             case steps.Echo(text=text):
                 (self._open[0].echoes if self._open else self._echoes).append(text)
             case _:
-                """Nothing is known of it beside it."""
+                """The step alone tells everything."""
         self._do(step)
 
     def enter_part(self, name: str, cell: Mapping[str, str], *, attempt: int) -> None:
@@ -235,7 +236,7 @@ class Draft:
         self._do(steps.EnterPart(index=index))
 
     def leave_part(self, *, whole: bool) -> None:
-        """The part that began last has ended; `whole`: it ran to its end."""
+        """The part that began last has ended; `whole`: completely."""
         part = self._open[-1]
         assert part.index is not None, "the rest is not left"
         self._do(steps.LeavePart(index=part.index, whole=whole))
@@ -366,7 +367,7 @@ class Draft:
             self._watch(step)
 
     def _append(self, step: steps.Step) -> None:
-        """Keep a step, and count it in the hashes of the parts that it decides on."""
+        """Keep a step, and add it to the hashes of the parts that it influences."""
         beside = _BESIDE_SETTING if isinstance(step, steps.Configure) else _BESIDE
         decisive, line = encoded(step, beside=beside)
         number = len(self._spool)
@@ -380,8 +381,8 @@ class Draft:
             self._settings.add(step, decisive, (number, decisive))
 
     def _number_in(self, part: _Open, step: steps.Step) -> bytes:
-        """The number of a step's experiment as it counts within a part; as it is, if the script
-        itself gives it."""
+        """The number of a step's experiment relative to its part; unchanged if the script itself
+        gives it."""
         match step:
             case steps.Configure():
                 return b""
@@ -477,13 +478,13 @@ def rounded_counter(counter: int) -> int:
     """The counter after NEXT_COUNTER: the next number that is taken begins a new ten.
 
     `counter` is the last number taken. After 13 the next experiment is 20; after 19 it is 30,
-    because 20 would have come anyway.
+    because 20 would follow anyway.
     """
     return ((counter + 1) // 10 + 1) * 10 - 1
 
 
 def _network(lab: steps.LabRequest) -> str:
-    """The hash of what a lab is made from. The name of a file is not."""
+    """The hash of a lab's description, without the name of a file."""
     settings = {key: text for key, text in lab.settings.items() if key != "file"}
     made_from = json.dumps([lab.topology, settings, lab.text], sort_keys=True)
     return hashlib.sha256(made_from.encode()).hexdigest()

@@ -99,5 +99,5 @@ def quoted(text: str) -> str:
 
 
 def _whole(seconds: float) -> float:
-    """An estimate without digits that it cannot have."""
+    """An estimate without insignificant digits."""
     return round(seconds) if seconds >= 1 else round(seconds, 1)

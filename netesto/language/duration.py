@@ -1,4 +1,4 @@
-"""How long a script takes: its flows and waits, and the work around them."""
+"""Estimates the duration of a script: its flows and waits, and the work around them."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from netesto.model import FlowSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Seconds of work that come on top of flows and waits.
+    """Seconds of work in addition to flows and waits.
 
     lab_s         to start, to build a lab and to measure its paths, once
     setting_s     a setting of a host (SET_QDISC and the like), or another small request to an agent
@@ -44,18 +44,17 @@ CRR_LATE_S = 4.0
 # The sockets of a flow are sampled at its client and at its server.
 ENDS = 2
 
-# In simulated time work takes no time; that flows start a little later than requested (start_s) is
-# too little to count.
+# In simulated time work takes no time; the short delay of starts (start_s) is negligible.
 NOTHING = Costs()
 
-# Measured with scripts/rate-tests.nts in a lab on two cores of a server that did little else: the
+# Measured with scripts/rate-tests.nts in a lab on two cores of a mostly idle server: the
 # calls of the controller were timed, and lines laid through them by least squares over the 29
 # experiments of 1 to 96 flows of 2 s; what samples cost, over flows of 20 s. The constants of an
 # experiment and a group were then set so that whole runs agree (estimated and real: rate-tests
-# dur=2 180 and 174 s, vs-tests dur=2 75 and 70 s, ca-tests dur=6 74 and 74 s). Costs go with the
-# machine and with what else it does: where all takes twice as long, an experiment with one flow of
-# 2 s takes 3.4 s instead of 2.7 s, one of a minute 61.4 s instead of 60.7 s. `bench/overhead`
-# measures how well they hold.
+# dur=2 180 and 174 s, vs-tests dur=2 75 and 70 s, ca-tests dur=6 74 and 74 s). Costs depend on the
+# machine and its load: if everything takes twice as long, an experiment with one flow of 2 s takes
+# 3.4 s instead of 2.7 s, one of a minute 61.4 s instead of 60.7 s. `bench/overhead` measures their
+# accuracy.
 REAL_TIME = Costs(
     lab_s=1.9,
     setting_s=0.02,
@@ -93,7 +92,7 @@ class Timeline:
         self._held: list[steps.DoClient] = []
 
     def take(self, step: steps.Step) -> None:
-        """A step is carried out."""
+        """A step is executed."""
         match step:
             case steps.DoClient():
                 self._accept(step)
@@ -123,14 +122,14 @@ class Timeline:
         self._held.clear()
 
     def _wait_flows(self, exp: int, timeout_s: float | None) -> None:
-        """On to the end of the experiment's last flow, or for `timeout_s`."""
+        """Advance to the end of the experiment's last flow, or by `timeout_s`."""
         if exp not in self._open:
             return
         known_s = max(self.now_s, self._open[exp].end_s + self._costs.end_s)
         self.now_s = known_s if timeout_s is None else min(known_s, self.now_s + timeout_s)
 
     def _process(self, exp: int) -> None:
-        """The experiment becomes results."""
+        """The experiment is processed."""
         experiment, costs = self._open.pop(exp, _Open()), self._costs
         self.now_s += costs.experiment_s + costs.group_s * experiment.groups
         self.now_s += costs.flow_s * experiment.flows + costs.sample_s * experiment.samples
@@ -160,5 +159,5 @@ class Timeline:
 
 
 def _known_s(flow: FlowSpec) -> float:
-    """How long a flow lasts, as far as that is known."""
+    """The duration of a flow, as far as it is known."""
     return 0.0 if flow.lasts_until_done else flow.duration_s

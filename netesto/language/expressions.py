@@ -1,6 +1,5 @@
-"""What expressions mean: the arithmetic of SET_EXP and the conditions of IF.
-
-Whole numbers stay whole: a division of two of them rounds down. A decimal operand makes a decimal.
+"""The meaning of expressions: the arithmetic of SET_EXP and the conditions of IF. Whole numbers
+stay whole: their division rounds down. A decimal operand makes a decimal.
 """
 
 import math
@@ -29,7 +28,7 @@ Value: TypeAlias = int | Decimal
 ValueOf: TypeAlias = Callable[[Frame], Value]
 Test: TypeAlias = Callable[[Frame], bool]
 
-# 1,200 digits: more is an accident, and Python refuses to print more than 4,300.
+# More than 1,200 digits are an accident, and Python refuses to print more than 4,300.
 MAX_BITS = 4096
 MAX_DIGITS = 1200
 # Decimals are computed with 28 digits and shown with 15, so that 0.1 + 0.2 is 0.3.
@@ -54,7 +53,8 @@ def number(text: str) -> Value | None:
 
 
 def shown(value: Value) -> str:
-    """A value as SET_EXP stores it: a decimal keeps its point, so that it stays a decimal."""
+    """A value in the form in which SET_EXP stores it: a decimal keeps its point, and stays a
+    decimal."""
     if isinstance(value, int):
         return str(value)
     text = format(SHOWN.plus(value), "f")
@@ -88,7 +88,7 @@ def _checked(value: Value) -> Value:
     if isinstance(value, int):
         is_too_long = value.bit_length() > MAX_BITS
     else:
-        # 0 ** -1 is infinite, and no arithmetic error.
+        # 0 ** -1 is infinite, but not an arithmetic error.
         if not value.is_finite():
             raise ZeroDivisionError
         is_too_long = bool(value) and abs(value.adjusted()) > MAX_DIGITS
@@ -172,7 +172,7 @@ ARITHMETIC: Mapping[str, Callable[[Value, Value], Value]] = {
     "**": _power,
 }
 
-# What whole numbers need no checks for, as long as the result is small.
+# Operators on whole numbers that need no checks if the result is small.
 _QUICK: Mapping[str, Callable[[int, int], int]] = {
     "+": operators.add,
     "-": operators.sub,
@@ -180,7 +180,7 @@ _QUICK: Mapping[str, Callable[[int, int], int]] = {
 }
 _SMALL = 2**60
 
-# Name: function, least and most arguments.
+# Name: function, minimum and maximum number of arguments.
 FUNCTIONS: Mapping[str, tuple[Callable[..., Value], int, int]] = {
     "min": (min, 1, 100),
     "max": (max, 1, 100),
@@ -237,7 +237,7 @@ def call(does: Callable[..., Value], arguments: Sequence[Value]) -> Value:
 def computed(
     tree: ast.Expression, leaf: Callable[[ast.Expression], Callable[[Frame], Value]]
 ) -> ValueOf:
-    """What computes an arithmetic tree; `leaf` makes what gives the values in it."""
+    """The function that computes an arithmetic tree; `leaf` makes the functions for its values."""
     match tree:
         case ast.Unary(operator="-", operand=operand):
             value = computed(operand, leaf)
@@ -258,14 +258,14 @@ def _undefined(name: str) -> Value:
 
 
 class _NotANumberError(Exception):
-    """A `$name` holds more than a number: the text must be filled in before it is read."""
+    """The value of a `$name` is more than a number: the text must be substituted before it is
+    parsed."""
 
 
 class Arithmetic:
-    """One expression of SET_EXP, read once and computed each time its line runs.
-
-    `$name` is text put in place. As long as it is a number it is used as one; the rare other
-    values (`1+2`) are filled in first and the whole is read again.
+    """One expression of SET_EXP, parsed once and computed each time its line runs. `$name` is
+    substituted as text. A number is used directly; for the rare other values (`1+2`) the expression
+    is parsed again after the substitution.
     """
 
     def __init__(self, text: str, scope: Scope) -> None:
@@ -288,7 +288,7 @@ class Arithmetic:
         except _NotANumberError:
             pass
         except MisuseError as error:
-            # What an operator finds wrong stands somewhere in the expression.
+            # The error of an operator is somewhere in the expression.
             error.near = error.near or tuple(self._text.split()[:1])
             raise
         text = self._scope.fill(self._text, frame)

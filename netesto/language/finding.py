@@ -1,4 +1,4 @@
-"""What is wrong in a script, and where."""
+"""Errors and warnings in a script, with their places."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from netesto.errors import Place, ScriptError
 from netesto.language import ast
 from netesto.language.scope import MisuseError
 
-# Nobody reads more; more have one cause, or the file is not a script.
+# More findings are useless: they have one cause, or the file is not a script.
 MAX_FINDINGS = 1000
 
 Severity: TypeAlias = Literal["error", "warning"]
@@ -69,13 +69,13 @@ class Findings:
         self.add(Finding(error.message, place, "error", error.remedy, error.chain))
 
     def replace(self, place: Place, error: ScriptError) -> None:
-        """Replace what was found at `place` by an error."""
+        """Replace the findings at `place` by an error."""
         for each in [each for each in self._findings if each.place == place]:
             del self._findings[each]
         self.report_error(error)
 
     def end(self) -> None:
-        """Say that more than MAX_FINDINGS."""
+        """Report that there are more than MAX_FINDINGS."""
         said = f"more than {MAX_FINDINGS:,} findings; the rest is not shown"
         last = list(self)[-1]
         self._findings[Finding(said, last.place)] = None

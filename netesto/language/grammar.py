@@ -1,4 +1,4 @@
-"""Text of an expression to its tree. Lark stays inside this module."""
+"""Parses the text of an expression into its tree. Lark stays inside this module."""
 
 import functools
 import re

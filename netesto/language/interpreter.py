@@ -29,18 +29,18 @@ from netesto.language.scope import MisuseError, check_name
 from netesto.language.walk import Walk
 from netesto.nearest import nearest
 
-# No script is as long; /dev/zero is longer.
+# No script is this long; /dev/zero is.
 MAX_BYTES = 10_000_000
 
 _COMMAND = re.compile(r"[A-Z_]+")
 
 
 class NoScriptError(MisuseError):
-    """SOURCE names a file that is no script."""
+    """SOURCE names a file that is not a script."""
 
 
 class NoSourceError(MisuseError):
-    """SOURCE names a file that is not there; `similar` is the name of one that is, or empty."""
+    """SOURCE names a missing file; `similar` is the name of an existing one, or empty."""
 
     def __init__(self, name: str, *, similar: str, remedy: str) -> None:
         super().__init__(f"SOURCE {name}: no such file", near=(name,), remedy=remedy)
@@ -51,8 +51,8 @@ class Interpreter:
     """One run. `library_path` is searched by SOURCE after the file's own folder and the working
     directory; `definitions` are globals set before the script; loops may run `max_iterations`
     times in all. With `forgive`, the error of a statement is passed to it, and the next one runs.
-    With `kept`, SOURCE reads these instead of files, by the file that it stands in and its word.
-    `attempts` are the parts of the script that run for another than the first time."""
+    With `kept`, SOURCE reads these instead of files, by the file that contains it and its word.
+    `attempts` are the parts of the script that are repeated."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Interpreter:
             self._machine.finish()
 
     def finish(self) -> Facts:
-        """What the run was, so far."""
+        """The interpretation so far."""
         found = tuple((file, word, path) for (file, word), path in self._found.items())
         return Facts(
             files=tuple(self._files.values()),
@@ -146,15 +146,15 @@ def read_script(path: Path) -> str:
 
 
 def read_sourced(path: Path, name: str) -> str:
-    """The text of a script that another names as `name`. MisuseError, which shows nothing of it, if
-    it is none: a script may name any file, and no author of one may have others' files shown.
+    """The text of a script that another one names as `name`. If it is not a script, MisuseError
+    without its content: a script may name any file, and its author must not see files of others.
     """
     try:
         text = read_script(path)
         first = next((row for row in read(text, file=str(path)) if _tells(row)), None)
     except ScriptError as error:
         line = error.place.line if error.place is not None else 1
-        # In parentheses stands a byte of it.
+        # The parentheses contain a byte of the file.
         wrong = f"{error.message.partition(' (')[0]}, line {line}"
     else:
         if first is None or _begins_script(first):
@@ -197,8 +197,8 @@ def read_stream(file: BinaryIO, *, name: str) -> str:
 
 
 def decoded(data: bytes, *, file: str) -> str:
-    """The text of a script that is there in bytes. ScriptError if it is not UTF-8, or has a NUL,
-    which would be in exp.csv and ends the text of other programs."""
+    """The text of a script in `data`. ScriptError if it is not UTF-8, or has a NUL, which would be
+    in exp.csv and ends strings of other programs."""
     try:
         text = data.decode("utf-8-sig")
         if "\0" not in text:
@@ -211,7 +211,7 @@ def decoded(data: bytes, *, file: str) -> str:
         column = len(before[-1].decode("utf-8", "replace")) + 1
         raise ScriptError(
             f"not UTF-8 text (byte {data[error.start]:#04x})",
-            # What is not printed moves no caret, and harms no terminal.
+            # A line that is not printed cannot move the caret or control the terminal.
             place=Place(
                 file, len(before), column, 1, re.sub(r"[^\t\x20-\x7e\xa0-\uffff]", "·", shown)
             ),
@@ -220,8 +220,8 @@ def decoded(data: bytes, *, file: str) -> str:
 
 
 def find_source(name: str, *, from_file: str, library_path: Sequence[Path]) -> Path:
-    """The file that SOURCE means: beside the file that names it, in the working directory, then
-    in the libraries. NoSourceError with what is there instead."""
+    """The file of a SOURCE: beside the file that names it, in the working directory, then in the
+    libraries. NoSourceError names a similar file."""
     folders = [Path(from_file).parent, Path(), *library_path]
     for folder in folders:
         if "\0" not in name and os.path.isfile(folder / name):  # noqa: PTH113 - never raises

@@ -1,4 +1,5 @@
-"""Text to logical lines: comments cut, continuations joined, lines cut into words."""
+"""Splits text into logical lines: removes comments, joins continuations, splits lines into
+words."""
 
 import re
 from bisect import bisect_left
@@ -10,30 +11,30 @@ from netesto.errors import Place, ScriptError
 from netesto.language.ast import Break, Line, Piece, Row, Word
 
 # A quote opens at the start of a word or of a value, so that 5" and don't stay what they are.
-# (Repetitions are of runs and possessive: for each of their steps the matcher keeps a state.)
+# (Repetitions are possessive: otherwise the matcher keeps a state for each step.)
 _OPENING = re.compile(r'(?<![^\s=,(:])"|#')
 _CLOSING = re.compile(r'(?:\\.|[^"\\]++)*+"')
 _WORD = re.compile(r'(?:(?<![^\s=,(:])"(?:\\.|[^"\\]++)*+"|[^\s"]++|")++')
 _COLON = re.compile(r'(?<![^\s=,(:])"(?:\\.|[^"\\]++)*+"|:')
 
-# The brackets of a comment block; the rest of their lines is comment, too.
+# The first and last line of a comment block; the rest of these lines is comment, too.
 _BLOCK = re.compile(r"BEGIN_COMMENT(?!\w)")
 _END_OF_BLOCK = re.compile(r"END_COMMENT(?!\w)")
 
-# Nobody writes longer or more lines; a file that has them is not a script.
+# A file with longer or more lines is not a script.
 MAX_LINE = 100_000
 MAX_LINES = 100_000
-# Of a line that is too long, this much is shown.
+# How much of a too long line is shown.
 _SHOWN = 200
 
-# All white space of Unicode except the end of a line: a space pasted from a page looks like one, so
-# it is one.
+# All white space of Unicode except line ends, because a space pasted from a web page looks like a
+# space.
 BLANKS = (
     " \t\r\f\v\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
-# Takes an error, so that reading continues after it.
+# Receives errors, so that reading continues.
 Report: TypeAlias = Callable[[ScriptError], None]
 
 
@@ -48,7 +49,7 @@ def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row 
     """The logical lines of `text`, empty and comment-only ones as rows without words.
 
     A quote or a comment block that is never closed, and a line that is too long, is a ScriptError:
-    reported to `report`, and its line left out; raised without one.
+    reported to `report`, and its line skipped; without `report`, it is raised.
     """
     physical = text.split("\n", MAX_LINES)
     if len(physical) > MAX_LINES and physical.pop():
@@ -106,7 +107,7 @@ def first_word(text: str, start: int) -> Word | None:
 
 
 def find_colon(text: str, start: int) -> int:
-    """Where the first colon outside of quotes is, from `start` on; -1 without one."""
+    """The position of the first colon outside of quotes, from `start` on; -1 without one."""
     for match in _COLON.finditer(text, start):
         if match[0] == ":":
             return match.start()
@@ -162,7 +163,7 @@ def _plain_row(physical: str, number: int, file: str) -> Row:
 
 @dataclass(slots=True)
 class _Physical:
-    """One physical line, taken apart. `open_at` is the column (from 0) of a quote left open."""
+    """One physical line, split. `open_at` is the column (from 0) of an unterminated quote."""
 
     content: str
     column: int

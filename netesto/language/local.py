@@ -320,7 +320,7 @@ class Cells:
     """The cells of a SWEEP: every combination of its factors, each made when it runs.
 
     `order` are their places in the given order: the last factor changes fastest, the repetition
-    slowest. A million cells take the memory of a million numbers at most, and none before it runs.
+    slowest. A million cells take at most the memory of a million numbers, and none before they run.
     """
 
     factors: Mapping[str, Sequence[object]]
@@ -352,7 +352,7 @@ def cells_of(machine: Machine, words: Words) -> Cells:
     places: Sequence[int] = range(count)
     if order == ["random"]:
         shuffled = list(places)
-        # A separate generator: --resume finds the same order, whatever was drawn before.
+        # A separate generator, so that --resume finds the same order, whatever was drawn before.
         random.Random(machine.seed).shuffle(shuffled)
         places = shuffled
     return Cells(factors, repetitions, places)

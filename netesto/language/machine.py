@@ -23,13 +23,13 @@ from netesto.language.scope import (
 from netesto.language.steps import REPETITION
 from netesto.nearest import hint
 
-# Values shown of one level of the chain; a macro with more arguments than this fills the screen.
+# The number of values shown for one level of the chain; more would fill the screen.
 SHOWN_VALUES = 8
 SHOWN_LENGTH = 40
 
 
 class SpentError(MisuseError):
-    """A limit of the run is exceeded: nothing can follow."""
+    """A limit of the run is exceeded; the run cannot continue."""
 
 
 class EndOfScript(Exception):  # noqa: N818 - END is not an error
@@ -40,14 +40,14 @@ class EndOfScript(Exception):  # noqa: N818 - END is not an error
 class Level:
     """One step of the chain RUN → SOURCE → FOR that led to a command, and its values now.
 
-    `name` is what the command runs: a macro, a file, a loop variable; SWEEP has none.
+    `name` is the macro, file or loop variable of the command; SWEEP has none.
     """
 
     row: ast.Row
     command: Literal["RUN", "SOURCE", "FOR", "SWEEP"]
     name: str
     values: Mapping[str, str]
-    # Every remote command within has it in its chain.
+    # The chain of every remote command inside contains it.
     _text: str = ""
 
     def turn(self, value: str) -> None:
@@ -70,14 +70,14 @@ class Level:
         return f"{self.row.line.file}:{self.row.line.number}: {what}{values}"
 
     def passes_on(self, variable: str) -> bool:
-        """Whether this RUN hands a variable of its caller on under its own name: `ca=$ca`."""
+        """Whether this RUN passes a variable of its caller on under the same name: `ca=$ca`."""
         own = [f"{variable}={reference}" for reference in references(variable)]
         return any(word.text.replace('"', "") in own for word in self.row.words)
 
 
 @dataclass(slots=True)
 class Notes:
-    """What DESC, OTHER and SWEEP say about the experiments that follow."""
+    """The notes of DESC, OTHER and SWEEP for later experiments."""
 
     description: str = ""
     other: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Notes:
 
 
 class Machine:
-    """The state of a run, shared by all that executes statements."""
+    """The state of a run, which everything that executes statements shares."""
 
     def __init__(self, draft: Draft, *, seed: int, max_iterations: int) -> None:
         self.draft = draft
@@ -128,18 +128,18 @@ class Machine:
         self.saved_tracing: list[bool] = []
         self.stack: list[Level] = []
         self.iterations = 0
-        # How many statements failed while the run went on.
+        # How many statements failed in a run that continued.
         self.mistakes = 0
         self._max_iterations = max_iterations
         self._is_in_part = False
         self._parts: Counter[str] = Counter()
-        # Parts that run for another than the first time, by their names.
+        # Repeated parts, by their names.
         self.attempts: Mapping[str, int] = {}
 
     def run_part(self, name: str, cell: Mapping[str, str], body: Callable[[], None]) -> None:
         """Run a part of the script (see Draft.enter_part).
 
-        What it draws depends on the run's seed and on its name alone, not on the parts before it.
+        Its random numbers depend only on the run's seed and its name, not on earlier parts.
         """
         is_outer = not self._is_in_part
         if not (is_outer or cell):
@@ -172,9 +172,9 @@ class Machine:
         self.remote.send(name, words, place, self.chain(), self.notes.of_experiment)
 
     def finish_left(self, where: str, *, since: Collection[int] = ()) -> None:
-        """Finish the experiments without a PROCESS_EXP, except those of `since`, as if
-        WAIT_FLOWS and PROCESS_EXP stood here; `where` is a name for this place."""
-        # The line that finishes an experiment may be one that failed.
+        """Finish the experiments without a PROCESS_EXP, except those of `since`, as if WAIT_FLOWS
+        and PROCESS_EXP were here; `where` is a name for this place."""
+        # The line that finishes an experiment may have failed.
         for exp, command in self.remote.left(since=since) if not self.mistakes else ():
             message = f"experiment {exp} has no PROCESS_EXP: it is finished {where}"
             self.check_factors()
@@ -245,14 +245,14 @@ class Machine:
         )
 
     def _passed_at(self, variable: str, row: ast.Row) -> int | None:
-        """Where on the stack the outermost RUN is that wrote an undefined variable which `row`
-        needs; None if it did not come by way of a RUN."""
+        """The position on the stack of the outermost RUN with an undefined variable that `row`
+        needs; None if no RUN passed it."""
         found: int | None = None
         is_written = refers(row.line.text, variable)
         for depth in reversed(range(len(self.stack))):
             level = self.stack[depth]
             if level.command == "SOURCE":
-                break  # a file does not see the arguments of the macro that it is sourced in
+                break  # a file does not see the arguments of a macro that sources it
             if level.command != "RUN":
                 continue
             if is_written:

@@ -1,4 +1,5 @@
-"""The macros of a script: their spelling, which are run, which variables each requires. Pure."""
+"""The macros of a script: their spelling, which of them run, and the variables that each requires.
+Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -10,7 +11,7 @@ from netesto.language.survey import Call, Definition, Survey, Use
 class Macros:
     """All definitions: a macro may have several, in branches or one after the other.
 
-    `is_set` returns whether something sets a global variable.
+    `is_set` returns whether a global variable is set anywhere.
     """
 
     def __init__(self, is_set: Callable[[str], bool]) -> None:
@@ -21,7 +22,7 @@ class Macros:
         self._needs: dict[str, dict[str, Use]] = {}
 
     def add(self, definition: Definition) -> Definition | None:
-        """Add a definition; the one before it of the same name."""
+        """Add a definition; return the previous one with this name."""
         name = definition.macro.name
         known = self._by_name.setdefault(name, [])
         if not known:
@@ -38,7 +39,7 @@ class Macros:
         return self._by_name.keys()
 
     def spelled(self, name: str) -> str | None:
-        """The macro that a RUN means, letter case aside if there is only one."""
+        """The macro of a RUN; the letter case does not matter if there is only one."""
         if name in self._by_name:
             return name
         alike = self._by_folded.get(name.casefold(), [])
@@ -63,7 +64,7 @@ class Macros:
 
     def needs_of(self, name: str) -> dict[str, Use]:
         """The arguments that a macro needs, each with the line that uses it."""
-        # Called macros come first. A stack instead of recursion: calls may be endless.
+        # Called macros come first. A stack instead of recursion, because calls may be endless.
         waiting = [] if name in self._needs else [(name, self._callees(name))]
         self._needs.setdefault(name, {})
         while waiting:
@@ -73,13 +74,13 @@ class Macros:
                 self._needs[current] = self._needs_of_all(current)
                 waiting.pop()
             else:
-                # That a macro runs itself adds nothing to what it needs.
+                # A recursive call adds no needs.
                 self._needs[callee] = {}
                 waiting.append((callee, self._callees(callee)))
         return self._needs[name]
 
     def _callees(self, name: str) -> Iterator[str]:
-        """The macros that a macro runs and takes the needs of."""
+        """The macros that a macro runs, whose needs it inherits."""
         for each in self._by_name[name]:
             for call in each.inside.calls:
                 callee = self.spelled(call.macro)
@@ -92,7 +93,7 @@ class Macros:
         needs: dict[str, Use] = {}
         for found in each_needs:
             for key, use in found.items():
-                # What one of several definitions needs, another may do without.
+                # Another of several definitions may not need it.
                 is_optional = use.is_optional or how_many[key] < len(each_needs)
                 _add(needs, [replace(use, is_optional=is_optional)])
         return needs

@@ -25,7 +25,7 @@ from netesto.language.walk import macro_arguments, unknown_command
 # Commands that can be tried before a run; the words of LAB one by one.
 _TRIED = frozenset({"DEBUG", "HOST_SUFFIX", "LAB", "OTHER", "RAND_WAIT", "WAIT"})
 _COMMON_NAMES = frozenset(argument.name for argument in COMMON)
-# Commands of name=value, which quotes may stand around as well as around the value.
+# Commands of name=value, where quotes may surround the whole word or the value.
 _UNWRAPPED = frozenset({"RUN", *LOCAL_KEYED, *REMOTE})
 
 
@@ -56,7 +56,7 @@ def misuses(row: ast.Row) -> Iterator[MisuseError]:
 
 
 def _each(raws: Sequence[str], check: Callable[[str], object]) -> Iterator[MisuseError]:
-    """The errors that `check` raises for words, each for itself."""
+    """The errors that `check` raises for each word separately."""
     for raw in raws:
         try:
             if "$" not in raw:
@@ -79,7 +79,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
     yield from arguments.misuses(specification, raws)
     own = [raw for raw in raws if raw.partition("=")[0] not in _COMMON_NAMES]
     known = tuple(unquoted(raw) for raw in own if "$" not in raw)
-    # What one word of SET_QDISC or SET_NETEM means depends on the others.
+    # The meaning of a word of SET_QDISC or SET_NETEM depends on the others.
     is_known = len(known) == len(own) or specification.open_names
     if not specification.name.startswith("SET_") or not is_known:
         return
@@ -116,7 +116,7 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
                 Arithmetic(local.split_assignment(name, text)[1], Scope())
         case "ASSERT":
             colon = find_colon(text, 0)
-            # Whatever a variable holds, a number may stand in its place.
+            # A number is a possible value of any variable.
             claim(REFERENCE.sub("1", text if colon < 0 else text[:colon]))
         case "RUN" if raws:
             _, comma, repetitions = raws[0].partition(",")

@@ -1,4 +1,4 @@
-"""Text to tree: the statements of a script."""
+"""Parses the text of a script into a tree of statements."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ class _Open:
 
 
 def parse(text: str, *, file: str, report: lines.Report | None = None) -> ast.Script:
-    """The tree of a script. ScriptError with the place of the first thing that is wrong.
+    """The tree of a script. ScriptError with the place of the first error.
 
     With `report`, all errors are reported to it, and the tree has the other lines. Blocks that are
     nested too deep raise even then.
@@ -63,7 +63,8 @@ def parse(text: str, *, file: str, report: lines.Report | None = None) -> ast.Sc
 
 
 class _Parser:
-    """Takes rows one by one; what is open is a stack, so that no nesting is too deep for Python.
+    """Processes rows one by one; open blocks are a stack, so that no nesting is too deep for
+    Python.
 
     `is_over` after the END of the script; an END in a block may never be reached.
     """
@@ -84,7 +85,7 @@ class _Parser:
         return ast.Script(tuple(self._open[0].statements), self._file)
 
     def leave(self, behind: tuple[ast.Row, ...]) -> None:
-        """Keep the lines after the END of the script, whatever they are: they are never read."""
+        """Keep the lines after the END of the script unparsed."""
         if behind:
             shown = tuple(row.line.pieces[0].text for row in behind)
             self._add(ast.Unread(shown, next((row for row in behind if row.words), None)))
@@ -108,8 +109,8 @@ class _Parser:
                 self._recover(row)
 
     def _recover(self, row: ast.Row) -> None:
-        """Continue after an invalid row: a block that it should begin is begun, one that it should
-        end is ended, so that one error does not look like two."""
+        """Continue after an invalid row: begin or end the block that it should begin or end, so
+        that one error does not look like two."""
         words = row.words
         named = words[1].text.strip("${}") if len(words) > 1 else ""
         match words[0].text:
@@ -128,7 +129,7 @@ class _Parser:
                 pass
 
     def _end_macro(self, row: ast.Row) -> None:
-        """End the macro that is open, if one is, and what is open in it."""
+        """End the open macro, if there is one, with its open blocks."""
         while any(block.kind == "BEGIN" for block in self._open):
             self._add_block(self._open.pop(), row)
 
@@ -318,7 +319,8 @@ class _Parser:
         )
 
 
-# Words of other languages; as commands they would be skipped with the branch that they should end.
+# Keywords of other languages; as unknown commands they would be skipped with the branch that they
+# should end.
 _LIKE_ELSE = ("ELSEIF", "ELSIF", "ELIF", "ELSE_IF", "ELSEIF_DEF", "ELSE_IF_DEF", "ELSE:", "else")
 
 _FOR_REMEDY = "Write: FOR name IN a,b,c DO"

@@ -1,5 +1,5 @@
-"""Which SET_ commands agents allow, and names that may be misspelled, checked before a run, so that
-errors have a place.
+"""Checks SET_ commands as agents do, and names that may be misspelled, before a run, so that errors
+have a place.
 
 An agent checks again; both use the same tables.
 """
@@ -35,13 +35,13 @@ Misuse: TypeAlias = Callable[[NotAllowedError], MisuseError]
 
 
 def check(command: steps.RemoteCommand) -> None:
-    """MisuseError unless a script may set what a SET_ command sets."""
+    """MisuseError unless a script may make the settings of a SET_ command."""
     for error in misuses(command):
         raise error
 
 
 def misuses(command: steps.RemoteCommand) -> Iterator[MisuseError]:
-    """The errors of a SET_ command: what no script may set."""
+    """The errors of a SET_ command that no script may use so."""
     for allow, misuse in _checks(command):
         try:
             allow()
@@ -50,7 +50,7 @@ def misuses(command: steps.RemoteCommand) -> Iterator[MisuseError]:
 
 
 def _checks(command: steps.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
-    """What agents check of a command, and the error of a script for theirs."""
+    """The agents' checks of a command, with their errors converted to those of a script."""
     for setting in command.settings if isinstance(command, steps.Configure) else ():
         match setting:
             case Netem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):

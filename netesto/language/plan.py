@@ -1,9 +1,9 @@
-"""A script as data: its steps, in parts. Whoever executes it interprets nothing.
+"""A script as data: its steps, in parts. Its execution interprets nothing.
 
-A part is a cell of a SWEEP, or one repetition of `RUN macro,n`. It depends on nothing but what was
-set before it, so the parts of a plan may run side by side, in any order, or not at all. The cells
-of a SWEEP within a part belong to it; they are listed too, because `--resume` may pass over one.
-What belongs to no part is called the rest.
+A part is a cell of a SWEEP, or one repetition of `RUN macro,n`. It depends only on earlier
+settings, so the parts of a plan may run side by side, in any order, or not at all. The cells of a
+SWEEP within a part belong to it; they are listed too, because `--resume` may skip one. Steps that
+belong to no part are called the rest.
 """
 
 import contextlib
@@ -38,27 +38,27 @@ V = TypeVar("V")
 # The version of the file format. It is part of every hash.
 FORMAT = 1
 
-# What every plan begins with, of whatever version.
+# The beginning of every plan of any version.
 BEGINNING = b'{"netesto_plan": '
-# What a file compressed by gzip begins with (RFC 1952).
+# The beginning of a gzip file (RFC 1952).
 _COMPRESSED = b"\x1f\x8b"
-# An agent takes no greater numbers of experiments and groups.
+# The maximum number of an experiment or group that agents accept.
 _MAX_NUMBER = 2**32 - 1
 _HEAD, _STEPS, _SUMMARY = b'"head": ', b'"steps": [', b'"summary": '
 MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 
 REST_NAME = "the rest of the script"
 
-# Loops of a script run no more often, unless it is said how often.
+# The default limit of iterations.
 MAX_ITERATIONS = 1_000_000
 
-# What a script is called that has no file.
+# The name of a script without a file.
 STANDARD_INPUT = "<standard input>"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that was read when the script was planned, as it was then."""
+    """A file that was read during planning, with its content."""
 
     path: str
     text: str
@@ -75,10 +75,10 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a script amounts to.
+    """The totals of a script.
 
     `seconds` is the estimated duration in real time, of everything from the lab to the last page;
-    `simulated_s` that of the flows and waits alone, which is all there is in simulated time.
+    `simulated_s` that of flows and waits alone, which is the duration in simulated time.
     """
 
     experiments: int
@@ -92,10 +92,10 @@ class Part:
     """A part of a script.
 
     index        its place in Plan.parts; None for the rest
-    name         what it is called; unique among those that are within no other part
+    name         its name; unique among the outermost parts
     cell         the SWEEP cell, with `rep`; empty for a repetition of a RUN, and for the rest
     within       the index of the part that it is within, if it is
-    before       the experiment number last taken when it begins
+    before       the last experiment number taken before it
     numbers      how many experiment numbers it takes
     ranges       its steps in the plan, as pairs of first and end, in the order they are to be
                  carried out in when it runs alone: what earlier parts have set on hosts and still
@@ -104,8 +104,8 @@ class Part:
                  measure the same. Claims and ECHO are left out, and so are the numbers of
                  experiments. The seed of the run is not.
     seconds      how long it should take in real time, and simulated_s in simulated time
-    is_idle      it asks no host for an experiment
-    attempt      how often it was planned: each time it draws other random numbers
+    is_idle      it has no experiment on any host
+    attempt      how often it was planned: each attempt draws different random numbers
     """
 
     index: int | None
@@ -133,19 +133,19 @@ def drawn(name: str, attempt: int) -> str:
 
 
 def seed_of(seed: int, drawn: str) -> int:
-    """The seed, 31 bits, of what draws by a name: it depends on nothing but that and the run's."""
+    """The seed, 31 bits, for something with a name: it depends only on the name and the run's
+    seed."""
     digest = hashlib.sha256(f"{seed} {drawn}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """All of a plan but its steps. It does not grow with the number of steps, only with that of
-    parts.
+    """A plan without its steps. Its size depends on the number of parts, not of steps.
 
     sources       the script, then all files that it read
-    found         which of them SOURCE meant: the file with the SOURCE, its word, the path
-    counter       the experiment number last taken when the script begins; last_number at its end
+    found         the resolution of each SOURCE: the file with the SOURCE, its word, the path
+    counter       the last experiment number taken before the script; last_number at its end
     fields        the text of the fields.txt that names the columns of exp.csv
     echoes        what the script prints outside of its parts, and in idle ones
     columns       the columns that OTHER and SWEEP fill
@@ -183,8 +183,8 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What was interpreted. `files` begins with the script itself; `found` is which of them SOURCE
-    meant: the file with the SOURCE, its word, the path; `macros` are those that were run."""
+    """The result of the interpretation. `files` begins with the script itself; `found` has for each
+    SOURCE the file that contains it, its word, and the path; `macros` are those that were run."""
 
     files: tuple[SourceFile, ...]
     found: tuple[tuple[str, str, str], ...]
@@ -194,7 +194,7 @@ class Facts:
 
 
 class Plan:
-    """A script as data. Closing it, best by `with`, removes the file that its steps are kept in."""
+    """A script as data. Closing it, best by `with`, removes the file with its steps."""
 
     def __init__(self, head: Head, spool: Spool) -> None:
         self.head = head
@@ -228,7 +228,7 @@ class Plan:
     def slice(self, part: Part) -> "Plan":
         """A plan of this part alone. Its head has only this part and those within it, or only the
         rest; numbers, totals and the commands for pre-flight stay. It has no sources, so it cannot
-        be planned again. What the rest prints is left out: the head of the whole has it."""
+        be planned again. The output of the rest is omitted: the head of the whole plan has it."""
         spool = Spool()
         for first, end in part.ranges:
             for line in self._spool.lines(first, end):
@@ -280,7 +280,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_plan(path: Path) -> bool:
-    """Whether a regular file begins as a plan does. (What is read from a pipe is gone; `-` is
+    """Whether a regular file begins like a plan. (Data read from a pipe would be lost; `-` is
     standard input.)"""
     try:
         if path == Path("-") or not path.is_file():
@@ -292,8 +292,8 @@ def is_plan(path: Path) -> bool:
 
 
 def read(path: Path) -> Plan:
-    """The plan in a file. UsageError if it cannot be read, is none, is of another version, or was
-    changed after it was written."""
+    """The plan in a file. UsageError if it cannot be read, is not a plan, has another version, or
+    was modified."""
     try:
         with _opened(path) as file:
             return _Reader(path, file).read()
@@ -311,7 +311,7 @@ class _Reader:
         self._file = file
         self._number = 0
         self._digest = hashlib.sha256()
-        # The parts within each other that the step read last is in, the outermost first.
+        # The nested parts that contain the step read last, the outermost first.
         self._open: list[int] = []
         self._parts: set[int | None] = set()
 
@@ -319,7 +319,7 @@ class _Reader:
         self._check_version(self._line())
         head = self._head(self._digested())
         if self._digested() != _STEPS:
-            raise self._wrong("not what stands there in a plan")
+            raise self._wrong("unexpected content")
         self._parts = {part.index for part in head.parts}
         spool = Spool()
         while (line := self._line()) != b"],":
@@ -329,14 +329,14 @@ class _Reader:
             spool.append(line)
         summary = {"steps": len(spool), "sha256": self._digest.hexdigest()}
         if self._line() != _SUMMARY + _json(summary) + b"}":
-            raise self._wrong("the plan was changed after it was written")
+            raise self._wrong("the plan was modified after it was written")
         if self._file.read(1):
-            raise self._wrong("the plan goes on after its end")
+            raise self._wrong("the plan continues after its end")
         self._check_parts(head, len(spool))
         return Plan(head, spool)
 
     def _follow(self, step: Step) -> None:
-        """Parts begin and end within each other."""
+        """Check that parts are nested."""
         match step:
             case EnterPart(index=index):
                 if index not in self._parts:
@@ -344,21 +344,21 @@ class _Reader:
                 self._open.append(index)
             case LeavePart(index=index):
                 if not self._open or self._open.pop() != index:
-                    raise self._wrong(f"part {index} ends where it has not begun")
+                    raise self._wrong(f"part {index} ends without having begun")
             case _:
                 """It is in the part that began last."""
 
     def _check_parts(self, head: Head, steps: int) -> None:
-        """Parts have their steps among those of the plan."""
+        """Check that the steps of parts exist in the plan."""
         for part in (*head.parts, *([head.rest] if head.rest else [])):
             if any(not 0 <= first <= end <= steps for first, end in part.ranges):
-                raise self._wrong(f"{part.name} has other steps than there are")
+                raise self._wrong(f"{part.name} has steps that do not exist")
 
     def _line(self) -> bytes:
         line = self._file.readline()
         self._number += 1
         if not line.endswith(b"\n"):
-            raise self._wrong("the plan ends before its end")
+            raise self._wrong("the plan is truncated")
         return line[:-1]
 
     def _digested(self) -> bytes:
@@ -389,7 +389,7 @@ class _Reader:
         except cattrs.BaseValidationError as error:
             raise self._wrong(cattrs.transform_error(error)[0]) from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise self._wrong(f"not what stands there in a plan: {error}") from error
+            raise self._wrong(f"unexpected content: {error}") from error
         except ScriptError as error:
             raise self._wrong(error.message) from error
 
@@ -398,8 +398,8 @@ class _Reader:
 
 
 def _allowed(record: object) -> Step:
-    """The step that a JSON object is. ScriptError if it sets what no script may set, ValueError if
-    it has numbers that no script can have."""
+    """The step of a JSON object. ScriptError if it sets what no script may set, ValueError if it
+    has numbers that no script can have."""
     step = step_of(record)
     if isinstance(step, RemoteCommand):
         permitted.check(step)

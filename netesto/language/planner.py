@@ -1,4 +1,4 @@
-"""Interprets a script, once: its steps become a plan."""
+"""Interprets a script once, into a plan."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -24,12 +24,11 @@ def make(
     watch: Callable[[steps.Step], None] | None = None,
     keep: bool = True,
 ) -> Plan:
-    """The plan of a script. Experiments are numbered from `counter`, the number last taken, on.
-
-    With `columns`, those that OTHER, SWEEP and ASSERT name are looked at. `lab` is built instead
-    of the script's, `lab_text` reads the file of a LAB. `watch` is shown every
-    step when it is made; without `keep` the plan has none of them, and its hashes mean nothing,
-    which is faster. ScriptError if the script is wrong.
+    """The plan of a script. Experiment numbers follow `counter`, the last number taken. With
+    `columns`, the columns of OTHER, SWEEP and ASSERT are checked. `lab` is built instead of the
+    script's, `lab_text` reads the file of a LAB. `watch` gets every step as it is made; without
+    `keep` the plan has no steps and no valid hashes, which is faster. ScriptError if the script is
+    wrong.
     """
     draft = Draft(
         seed=seed,
@@ -58,8 +57,8 @@ def renumbered(
     passed: Collection[int] = (),
     columns: steps.Columns | None = None,
 ) -> Plan:
-    """A plan made again, from the sources that it keeps, with other numbers of experiments. The
-    parts with the indexes `passed` take none. Without its columns, its warnings stay as they are.
+    """A plan rebuilt from its own sources, with other experiment numbers. The parts with the
+    indexes `passed` take none. Without columns, its warnings are kept.
     """
     head = plan.head
     draft = Draft(seed=head.seed, counter=counter, lab=head.lab, passed=passed, columns=columns)
@@ -67,8 +66,8 @@ def renumbered(
 
 
 def again(plan: Plan, part: Part, *, attempt: int, before: int) -> Plan:
-    """One part of a plan alone, planned again from the sources that the plan keeps: it draws other
-    random numbers, and takes numbers of experiments behind `before`. Its hash stays."""
+    """One part of a plan alone, planned again from the sources that the plan keeps: it draws
+    different random numbers, and takes experiment numbers after `before`. Its hash stays."""
     begins = {} if part.index is None else {part.index: before}
     counter = before if part.index is None else plan.head.counter
     draft = Draft(seed=plan.head.seed, counter=counter, lab=plan.head.lab, begins=begins)

@@ -1,4 +1,4 @@
-"""Tree to text, in one form: what it prints parses to the same tree, comments included.
+"""Prints a tree in the standard format; the output parses to the same tree, comments included.
 
 Blocks are indented by four spaces; words are separated by one; the author's line breaks stay.
 """

@@ -1,5 +1,5 @@
-"""Reads the files of a script, including lines that no run reaches: finds what each body uses, sets
-and runs."""
+"""Reads the files of a script, including unreachable lines, and finds what each body uses, sets and
+runs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from netesto.language.scope import DOLLAR, parts
 from netesto.language.survey import Definition, Survey, survey
 from netesto.language.walk import MAX_DEPTH
 
-# Names of variables with variables in them: with more of these, any name may be set.
+# Variable names that contain variables: with more of these, assume that any name may be set.
 MAX_COMPUTED = 200
 
 
@@ -45,10 +45,10 @@ class Reading:
         self.lacks_source = False
         self.reads_another = False
         self._assigned: set[str] = set(definitions)
-        # Names that only the run knows, as written, and what they may be.
+        # Names that only the run knows, as written, and their possible values.
         self._computed: dict[str, tuple[str, ...]] = {}
         self._loaded: set[Path] = set()
-        # Macros of files that are sourced, until something is found to run them.
+        # Macros of sourced files, until a RUN of them is found.
         self._waiting: list[tuple[Definition, tuple[Path, ...]]] = []
 
     def read(self, text: str, others: Sequence[Path]) -> None:
@@ -73,7 +73,7 @@ class Reading:
     def _load_file(
         self, path: Path, active: tuple[Path, ...], name: str = "", row: ast.Row | None = None
     ) -> None:
-        """Read a file that `row` sources as `name`, if it is known which."""
+        """Read the file that `row` sources as `name`, if it is known."""
         if path.resolve() in self._loaded:
             return
         try:

@@ -28,9 +28,9 @@ from netesto.model import (
 )
 
 CLASSIC_NAME = "Exp"
-# What a stream shows where request tests have their size.
+# The value for a stream where request tests have their size.
 DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES = "1M", 1_000_000
-# These run at both ends; with all others the receiver of the data has cubic (the classic rule).
+# These run at both ends; with all others the receiver of the data uses cubic (the classic rule).
 SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
 
 
@@ -57,8 +57,8 @@ class Common(TypedDict):
 class Begun:
     """An experiment that has begun and is not processed: its name, hosts and groups.
 
-    `flows` is the last command that started flows in it, `notes` what the script said then, and
-    `has_waited` whether it has waited for them.
+    `flows` is the last command that started flows in it, `notes` are the script's at that time, and
+    `has_waited` is whether it has waited for them.
     """
 
     name: str
@@ -83,7 +83,8 @@ class Remote:
         self.exp_name = CLASSIC_NAME
         self._host = ""
         self._fetched: set[tuple[str, int]] = set()
-        # What is not processed yet, in the order it began, and the numbers of what is.
+        # Experiments that are not processed yet, in the order of their start, and the numbers of
+        # processed ones.
         self._begun: dict[int, Begun] = {}
         self._processed: set[int] = set()
         # Captures of a later test, with the requested experiment number (None: any).
@@ -138,7 +139,7 @@ class Remote:
             self._draft.do(command)
         elif command is not None:
             self._draft.do(command)
-        # Only the values of a command that was sent are sticky.
+        # Only the values of commands that are sent are sticky.
         self._host, self.exp, self.exp_name = host, exp, exp_name
 
     def _warn_of_released(self, command: steps.RemoteCommand) -> None:
@@ -238,8 +239,8 @@ class Remote:
             self._begun[self.exp].has_waited = True
 
     def finish_left(self, exp: int) -> steps.ExperimentNotes:
-        """WAIT_FLOWS for an experiment, unless the script has waited, and its end. What the script
-        said of it when it last started flows in it."""
+        """WAIT_FLOWS for an experiment, unless the script has waited, and its end. Return the
+        script's notes from when it last started flows in it."""
         begun = self._begun[exp]
         if not begun.has_waited:
             self._draft.do(steps.WaitFlows(exp=exp, timeout_s=None))
@@ -268,7 +269,7 @@ class Remote:
             self._begun[exp] = Begun(command.exp_name)
             for requested, capture in self._captures:
                 if requested in {None, exp}:
-                    # It is carried out now, and not where it stands.
+                    # It is executed now instead of at its place.
                     self._warn_of_released(capture)
                     texts = {"exp": str(exp), "expName": command.exp_name}
                     arguments = dict(capture.arguments) | texts
@@ -339,7 +340,7 @@ class Remote:
                 remedy="It must be less than dur.",
             )
         derived: dict[str, Value] = {}
-        # The first begins at once.
+        # The first begins immediately.
         last_s = ((given.maybe_number("count") or 1) - 1) * (given.maybe_number("gap") or 0)
         if last_s >= given.number("dur"):
             about = "about " if texts.get("arrivals") == "poisson" else ""
@@ -433,7 +434,7 @@ def setting(given: Given, common: Common) -> steps.Configure:
 
 
 def _route(given: Given, *, keep: bool) -> RouteMetrics:
-    """What SET_ROUTE sets."""
+    """The settings of SET_ROUTE."""
     made = RouteMetrics(
         given.texts["to"],
         rto_min_ms=given.maybe_number("rto_min"),
@@ -447,7 +448,7 @@ def _route(given: Given, *, keep: bool) -> RouteMetrics:
 
 
 def _link(given: Given, *, keep: bool) -> tuple[Setting, ...]:
-    """What SET_LINK sets, in the order in which it works."""
+    """The settings of SET_LINK, in an order that works."""
     to = given.texts.get("to", "")
     attributes = [
         LinkAttribute(name, str(given.values[name]), to, keep=keep)

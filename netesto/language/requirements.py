@@ -1,4 +1,4 @@
-"""The conditions of REQUIRE: which there are, and which words make sense in each. Pure."""
+"""The conditions of REQUIRE, and the valid words of each. Pure."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -10,13 +10,13 @@ from netesto.model import QDISCS, TRAFFIC_TOOLS
 from netesto.nearest import hint
 
 _CONDITION = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.*)")
-# What a host has several of: their known names; None if anybody may add one.
+# Things of which a host has several, with their known names; None if others are possible.
 SETS: Mapping[str, Collection[str] | None] = {
     "ca": None,
     "qdisc": QDISCS,
     "tool": TRAFFIC_TOOLS,
 }
-# What has one number: its form, and a noun for it.
+# Things with one number: its form, and a noun for it.
 NUMBERS: Mapping[str, tuple[str, str]] = {
     "kernel": (r"[0-9]+(?:\.[0-9]+)*", "the number of a kernel: 6.1"),
     "hosts": (r"[0-9]{1,6}", "a number of hosts: 4"),
@@ -27,12 +27,12 @@ _WORD = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def requirement(word: str, row: ast.Row) -> steps.Requirement:
-    """The condition that a word of REQUIRE is. MisuseError if no host could ever meet it, or
-    every host would: it is none, or asks for what there is not."""
+    """The condition in a word of REQUIRE. MisuseError if it is invalid, or names something that
+    does not exist: no host or every host would meet it."""
     match = _CONDITION.fullmatch(word)
     if match is None:
         raise MisuseError(
-            f"{word!r} is no condition", near=(word,), remedy=f"Write: {LOCAL['REQUIRE'].text}"
+            f"{word!r} is not a condition", near=(word,), remedy=f"Write: {LOCAL['REQUIRE'].text}"
         )
     what, operator, value = match.groups()
     if what in SETS:

@@ -1,6 +1,6 @@
 """Variables and substitution: `$name` is replaced when a line runs, and its value is scanned again.
 
-Spaces in the value of an unquoted variable separate words; quotes and `#` in it have no meaning.
+Spaces in the value of an unquoted variable separate words; quotes and `#` in it are literal.
 """
 
 import re
@@ -16,17 +16,17 @@ Frame: TypeAlias = dict[str, str]
 TextOf: TypeAlias = Callable[[Frame], str]
 WordsOf: TypeAlias = Callable[[Frame], tuple[str, ...]]
 
-# Stands for a dollar written as `$$` while a text may still be scanned again. Private-use
-# characters have no meaning, so no script needs this one.
+# Represents a dollar written as `$$` while a text may be scanned again. It is a private-use
+# character, which no script needs.
 DOLLAR = "\ue000"
 
-# A longer value comes from a doubling loop, not from a list of hosts; and so does a line that looks
-# up more variables by way of others, or becomes more words.
+# A longer value comes from a doubling loop, not from a list of hosts; so does a line that refers
+# indirectly to more variables, or has more words.
 MAX_TEXT = 1_000_000
 MAX_LOOKUPS = 100_000
 MAX_WORDS = 100_000
 MAX_DEPTH = 100
-# So few texts are never too long together.
+# This few texts are never too long together.
 _FEW = 8
 
 REFERENCE = re.compile(r"\$(?:(\$)|\{(\w+)\}|(\w+))", re.ASCII)
@@ -35,12 +35,12 @@ _QUOTED = re.compile(r'(?<![^\s=,(:])"((?:\\.|[^"\\])*)"')
 _ESCAPED = re.compile(r'\\(["\\])')
 _BLANKS = re.compile(r"[ \t\r\n\f\v]+")
 _NAME = re.compile(r"\w+", re.ASCII)
-# A text that quotes around it do not change.
+# A text that needs no quotes.
 _BARE = re.compile(r"[\w$.,-]+", re.ASCII)
 
 
 class MisuseError(ScriptError):
-    """What a command finds wrong. `near` are fragments of its line to point at, best first."""
+    """A command is used wrongly. `near` are fragments of its line to point at, best first."""
 
     def __init__(self, message: str, *, near: Sequence[str] = (), remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -48,11 +48,11 @@ class MisuseError(ScriptError):
 
 
 class ColumnError(MisuseError):
-    """A column is named that is not there, holds something else, or is not for scripts to fill."""
+    """A named column does not exist, holds other values, or cannot be set by scripts."""
 
 
 class NoExperimentError(MisuseError):
-    """A command is about an experiment, and none has begun."""
+    """A command refers to an experiment, and none has begun."""
 
     def __init__(self, command: str) -> None:
         super().__init__(
@@ -83,7 +83,8 @@ class Part:
 
 @lru_cache(maxsize=4096)
 def parts(raw: str) -> tuple[Part, ...]:
-    """The parts of a word as written: quotes taken off, `$$` made a lasting dollar."""
+    """The parts of a word as written: quotes removed, `$$` replaced by the placeholder of a
+    dollar."""
     found: list[Part] = []
     position = 0
     for match in _QUOTED.finditer(raw):
@@ -128,7 +129,7 @@ def _references(text: str, *, quoted: bool = False) -> list[Part]:
 
 
 def plain(text: str) -> str:
-    """`text` as it leaves the language: lasting dollars are dollars."""
+    """`text` as it leaves the language, with real dollars."""
     return text.replace(DOLLAR, "$") if DOLLAR in text else text
 
 
@@ -154,12 +155,12 @@ def needed(text: str, *, near: Sequence[str] = ()) -> str:
 
 
 def references(name: str) -> tuple[str, str]:
-    """How a text may refer to a variable."""
+    """The forms in which a text may refer to a variable."""
     return f"${name}", f"${{{name}}}"
 
 
 def refers(text: str, name: str) -> bool:
-    """Whether `text` refers to the variable `name` itself, not by way of another."""
+    """Whether `text` refers to the variable `name` directly."""
     return "$" in text and any(name in match.groups()[1:] for match in REFERENCE.finditer(text))
 
 
@@ -176,7 +177,7 @@ def check_name(name: str) -> str:
 
 
 def joined(texts: Iterable[str]) -> str:
-    """The texts in one. MisuseError, before they are all made, if it would be longer than
+    """The texts joined. MisuseError, before all are made, if the result would be longer than
     MAX_TEXT: a short line may name a long variable a thousand times."""
     found: list[str] = []
     length = 0
@@ -196,7 +197,7 @@ def _check_length(length: int) -> None:
 
 
 class Scope:
-    """The global variables, and how a text is filled in from them and a frame.
+    """The global variables, and the substitution of texts from them and a frame.
 
     `lookups` is how many variables were found in the values of others since it was set to 0.
     """
@@ -211,7 +212,7 @@ class Scope:
             raise MisuseError(
                 f"the value of {name} would be longer than {MAX_TEXT:,} characters",
                 near=(name,),
-                remedy="Does a loop append to it without an end?",
+                remedy="Does a loop append to it endlessly?",
             )
         self.variables[name] = value
 
@@ -258,7 +259,7 @@ class Scope:
     # ---- taken apart once, filled in each time a line runs ----------------------------------
 
     def text_of(self, raw: str) -> TextOf:
-        """Fills in a word that stays whole, whatever its variables hold."""
+        """Substitutes in a word, which stays one word."""
         fillers = [self._part(part) for part in parts(raw)]
         if "$" not in raw:
             constant = unquoted(raw)
@@ -273,7 +274,7 @@ class Scope:
         return lambda frame: joined(filler(frame) for filler in fillers)
 
     def words_of(self, raws: Sequence[str]) -> WordsOf:
-        """Fills in words; spaces in unquoted variables separate words."""
+        """Substitutes in words; spaces in unquoted variables separate words."""
         if not any("$" in raw for raw in raws):
             constant = tuple(unquoted(raw) for raw in raws)
             return lambda _: constant
@@ -300,7 +301,7 @@ class Scope:
         return words
 
     def _split(self, pieces: Sequence[Part], frame: Frame) -> list[str]:
-        """The words that one written word becomes."""
+        """The words that result from one written word."""
         words: list[str] = []
         current: str | None = None
         for piece in pieces:

@@ -1,4 +1,4 @@
-"""The steps of a plan, one JSON object a line, in a file that is removed when it is closed."""
+"""The steps of a plan, one JSON object per line, in a file that is removed when it is closed."""
 
 import json
 import tempfile
@@ -35,14 +35,14 @@ from netesto.model import (
 
 Record: TypeAlias = dict[str, object]
 
-# What is longer is kept on disk.
+# Longer ones are kept on disk.
 _IN_MEMORY_BYTES = 1_000_000
 # Memory holds the offset of every 64th step.
 _STRIDE = 64
 
 CONVERTER = typed.converter()
 
-# Settings that are told apart by a field of theirs, and those that say which they are.
+# Settings that one of their fields identifies, and those that record their kind.
 _OF_FIELD: Mapping[str, type[Setting]] = {
     "kind": Qdisc,
     "delay_ms": Netem,
@@ -56,7 +56,7 @@ _SETTING = "setting"
 
 
 def _register_settings() -> None:
-    """What decides nothing where it is not given is not in plans, nor in hashes, of any version."""
+    """Fields that are omitted from plans and hashes of any version unless they are given."""
     for kind in get_args(Setting):
         plain = make_dict_unstructure_fn(kind, CONVERTER, keep=override(omit_if_default=True))
         CONVERTER.register_unstructure_hook(kind, partial(_named, plain))
@@ -108,7 +108,7 @@ def encoded(step: Step, *, beside: Sequence[str]) -> tuple[bytes, bytes]:
 
 
 def step_of(record: object) -> Step:
-    """The step that a JSON object is. An error of cattrs, a KeyError or TypeError if it is none."""
+    """The step of a JSON object. An error of cattrs, a KeyError or TypeError if it is invalid."""
     if not isinstance(record, dict):
         raise TypeError(f"{record!r} is not a step")
     fields = dict(record)

@@ -1,4 +1,4 @@
-"""What was set on hosts and still holds: what has to be done again where its steps are left out."""
+"""The settings of hosts that still apply, and must be repeated when their steps are skipped."""
 
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
@@ -9,11 +9,11 @@ V = TypeVar("V")
 
 
 class Standing(Generic[V]):
-    """Settings that hold, each with a value, in the order in which they have to be made again."""
+    """The settings that apply, each with a value, in the order in which they must be repeated."""
 
     def __init__(self) -> None:
         self._steps: dict[Hashable, list[tuple[Hashable, V]]] = {}
-        # Where qdiscs were added and deleted one by one: all of it has to be done again.
+        # Where qdiscs were added and deleted one by one, all steps must be repeated.
         self._one_by_one: set[Hashable] = set()
 
     def __iter__(self) -> Iterator[V]:
@@ -22,14 +22,14 @@ class Standing(Generic[V]):
                 yield value
 
     def add(self, command: Configure, mark: Hashable, value: V) -> None:
-        """Remember it; what it replaces is forgotten. Commands with equal marks do the same."""
+        """Remember it, and forget what it replaces. Commands with equal marks do the same."""
         target = command.target
         self.replace(command)
         if not command.is_assignment:
             self._one_by_one.add(target)
         steps = self._steps.setdefault(target, [])
         if target not in self._one_by_one:
-            # What every cell of a SWEEP sets alike counts once: the last time.
+            # A setting that every cell of a SWEEP makes counts once: the last time.
             steps[:] = [step for step in steps if step[0] != mark]
         steps.append((mark, value))
 

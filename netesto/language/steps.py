@@ -1,4 +1,4 @@
-"""The steps that scripts resolve to, and what they know of columns, as frozen values.
+"""The steps of scripts, and the knowledge about columns, as frozen values.
 
 The interpreter has resolved every variable, default and sticky value before a step gets here, and
 checked every type and range. `arguments` of a command are the same as text, all defaults included,
@@ -28,25 +28,25 @@ from netesto.model import (
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"
 
-# What is the same to every host and tool, whatever its value.
+# Fields that need the same of every host and tool, whatever their value.
 _ANYWHERE = {"duration_s", "delay_s", "instances", "interval_s", "stats", "idle_s"}
 _demands_of_flow = attrgetter(
     *(each.name for each in fields(FlowSpec) if each.name not in _ANYWHERE)
 )
 
-# The name that a SWEEP cell has its repetition under.
+# The name of the repetition in a SWEEP cell.
 REPETITION = "rep"
 
-# What a column of exp.csv holds: numbers, texts, or what the script puts there.
+# The content of a column of exp.csv: numbers, texts, or values of the script.
 ColumnKind: TypeAlias = Literal["number", "text", "any"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCommand:
-    """A command that an agent carries out. `host` is a name with its suffix applied.
+    """A command that an agent executes. `host` is a name with its suffix applied.
 
-    `exp` is the experiment it belongs to (0: none yet), `group` is 0 but for DO_CLIENT. `suffix` is
-    that of HOST_SUFFIX, which host names may carry.
+    `exp` is the experiment it belongs to (0: none yet), `group` is 0 except for DO_CLIENT. `suffix`
+    is that of HOST_SUFFIX, which host names may carry.
     """
 
     name: str
@@ -66,11 +66,12 @@ class RemoteCommand:
 
     @property
     def demands(self) -> Hashable:
-        """Equal for commands that need the same of hosts, as far as it can be checked before."""
+        """Equal for commands that need the same of hosts, as far as a check before the run can
+        tell."""
         return (self.name, self.host)
 
     def place_of_host(self, name: str) -> Place:
-        """Where in the command's line a host is named, if that is where its name comes from."""
+        """The place of a host's name in the command's line, if it comes from there."""
         short = name.removesuffix(f".{self.suffix}") if self.suffix else name
         return self.place.narrowed(f"host={short}", f"server={short}", f"to={short}")
 
@@ -83,8 +84,8 @@ class DoServer(RemoteCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoClient(RemoteCommand):
-    """The test of `flow` is what will run: `TCP_RR` with `req=S` has become `TCP_STREAM`. What its
-    flows draw, they draw by `seed`, which the plan gives it."""
+    """The test of `flow` is the one that will run: `TCP_RR` with `req=S` has become `TCP_STREAM`.
+    Its flows draw random numbers by `seed`, which the plan sets."""
 
     server: str
     flow: FlowSpec = field(default_factory=FlowSpec)
@@ -123,8 +124,8 @@ class Configure(RemoteCommand):
 
     @property
     def target(self) -> tuple[str, ...]:
-        """What it sets: a later command with the same target replaces this one, unless it
-        `is_change`."""
+        """The target of the setting: a later command with the same target replaces this one, unless
+        it `is_change`."""
         return (self.host, *map(_target, self.settings))
 
     @property
@@ -139,7 +140,7 @@ class Configure(RemoteCommand):
 
     @property
     def is_assignment(self) -> bool:
-        """Whether it may be carried out twice, and then the second time counts."""
+        """Whether it may be executed twice, so that the second time counts."""
         changes = {"", "change", "replace"}
         return all(not isinstance(each, Qdisc) or each.action in changes for each in self.settings)
 
@@ -249,7 +250,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentNotes:
-    """What the script says of an experiment beside its commands.
+    """The script's notes on an experiment.
 
     `columns` are OTHER's and the SWEEP factors. `cell` is the SWEEP cell it belongs to (factors
     and `rep`), empty outside of a SWEEP.
@@ -263,8 +264,8 @@ class ExperimentNotes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """WAIT and RAND_WAIT. `seconds` are those that pass, drawn when the script was planned;
-    estimates count `mean_s`, which does not depend on the seed."""
+    """WAIT and RAND_WAIT. `seconds` was drawn when the script was planned; estimates count
+    `mean_s`, which does not depend on the seed."""
 
     seconds: float
     mean_s: float
@@ -287,8 +288,8 @@ class StartFlows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessExperiment:
-    """Finish the experiment: its data become results. `place` is where PROCESS_EXP stands, or the
-    last DO_CLIENT of an experiment that has none."""
+    """Finish the experiment: turn its data into results. `place` is that of PROCESS_EXP, or of the
+    last DO_CLIENT of an experiment without one."""
 
     exp: int
     notes: ExperimentNotes
@@ -323,13 +324,13 @@ class EnterPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavePart:
-    """The part ends. It is `whole` if it ran to its end; END breaks it off."""
+    """The part ends. It is `whole` if it ran to its end, and not if END stopped it."""
 
     index: int
     whole: bool
 
 
-# What a script does, in order.
+# The steps of a script, in order.
 Step: TypeAlias = (
     RemoteCommand
     | Wait
@@ -352,19 +353,19 @@ class Table(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What they are called, in their order."""
+        """Their names, in order."""
 
     def has(self, name: str) -> bool:
-        """Whether one is there for a key of OTHER. ScriptError if no script may fill it."""
+        """Whether there is one for a key of OTHER. ScriptError if scripts must not set it."""
 
     def nearest(self, name: str) -> str:
-        """The one that may have been meant; empty if none is like it."""
+        """A similar column; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What is known of columns when a script is planned: those of exp.csv, and what each that
-    ASSERT may name holds."""
+    """The knowledge about columns when a script is planned: those of exp.csv, and the content of
+    each that ASSERT may name."""
 
     table: Table
     kinds: Mapping[str, ColumnKind]

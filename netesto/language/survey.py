@@ -11,7 +11,7 @@ from netesto.language.scope import parts, references, unwrapped
 # Commands that take any text: an undefined variable in it stays as it is.
 TEXT_COMMANDS = frozenset({"SET", "DEFAULT", "ECHO", "DESC"})
 
-# A guard of a line: it may not run at all.
+# A guard of a line: the line may not run.
 CONDITIONAL = "?"
 
 _BARE_NAME = re.compile(r"(?<![\w${.])[A-Za-z_]\w*(?!\w|\s*\()", re.ASCII)
@@ -19,8 +19,8 @@ _BARE_NAME = re.compile(r"(?<![\w${.])[A-Za-z_]\w*(?!\w|\s*\()", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A line that needs the value of a variable; an optional one may be left out, but if a macro is
-    passed it, it must have a value."""
+    """A line that needs the value of a variable. An optional variable may be omitted, but if it is
+    passed to a macro, it must have a value."""
 
     name: str
     row: ast.Row
@@ -74,7 +74,7 @@ class Survey:
 
 
 def survey(body: Sequence[ast.Statement]) -> Survey:
-    """What a body does; what macros in it do is theirs."""
+    """What a body does, without the bodies of its macros."""
     found = Survey()
     _body(body, frozenset(), found)
     return found
@@ -188,7 +188,7 @@ def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
                 if f"?${each}" not in guards
             ]
     if "$" in name:
-        # It may be any command, a SET or a SET_EXP among them.
+        # It may be any command, including SET or SET_EXP.
         found.mentioned.update(_bare_names(" ".join(word.text for word in row.words[1:])))
         if len(row.words) > 1:
             _assign(row.words[1].text.partition("=")[0], found)

@@ -1,4 +1,4 @@
-"""Compares what the lines of a script need with what it sets, passes and defines."""
+"""Compares the needs of a script's lines with what it sets, passes and defines."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Usage:
         """An error if nothing sets a variable; a warning if the line that needs it may not run."""
         if self.reading.is_set(use.name):
             return
-        # Loop variables within macros are no business of those who run them.
+        # Loop variables within macros do not concern their callers.
         set_here = {name for top in self.reading.top for name in top.assigned} | {*self.definitions}
         is_source = use.row.words[0].text == "SOURCE"
         if self.reading.lacks_source and not is_source and nearest(use.name, set_here) is None:
@@ -52,7 +52,7 @@ class Usage:
         )
 
     def _macro_of(self, call: Call, *, is_run: bool) -> str | None:
-        """The macro that a RUN means, as it is spelled. None if there is none: an error if the RUN
+        """The macro of a RUN, in its own spelling. None if there is none: an error if the RUN
         certainly runs, else a warning."""
         if "$" in call.macro:
             return None
@@ -70,7 +70,7 @@ class Usage:
         return None
 
     def _check_call(self, call: Call, *, own: frozenset[str]) -> None:
-        """`own` are variables that may be arguments of the macro that the RUN stands in."""
+        """`own` are variables that may be arguments of the macro that contains the RUN."""
         name = self._macro_of(call, is_run=True)
         if name is None:
             return

@@ -1,4 +1,4 @@
-"""Lists of values, and ranges of numbers and of names with a number, as FOR and SWEEP read them."""
+"""Lists of values, and ranges of numbers and numbered names, for FOR and SWEEP."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -60,9 +60,9 @@ class Count(Sequence[str]):
 def values_of(text: str, *, near: str) -> Sequence[str]:
     """The values of `a,b,c`, or of a range; empty ones of a list are skipped.
 
-    A range of decimals is exact, and each of its values has as many decimals as the most that its
-    first, last or step was written with. MisuseError for an undefined variable, a space, a range
-    that never ends, and anything else with `..`.
+    A range of decimals is exact, and each of its values has the maximum number of decimals of its
+    first, last and step. MisuseError for an undefined variable, a space, a range that never ends,
+    and anything else with `..`.
     """
     text = needed(text, near=(near,)).strip()
     match = _RANGE.fullmatch(text) if len(text) <= _LONGEST else None
@@ -108,7 +108,7 @@ def _range(text: str, first: str, last: str, step: str | None, *, near: str) -> 
         for place, (one, other) in enumerate(zip(begin_parts, end_parts, strict=False))
         if one != other
     ]
-    # Odd places hold numbers; where none differs, the last one counts, and the range has one value.
+    # Odd places hold numbers; if none differs, the last one counts, and the range has one value.
     place = differ[0] if differ else len(begin_parts) - 2
     is_named = len(begin_parts) == len(end_parts) > 1 and len(differ) < 2 and place % 2 == 1
     if not is_named or not _WHOLE.fullmatch(step or "1"):

@@ -1,6 +1,5 @@
-"""Carries statements out, by a walk over the tree.
-
-A body becomes steps when it first runs; after that, each run only substitutes variables.
+"""Executes statements by a walk over the tree. A body is converted to steps when it first runs;
+later runs only substitute variables.
 """
 
 import re
@@ -35,9 +34,10 @@ Words: TypeAlias = tuple[str, ...]
 Source: TypeAlias = Callable[[str, ast.Row], None]
 Handler: TypeAlias = Callable[[Words, ast.Row], None]
 
-# Nested bodies; more is a macro that runs itself. Each level costs three of Python's own.
+# The limit of nested bodies; more means that a macro runs itself. Each level takes three of
+# Python's.
 MAX_DEPTH = 100
-# A loop repeats its errors; the ones after these are seldom worth the wait.
+# A loop repeats its errors; later ones are seldom worth the wait.
 MAX_MISTAKES = 1000
 
 _END_OF_CELL = "where its SWEEP cell ends"
@@ -51,7 +51,7 @@ class Walk:
     """A walk over the statements of a script, which act on a machine.
 
     With `forgive`, an error of a statement is reported to it, and the next statement runs. An
-    exceeded limit (iterations, nesting) ends the walk all the same.
+    exceeded limit (iterations, nesting) ends the walk nevertheless.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Walk:
         if self._depth >= MAX_DEPTH:
             raise SpentError(
                 f"more than {MAX_DEPTH} nested macros, loops and files",
-                remedy="Does a macro RUN itself, or a file SOURCE the next, without an end?",
+                remedy="Does a macro RUN itself, or a file SOURCE the next, endlessly?",
             )
         machine, scope = self._machine, self._machine.scope
         steps = self._steps.get(id(body))
@@ -147,7 +147,7 @@ class Walk:
         try:
             return self._valid_test(tree)
         except ScriptError as error:
-            # An invalid condition is an error when it is reached, not before.
+            # An invalid condition is an error only when it is reached.
             return partial(_fail, error)
 
     def _valid_test(self, tree: ast.Condition) -> Test:
@@ -302,7 +302,7 @@ class Walk:
         try:
             command = self._command(line.row)
         except ScriptError as error:
-            # An invalid line is an error when it is reached, not before.
+            # An invalid line is an error only when it is reached.
             command = partial(_fail, error)
         if not tests:
             return command
@@ -320,7 +320,7 @@ class Walk:
         name, raws = row.words[0].text, [word.text for word in row.words[1:]]
         if "$" not in name:
             return self._named(name, raws, row)
-        # As if the value of the variable stood in the line.
+        # As if the line contained the value of the variable.
         names_of = self._machine.scope.words_of([name])
         words_of = self._machine.scope.words_of(raws)
 

@@ -31,11 +31,11 @@ def row(
 ) -> dict[str, str]:
     """The aggregate row N.0. A failed group has no measurements, so none enters any operation.
 
-    `columns` are OTHER and SWEEP, written as they are. `once` are values that are no operation on
-    those of groups, which share what they count. `mean_rates`: what all flows transferred, per
-    second from the first begin to the last end. `least_status`: of an experiment whose flows
+    `columns` are OTHER and SWEEP, written unchanged. `once` are values of shared counters, which
+    are not an operation on those of groups. `mean_rates`: the data of all flows divided by the time
+    from the first start to the last end. `least_status`: the status of an experiment whose flows
     are all ok (data of a host may be missing, or damaged). `damaged`: the keys that are unknown
-    because data of a group are damaged: over the other groups they would mean something else.
+    because data of a group are damaged, and that would have another meaning over the other groups.
     """
     cells = _cells(fields, groups, columns or {}, mean_rates or {})
     counted = {canonical(key): text for key, text in (once or {}).items()}
@@ -91,7 +91,7 @@ def _cell(field: Field, groups: Sequence[Values], columns: Values, mean_rate: fl
 def combine(field: Field, texts: Sequence[str]) -> str:
     """The operation of `field` on the texts of its groups; empty ones are skipped.
 
-    A numeric operation that meets a text gives the distinct values, as `all` does.
+    A numeric operation on a text gives the distinct values, as `all` does.
     """
     texts = [text for text in texts if text.strip()]
     if not texts:
@@ -123,11 +123,11 @@ def _one(name: str, texts: Sequence[str]) -> str:
 
 
 def _sum_rate_dur(name: str, groups: Sequence[Values], mean_rate: float | None) -> str:
-    """Σ(rate·dur) over the time in which the groups that have a rate were to run.
+    """Σ(rate·dur) / the scheduled time of the groups with a rate.
 
-    The total goodput of flows that run at different times: all bits, from the least delay to the
-    latest end. With equal delays that time is max(dur). If they ran at other times, so that this is
-    more than there was, and if nobody knew how long a group would last, it is `mean_rate`.
+    The total goodput of flows that run at different times: all bits, from the minimum delay to the
+    latest end. With equal delays that time is max(dur). It is `mean_rate` if flows ran at other
+    times, so that this value would be too high, or if the duration of a group was unknown.
     """
     bits, begins, ends = [], [], []
     is_dur_known = True

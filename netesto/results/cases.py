@@ -1,4 +1,4 @@
-"""Experiments by what distinguishes them: how long transfers took, and how fast flows were."""
+"""Experiments grouped by case: the durations of transfers, and the throughput of flows."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -22,9 +22,9 @@ _FILES = ("completions.", "times.")
 
 
 def name(known: Manifest, factors: Mapping[str, str]) -> str:
-    """What an experiment is a case of: the factors of its SWEEP but for repetitions, of a single
-    one its value; without any its description, else its name."""
-    # The order of the script is that of the columns.
+    """The case of an experiment: the factors of its SWEEP except repetitions, or the value of a
+    single one; without factors its description, else its name."""
+    # The columns are in the order of the script.
     keys = sorted(factors, key=[*known.columns, *factors].index)
     own = {key: factors[key] for key in keys if key != REPETITION}
     if len(own) == 1:
@@ -36,8 +36,7 @@ def name(known: Manifest, factors: Mapping[str, str]) -> str:
 
 def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
     """The times of all transfers and transactions of each case, in the order of the experiments;
-    how many were not completed, where some were not; and what failed as a whole or could not be
-    read, in words."""
+    the number of incomplete ones, if any; and failures and unreadable files, in words."""
     found: dict[str, list[Times]] = defaultdict(list)
     failed: dict[str, int] = defaultdict(int)
     faults: list[str] = []
@@ -61,8 +60,8 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
 def steady_rates(
     folder: Path, evidence_of: EvidenceOf, skip: int
 ) -> tuple[dict[str, list[float]], list[str]]:
-    """The steady throughput of the flows of each case, in the order of the experiments; and which
-    flows have none, and what could not be read, in words."""
+    """The steady throughput of the flows of each case, in the order of the experiments; and flows
+    without one and unreadable files, in words."""
     found: dict[str, list[float]] = defaultdict(list)
     faults: list[str] = []
     for case, place, known in _experiments(folder, faults):
@@ -90,7 +89,7 @@ def steady_rates(
 
 
 def _experiments(folder: Path, faults: list[str]) -> Iterator[tuple[str, Path, Manifest]]:
-    """The case, the folder and the manifest of each experiment; what is wrong goes to `faults`."""
+    """The case, the folder and the manifest of each experiment; problems go to `faults`."""
     factors = store.factors(folder)
     for exp in store.experiments(folder):
         place = folder / str(exp)

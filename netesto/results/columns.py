@@ -17,8 +17,8 @@ from netesto.results.queues import Column as QueueColumn
 from netesto.results.queues import Queue
 from netesto.units import format_size
 
-# A name is a text whatever it looks like: an experiment may be called 2017. ASSERT compares it with
-# numbers, too.
+# A name is a text even if it looks like a number: an experiment may be called 2017. ASSERT can
+# compare it with numbers, too.
 Holds: TypeAlias = Literal["number", "text", "name", "any"]
 # The script: requested, or from OTHER and SWEEP. Netesto: numbers of experiments and groups.
 By: TypeAlias = Literal["script", "netesto", "outcome", "flows"]
@@ -29,16 +29,16 @@ Fill: TypeAlias = Callable[[Group], str | float | None]
 class Column:
     """One column.
 
-    `fill` computes the value of a group, None if it is not known; a number is written with at most
-    `decimals`. A column without it comes from OTHER or SWEEP. `sources` are the files it is
-    computed from: if one is damaged, the value is unknown. `overall` computes the value of an
-    experiment from its groups, instead of the operation of fields.txt; `once` does so where groups
-    may share what is counted, from those that did not fail. `rate`: it is this rate of each flow,
-    summed over those that ran together.
+    `fill` computes the value of a group, None if unknown; a number is written with at most
+    `decimals`. A column without `fill` comes from OTHER or SWEEP. `sources` are the files of the
+    value: if one is damaged, it is unknown. `overall` computes the value of an experiment from its
+    groups, instead of the operation of fields.txt; `once` does so for counters that groups may
+    share, from groups that did not fail. `rate`: the column is the sum of this rate over flows that
+    ran together.
 
-    `unit` is that of headings; `page_unit` says more, in the table of a page. `show` writes a value
-    for people. `better` says which values are, of columns that `compare` can judge. `is_factor`: it
-    may differ between experiments by intention.
+    `unit` is that of headings; `page_unit` says more, in the table of a page. `show` formats a
+    value for people. `better` says which values are better, for columns that `compare` can judge.
+    `is_factor`: it may differ between experiments on purpose.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Column:
 
     @property
     def is_measured(self) -> bool:
-        """Whether the script cannot set it: what the flows did, and what became of them."""
+        """Whether it is measured, and the script cannot set it."""
         return self.by in {"flows", "outcome"}
 
     @property
     def in_ms(self) -> bool:
-        """Whether people see ms where the value is in µs."""
+        """Whether it is shown in ms although the value is in µs."""
         return self.show is numbers.milliseconds
 
     @property
@@ -85,7 +85,7 @@ def canonical(name: str) -> str:
 
 
 def column(name: str) -> Column:
-    """What is known of a column; one that is not in the table comes from the script."""
+    """The description of a column; one that is not in the table comes from the script."""
     return COLUMNS.get(canonical(name)) or Column(name)
 
 
@@ -95,7 +95,7 @@ REPETITION = "rep"
 
 def distinguishes(name: str, whole: Sequence[Mapping[str, str]]) -> bool:
     """Whether the script sets a column, and differently in these rows of experiments."""
-    # A delay differs from group to group as a rule.
+    # A delay usually differs between groups.
     if not column(name).is_factor or name == "delay":
         return False
     return len({row.get(name) for row in whole}) > 1
@@ -111,7 +111,7 @@ _measured = partial(Column, by="flows", holds="number", is_factor=False)
 _tool = partial(_measured, sources=("tool",))
 _socket = partial(_measured, sources=_SOCKETS)
 _queue = partial(_measured, sources=("queues",))
-# A script that sets them may say so: a factor `tso` stands where no statistics were taken.
+# A script that sets them may record it: a factor `tso` fills the column if there are no statistics.
 _offload = partial(Column, sources=("ethtool-k",), holds="text")
 _coalescing = partial(_measured, sources=("ethtool-c",))
 _captured = partial(_measured, sources=("captures",), show=numbers.count)
@@ -234,7 +234,7 @@ _TABLE: tuple[Column, ...] = (
     _number("group", fill=lambda g: g.request.group),
     _name("kernel", fill=lambda g: g.evidence.kernel),
     Column("instances", fill=lambda g: g.request.instances, page_unit="flows"),
-    # A group of the classic tool could start elsewhere than at 1.
+    # In the classic tool, the numbers of a group could start elsewhere than at 1.
     Column("instance", is_factor=False,
            fill=lambda g: min((flow.instance for flow in g.evidence.instances), default=1)),
     # Without one that was requested, none.
@@ -250,10 +250,10 @@ _TABLE: tuple[Column, ...] = (
     Column("pacing", "Mbit/s", lambda g: _mbit(g.request.pacing_bps), 6),
     Column("zerocopy", fill=lambda g: g.request.zerocopy, holds="text"),
     Column("omit", "s", lambda g: g.request.omit_s, 3),
-    # Of the test interface, as it was: a script that changes it may say what it asked for.
+    # The actual value of the test interface: a script that changes it may record the request.
     Column("mtu", "bytes", lambda g: g.evidence.mtu_bytes, sources=("counters",)),
     _name("tool", fill=lambda g: g.request.tool),
-    # ---- what became of the flows
+    # ---- outcome of the flows
     _outcome("status", fill=lambda g: g.status, holds="text"),
     _outcome("flowsFailed", fill=lambda g: g.flows_failed, holds="number"),
     # ---- what the traffic tool reports; decimals down to bit/s and ns

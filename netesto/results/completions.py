@@ -1,7 +1,7 @@
-"""How long transfers and transactions took: the table of `netesto summary --as completions`. Pure.
+"""Durations of transfers and transactions: the table of `netesto summary --as completions`. Pure.
 
 Quantiles are by linear interpolation at (n - 1) p (Hyndman and Fan's type 7, numpy's default), the
-standard deviation has n - 1 in its denominator. What was not completed is in none of them.
+standard deviation has n - 1 in its denominator. Incomplete transfers are not included.
 """
 
 import csv
@@ -21,7 +21,7 @@ Times: TypeAlias = NDArray[np.float64]
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 
-# A file of times has so much in its first line, and a number of it at most so many bytes.
+# The maximum length of the first line of a file of times, and of a number in it.
 _HEADER_BYTES_MAX, _NUMBER_BYTES_MAX = 100, 9
 
 
@@ -43,7 +43,7 @@ _ROWS: Mapping[str, Callable[[Times], float]] = {
 
 
 def marked(text: str, count: int, share: float) -> str:
-    """The text of a quantile, with `~` in front where it rests on few values."""
+    """The text of a quantile, with a leading `~` if it rests on few values."""
     return f"~{text}" if numbers.is_few(count, share) else text
 
 
@@ -84,7 +84,7 @@ def read(path: Path) -> Times:
 
 
 def read_all(path: Path) -> tuple[Times, int]:
-    """`read`, and how many were not completed."""
+    """`read`, and the number of incomplete ones."""
     content = path.read_bytes()
     read_as = _of_transactions if content.startswith(b"netesto times ") else _of_transfers
     try:

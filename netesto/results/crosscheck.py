@@ -3,8 +3,7 @@
 The traffic tool, the sockets at both ends and the client's interface count the same bytes. No two
 of them read their counters at the same instant, and samples are an interval apart; so a tool's
 value is compared with the minimum and the maximum that the sockets can have counted in the tool's
-interval. A correct run is within that range however short it is and however full the buffers of the
-path are.
+interval. A correct run is always within that range, even a short one with full buffers on the path.
 """
 
 import itertools
@@ -34,18 +33,18 @@ FEW_SEGMENTS = 10
 # A tool that waits for data in flight takes longer, by what the buffers of the path hold.
 LATE_END_S = 1.0
 
-# Data of a flow are there sooner after its start, on any path: a lost SYN is sent again after a
+# Data of a flow arrive sooner after its start, on any path: a lost SYN is retransmitted after a
 # second (RFC 6298).
 LATE_BEGIN_S = 0.8
 
-# Ethernet, IPv6 and TCP with all of its options, for each segment.
+# Headers of each segment: Ethernet, IPv6 and TCP with all options.
 SEGMENT_OVERHEAD_BYTES = 118
 # Other traffic of the interface: the tool's control connection, neighbour discovery, pings; and
 # what an agent and its controller exchange each second, more with more flows.
 OTHER_BYTES = 20_000
 OTHER_BYTES_PER_S, OTHER_BYTES_PER_S_AND_FLOW = 10_000, 5_000
 PING_BYTES = 98
-# The words of KV_RR beside a value.
+# The protocol text of KV_RR beside a value.
 REQUEST_LINE_BYTES = 64
 
 # Network cards may update their counters this much later.
@@ -62,7 +61,7 @@ class Range:
     most: float
 
     def holds(self, value: float, *, slack: float = 0.0) -> bool:
-        """True if `value` is within it, give or take 10 % and `slack`."""
+        """True if `value` is within it, with a tolerance of 10 % and `slack`."""
         least, most = self.least * (1 - TOLERANCE), self.most * (1 + TOLERANCE)
         return least - slack <= value <= most + slack
 
@@ -71,7 +70,7 @@ class Range:
 
 
 def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
-    """What disagrees, in words: each with both values and their sources."""
+    """The contradictions, in words: each with both values and their sources."""
     for each in evidence.groups:
         group = Group(each)
         name = f"group {group.request.group}"
@@ -90,12 +89,12 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
 
 def _durations(group: Group) -> Iterator[str]:
     """The time that the tool reports, compared with the requested one."""
-    # A number of transfers is over when the last one is.
+    # The number of transfers decides, not a duration.
     if group.request.count:
         return
     requested_s, flow_count = group.request.duration_s, len(group.good)
     took_s = [result.elapsed_s for result in group.results]
-    # Tools run for whole seconds: they round a fraction of one, and that is not waiting.
+    # Tools run for whole seconds: rounding a fraction is not waiting.
     waiting_s = LATE_END_S if requested_s.is_integer() else 0.0
     most_s = requested_s + max(waiting_s, requested_s * TOLERANCE)
     early = [each for each in took_s if each < requested_s * (1 - TOLERANCE)]
@@ -112,8 +111,8 @@ _OVER_ALL = "rate is what all of them transferred, from the first begin to the l
 
 
 def _begins(group: Group) -> Iterator[str]:
-    """Data that came long after the start of their flow: what a tool counts is of a later time than
-    that of other flows."""
+    """Data that came long after the start of their flow: a tool then counts at a later time than
+    for other flows."""
     asked = group.request
     most_s = max(LATE_BEGIN_S, asked.duration_s * TOLERANCE)
     counted = [flow for flow in group.good if flow.result is not None]
@@ -145,7 +144,7 @@ def _starts(groups: Sequence[GroupEvidence]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """A flow, and what the traffic tool reports of it."""
+    """A flow, with the report of the traffic tool."""
 
     request: GroupRequest
     flow: InstanceEvidence
@@ -171,7 +170,7 @@ class _Flow:
             yield from self._packets()
 
     def _datagrams(self, found: Datagrams) -> Iterator[str]:
-        """What is not the path's doing: datagrams that were not sent, or not taken in."""
+        """Losses that are not the path's: datagrams that were not sent, or not read."""
         requested_bps = self.request.bitrate_bps
         if requested_bps and found.sent_bps < requested_bps * (1 - TOLERANCE):
             late = f": it was too late for {found.skipped} datagrams" if found.skipped else ""
@@ -193,7 +192,7 @@ class _Flow:
             where = "bytes_acked of the sender's socket"
             sent = flows.sender_samples(self.request, self.flow)
             found = self._counted(sent, lambda sample: sample.bytes_acked)
-        # Only sockets count a request that is in flight.
+        # Only sockets count requests in flight.
         slack = self.request.request_bytes if test in REQUEST_TESTS else 0
         if test == "KV_RR":
             slack = (self.request.size_bytes or VALUE_BYTES) + REQUEST_LINE_BYTES
@@ -208,7 +207,7 @@ class _Flow:
     def _retransmissions(self) -> Iterator[str]:
         again = flows.told_retransmits(self.request, self.result)
         samples = flows.sender_samples(self.request, self.flow)
-        # A tool reads it when it stops sending, or when all data have arrived.
+        # A tool reads the counter when it stops sending, or when all data have arrived.
         lasting_s = self.request.duration_s
         found = self._counted(samples, lambda sample: sample.total_retransmits, lasting_s=lasting_s)
         if again is not None and found is not None and not found.holds(again, slack=FEW_SEGMENTS):
@@ -238,7 +237,7 @@ class _Flow:
     def _counted(
         self, samples: Sequence[SocketSample], count: _Count, *, lasting_s: float = math.inf
     ) -> Range | None:
-        """What the sockets counted in the tool's interval; None if that is not known.
+        """What the sockets counted in the tool's interval; None if unknown.
 
         The interval begins after the start of the process, at the latest by as much as the process
         lived longer than the tool measured; what is omitted comes first. It lasts as long as the
@@ -262,8 +261,8 @@ class _Flow:
 
 
 def _break_off(samples: Sequence[SocketSample], end_s: float) -> bool:
-    """True if samples end long before flows did, as when their sampler is killed: then nothing that
-    is known of the sockets is of the whole flow."""
+    """True if samples end long before the flows, for example because the sampler was killed: then
+    socket values do not cover the whole flow."""
     times_s = sorted({each.time_s for each in samples})
     gap_s = max((after - before for before, after in itertools.pairwise(times_s)), default=math.inf)
     is_closed = any(each.state == "CLOSE" for each in samples)
@@ -271,8 +270,8 @@ def _break_off(samples: Sequence[SocketSample], end_s: float) -> bool:
 
 
 def _unseen(samples: Sequence[SocketSample], count: _Count) -> float:
-    """What connections may have counted after their last sample if that is not from their end: as
-    much as between any two samples before."""
+    """What connections may have counted after their last sample, unless it is a final one: at most
+    as much as between any two earlier samples."""
     found = 0.0
     for connection in flows.connections(samples):
         if connection[-1].state != "CLOSE":
@@ -286,8 +285,8 @@ def _unseen(samples: Sequence[SocketSample], count: _Count) -> float:
 def _at(
     samples: Sequence[SocketSample], count: _Count, time_s: float, *, after: bool = False
 ) -> float:
-    """What a flow's connections had counted at the last sample before an instant, or the first
-    after it; 0 before the first of all, the last value after the last."""
+    """The counts of a flow's connections at the last sample before an instant, or the first after
+    it; 0 before the first sample, the last value after the last."""
     found = 0.0
     for connection in flows.connections(samples):
         known = [(each.time_s, value) for each in connection if (value := count(each)) is not None]
@@ -300,8 +299,8 @@ def _at(
 def _interface(group: Group, *, alone: bool) -> Iterator[str]:
     """Bytes of the client's interface in the direction of the data.
 
-    They are never fewer than what the tool counted. If no other group used the interface (`alone`),
-    they are hardly more than what the sockets sent; else something other than flows used it.
+    They are never fewer than the tool's count. If no other group used the interface (`alone`), they
+    hardly exceed what the sockets sent, unless other traffic used it.
     """
     request, results = group.request, group.results
     way = "rx" if request.is_reverse else "tx"

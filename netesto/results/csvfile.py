@@ -1,4 +1,4 @@
-"""exp.csv: proper CSV with a header, extended by complete experiments, never by half a row."""
+"""exp.csv: proper CSV with a header, extended only by complete experiments."""
 
 import csv
 import io
@@ -12,7 +12,8 @@ from netesto.results import durable
 
 
 def check_header(path: Path, names: Sequence[str]) -> None:
-    """ResultsError if `path` was begun with other columns; it names them. No file is fine."""
+    """ResultsError if `path` was begun with other columns; it names them. A missing file is
+    valid."""
     header = read_header(path)
     if header is None:
         return
@@ -37,7 +38,7 @@ def check_header(path: Path, names: Sequence[str]) -> None:
 def difference(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """In words, which names of `old` are not in `new`, and the reverse."""
     sides = {
-        "no longer there": [name for name in old if name not in new],
+        "no longer present": [name for name in old if name not in new],
         "new": [name for name in new if name not in old],
     }
     return [f"{side}: {', '.join(names)}" for side, names in sides.items() if names]
@@ -87,8 +88,8 @@ def _remedy(path: Path) -> str:
 def append(path: Path, rows: Sequence[Mapping[str, str]]) -> None:
     """Add an experiment's rows at once; the header first where there is none.
 
-    Their keys are the columns. ResultsError if the file has others, or the disk is full: then the
-    file is as it was.
+    Their keys are the columns. ResultsError, with the file unchanged, if it has other columns or
+    the disk is full.
     """
     if not rows:
         return
@@ -107,7 +108,7 @@ def text(*parts: Iterable[Iterable[object]]) -> str:
     """Rows of cells as CSV: those of all parts, one after the other."""
     lines = []
     buffer = io.StringIO()
-    # Python before 3.13 quotes of line ends only those in its own.
+    # Python before 3.13 quotes only its own line ends.
     writer = csv.writer(buffer, lineterminator="\r\n")
     for row in itertools.chain(*parts):
         writer.writerow(row)

@@ -1,4 +1,4 @@
-"""Writes that are complete or did not happen, with a ResultsError that says why."""
+"""Writes that are complete or have no effect, with a ResultsError that says why."""
 
 import contextlib
 import errno
@@ -44,7 +44,7 @@ def check_folder(path: Path) -> None:
 
 def lock(path: Path) -> int:
     """An exclusive lock on a file, which is created if necessary, as a descriptor to close.
-    BlockingIOError if somebody holds it."""
+    BlockingIOError if another process holds it."""
     with writing(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -58,7 +58,7 @@ def lock(path: Path) -> int:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and those above it; one that exists is fine."""
+    """Create a folder and its parents, unless they exist."""
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
 
@@ -66,14 +66,14 @@ def make_folder(path: Path) -> None:
 def replace(path: Path, text: str, *, lasting: bool = True) -> None:
     """Write `path` so that a reader sees the old content or the new.
 
-    `lasting`: also after a power cut. What can be derived again need not wait for the disk.
+    `lasting`: also after a power failure. Derived files need not wait for the disk.
     """
     with writing(path):
         atomic.replace(path, text, lasting=lasting)
 
 
 def append(path: Path, text: str) -> None:
-    """Add `text` to the end of `path` in one write; if it does not fit, the file is as before."""
+    """Add `text` to the end of `path` in one write; if it does not fit, the file is unchanged."""
     data = text.encode()
     with writing(path), path.open("ab", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
@@ -85,7 +85,7 @@ def append(path: Path, text: str) -> None:
             if size == 0:
                 atomic.sync_folder(path.parent)
         except OSError:
-            # The user must know the first error, not that this failed, too.
+            # The first error matters to the user, not this one.
             with contextlib.suppress(OSError):
                 file.truncate(size)
             raise

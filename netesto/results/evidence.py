@@ -1,4 +1,4 @@
-"""What is known of one group when its experiment has ended: the input of everything derived.
+"""The evidence about a group at the end of its experiment: the input of everything derived.
 
 All times are on the controller's clock. An unknown value is None or empty, never 0.
 """
@@ -18,7 +18,7 @@ from netesto.model import (
 from netesto.packets.found import Capture, Flow
 from netesto.results.queues import Queue
 
-# What became of a flow, a group or an experiment; a flow that failed has its reason instead.
+# The status of a flow, a group or an experiment; a failed flow has its reason instead.
 OK = "ok"
 PARTIAL = "partial"
 FAILED = "failed"
@@ -35,8 +35,8 @@ Source: TypeAlias = Literal[
 class InstanceEvidence:
     """One flow. `status` is "ok" or the reason it failed; then `result` is None, as it is if the
     tool's output is damaged. Samples are those of the flow's data connections alone, in time order,
-    at its two ends. `captured` are its data connections in a capture at the end that sends; only
-    those that it has whole.
+    at its two ends. `captured` are its data connections that a capture at the sending end contains
+    completely.
     """
 
     instance: int
@@ -68,13 +68,12 @@ class GroupEvidence:
 
     `counters`: `device`, the test interface of the client, after minus before the group:
     rx_packets, tx_packets, rx_bytes, tx_bytes; `counters_before`: what it had counted before;
-    `mtu_bytes` of it when the group began. `pings`: those of its pair of hosts, which groups of the
-    pair have in common, over the whole experiment. `features`: tso gso
-    lro gro (on/off), rx-frames, tx-frames, adaptive-rx, tcpRmem, tcpWmem, as the host statistics of
-    the client report them. `queues`: those on the path of the data, as far as they are known, over
-    the whole experiment. `damaged`: the sources whose files have changed since they were measured;
-    nothing is read from them. `busy` is from the first start to the last end of any flow of the
-    experiment, None if none started.
+    `mtu_bytes` of it when the group began. `pings`: those of its pair of hosts, which the groups of
+    the pair share, over the whole experiment. `features`: tso gso lro gro (on/off), rx-frames,
+    tx-frames, adaptive-rx, tcpRmem, tcpWmem, as the host statistics of the client report them.
+    `queues`: those on the path of the data, as far as they are known, over the whole experiment.
+    `damaged`: the sources whose files have changed since the measurement; they are not read. `busy`
+    is from the first start to the last end of any flow of the experiment, None if none started.
     """
 
     request: GroupRequest
@@ -100,9 +99,9 @@ class GroupEvidence:
 class ExperimentEvidence:
     """One experiment: its groups in order, and when it began (first command) and ended.
 
-    `tcp`: what the TCP of each host has counted (collectors.tcpcounters). `queue_gaps_s`: seconds
-    between consecutive samples of each queue and interface that a host sampled. `unreadable`: what
-    is wrong with raw files that hosts sent and nothing was read from.
+    `tcp`: the TCP counters of each host (collectors.tcpcounters). `queue_gaps_s`: seconds
+    between consecutive samples of each queue and interface that a host sampled. `unreadable`: why
+    raw files of hosts were not read.
     """
 
     exp: int

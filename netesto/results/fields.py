@@ -17,7 +17,7 @@ OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 # Comment before the columns that are added to a file.
 ADDED = "# ---- filled by OTHER and SWEEP"
 
-# What a column holds, as ASSERT sees it; any: what the script puts there.
+# The content of a column for ASSERT; any: values of the script.
 Kind: TypeAlias = Literal["number", "text", "any"]
 
 
@@ -63,11 +63,11 @@ class Fields:
         return canonical(name) in {canonical(field.name) for field in self.columns}
 
     def nearest(self, name: str) -> str:
-        """The column that OTHER or a SWEEP may have meant by `name`; empty if none is like it."""
+        """The column that OTHER or a SWEEP may mean by `name`; empty if none is similar."""
         return nearest(name, filter(_is_for_scripts, self.names)) or ""
 
     def kinds(self) -> dict[str, Kind]:
-        """What each column holds."""
+        """The content of each column."""
         found = {name: column(name).holds for name in self.names}
         return {name: "any" if holds == "name" else holds for name, holds in found.items()}
 
@@ -82,7 +82,7 @@ class Fields:
         return replace(self, columns=(*self.columns, *new), added=(*self.added, *new))
 
     def with_names(self, names: Iterable[str]) -> "Fields":
-        """These columns, followed by one for each name from OTHER or SWEEP that has none."""
+        """These columns, followed by one for each further name from OTHER or SWEEP."""
         return self.with_added(Field(name, "one") for name in names)
 
     def __str__(self) -> str:

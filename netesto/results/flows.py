@@ -1,4 +1,4 @@
-"""The samples of one flow: which count for what. Pure."""
+"""The samples of one flow, selected for each purpose. Pure."""
 
 import itertools
 import math
@@ -11,8 +11,8 @@ from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 from netesto.results.manifest import InstanceRecord
 
-# Before the handshake a socket has the kernel's defaults (cwnd 10, MSS 524) and no RTT; one that is
-# gone has only its final counts.
+# Before the handshake a socket has the kernel's defaults (cwnd 10, MSS 524) and no RTT; a closed
+# one has only its final counts.
 _UNCONNECTED = frozenset({"SYN-SENT", "SYN-RECV", "CLOSE"})
 
 # How far the achieved sampling interval may be from the requested one without a warning.
@@ -28,7 +28,7 @@ def good(group: GroupEvidence) -> list[InstanceEvidence]:
 
 
 def span_s(flows: Iterable[InstanceEvidence | InstanceRecord]) -> tuple[float, float]:
-    """From the first start of flows to the last end; infinite, and empty, where none is known."""
+    """From the first start of flows to the last end; infinite, and empty, if none is known."""
     times = [(flow.started_s, flow.ended_s) for flow in flows]
     starts = (started_s for started_s, _ in times if started_s is not None)
     ends = (ended_s for _, ended_s in times if ended_s is not None)
@@ -81,8 +81,8 @@ def gaps_s(samples: Iterable[SocketSample]) -> Iterator[float]:
 
 
 def late_s(asked: FlowSpec, flow: InstanceEvidence) -> float:
-    """By how many seconds the flow's first data came after its start, at least; 0 if that is not
-    known, as of UDP."""
+    """The minimum delay of the flow's first data after its start, in seconds; 0 if unknown, as for
+    UDP."""
     if flow.started_s is None or not is_seen_whole(asked.test):
         return 0.0
     firsts = [
@@ -106,7 +106,7 @@ def congestion_controls(samples: Sequence[SocketSample]) -> list[str]:
 
 
 def measured(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | None:
-    """From when to when the result of a flow counts; None if that is not known.
+    """The interval of a flow's result; None if unknown.
 
     As long as the tool reports, and within the life of its process.
     """
@@ -120,8 +120,8 @@ def measured(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | N
 
 
 def unsampled_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float]:
-    """For how long, at the begin and at the end of what was measured, there are no samples of the
-    sender's socket; 0 where that is not known."""
+    """The time without samples of the sender's socket, at the start and at the end of the
+    measurement; 0 if unknown."""
     times_s = measured(asked, flow)
     samples = sender_samples(asked, flow)
     if times_s is None or not samples or not is_seen_whole(asked.test):
@@ -177,8 +177,8 @@ class Gaps:
         )
 
     def misses(self, requested_ms: float) -> bool:
-        """Whether it is other than requested, by more than the tolerance: on average, or, where
-        there are enough samples to say so, of every hundredth; or because of a hole."""
+        """Whether it differs from the request by more than the tolerance: in the mean, in the 99th
+        percentile if there are enough samples, or by a gap."""
         most_ms = requested_ms * (1 + INTERVAL_TOLERANCE)
         is_late = self.count >= ENOUGH_FOR_P99 and self.p99_ms > most_ms
         is_other = abs(self.mean_ms - requested_ms) > requested_ms * INTERVAL_TOLERANCE
@@ -186,7 +186,7 @@ class Gaps:
 
 
 def is_hole(gap_ms: float, requested_ms: float) -> bool:
-    """Whether a time without samples is so long that a tick is missing."""
+    """Whether a time without samples means that a tick is missing."""
     return gap_ms - requested_ms > max(HOLE_MS, requested_ms * (1 + INTERVAL_TOLERANCE))
 
 
@@ -196,7 +196,7 @@ def gaps(samples: Iterable[SocketSample]) -> Gaps | None:
 
 
 def summary(gaps_s: Iterable[float]) -> Gaps | None:
-    """The achieved interval of samples that are so far apart; None if there are none."""
+    """The achieved interval, from the times between samples; None if there are none."""
     found = sorted(gap_s * 1000 for gap_s in gaps_s)
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""Every formula over what a group's flows have measured. Pure.
+"""Every formula over the measurements of a group's flows. Pure.
 
 Only flows that ended well are measured. An unknown value is None or the empty text, never 0.
 """
@@ -31,13 +31,13 @@ from netesto.results.evidence import (
 )
 from netesto.results.queues import Column, Queue
 
-# How many fewer or more packets the interface may count than the sockets sent segments ...
+# By how much the packets of the interface may differ from the segments of the sockets ...
 PACKETS_TOLERANCE = 0.10
 # ... and how many more whatever the flows sent: the tool's control connection, neighbour discovery.
 # Pings are known.
 OTHER_PACKETS = 50
 
-# By how much a sum of rates may exceed what was transferred in all, per second.
+# By how much a sum of rates may exceed the transferred data per second.
 RATE_TOLERANCE = 0.10
 
 # Those of latencies that are columns.
@@ -50,7 +50,7 @@ Rate: TypeAlias = Callable[[TransferResult], float | None]
 """What a flow transferred per second."""
 
 Counting: TypeAlias = tuple[str, int, int]
-"""Where a counter is, and its first and last value while a group saw it."""
+"""The location of a counter, and its first and last value during a group."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Group:
 
     @cached_property
     def results(self) -> list[TransferResult]:
-        """What the traffic tool reports of each flow."""
+        """The report of the traffic tool on each flow."""
         return [flow.result for flow in self.good if flow.result is not None]
 
     @property
@@ -85,7 +85,7 @@ class Group:
 
     @cached_property
     def datagrams(self) -> list[Datagrams]:
-        """What became of the datagrams of each flow of UDP_STREAM."""
+        """The fate of the datagrams of each flow of UDP_STREAM."""
         return [result.datagrams for result in self.results if result.datagrams is not None]
 
     @property
@@ -94,9 +94,9 @@ class Group:
         return list(map(goodput_mbit_per_s, self.results))
 
     def rate(self, get: Rate) -> float | None:
-        """A rate of all flows: the sum of those that they have, each in its own time. If they had
-        them at different times, so that the sum was never there, what all of them transferred
-        divided by the time from the first begin to the last end."""
+        """A rate of all flows: the sum of their rates, each over its own time. If flows carried
+        data at different times, so that the sum is too high: the data of all flows divided by the
+        time from the first start to the last end."""
         added = numbers.total(map(get, self.results))
         mean = mean_rate([self], get)
         return mean if added is not None and is_too_much(added, mean) else added
@@ -112,7 +112,8 @@ class Group:
 
     @cached_property
     def captured(self) -> list[Flow]:
-        """What captures at the senders show; nothing unless they have every flow whole."""
+        """The results of captures at the senders; empty unless they contain every flow
+        completely."""
         each = [flow.captured for flow in self.good]
         return [flow for found in each for flow in found] if all(each) else []
 
@@ -144,7 +145,7 @@ class Group:
     # ---- sockets ---------------------------------------------------------------------------
 
     def mean(self, get: Callable[[SocketSample], float | None]) -> float | None:
-        """The mean of each flow's samples, then of the flows; without the samples that `omit`
+        """The mean of each flow's samples, then over the flows; without the samples that `omit`
         excludes."""
         return numbers.mean(numbers.mean(map(get, samples)) for samples in self._steady)
 
@@ -174,7 +175,7 @@ class Group:
         """Segments (tcpi_total_retrans).
 
         A connection that its tool resets (SO_LINGER 0) loses its counters before the kernel reports
-        its end. Where that is missing, the tool may have read more than the last sample has.
+        its end. Then the tool may have read a higher value than the last sample has.
         """
         if not flows.is_seen_whole(self.request.test):
             return None
@@ -220,19 +221,19 @@ class Group:
 
     @property
     def backlog_bytes(self) -> float | None:
-        """The mean backlog of the queue on the path where it was greatest."""
+        """The highest mean backlog of a queue on the path."""
         return numbers.greatest(numbers.mean(self._backlogs(each)) for each in self.evidence.queues)
 
     @property
     def backlog_max_bytes(self) -> float | None:
-        """The greatest backlog of a queue on the path."""
+        """The highest backlog of a queue on the path."""
         return numbers.greatest(
             numbers.greatest(self._backlogs(each)) for each in self.evidence.queues
         )
 
     @property
     def queue_delay_us(self) -> float | None:
-        """The mean backlog divided by the rate, of the queue with a rate where it was greatest."""
+        """The highest mean backlog divided by the rate, among the queues with a rate."""
         return numbers.greatest(
             None if mean is None else mean * 8e6 / each.rate_bps
             for each in self.evidence.queues
@@ -241,8 +242,8 @@ class Group:
         )
 
     def queue_counts(self, get: Callable[[Queue], Column]) -> Iterator[Counting]:
-        """What the queues on the path counted while flows ran, those that count it; the packets of
-        other flows included."""
+        """The counts of the queues on the path while flows ran, as far as they have the counter;
+        including packets of other flows."""
         for each in self.evidence.queues:
             found = each.counted(*self._span_s, get(each))
             if found is not None:
@@ -301,7 +302,7 @@ class Group:
 
     def first_packet_skew_ms(self, first_s: Callable[[Flow], float | None]) -> float | None:
         """The first such packet of each flow on the wire minus its requested start, of the flow
-        with the largest deviation. Nothing unless captures have every flow whole."""
+        with the largest deviation. None unless captures contain every flow completely."""
         skews: list[float] = []
         for flow in self.good:
             known = [each_s for each in flow.captured if (each_s := first_s(each)) is not None]
@@ -315,13 +316,13 @@ class Group:
         return (self.evidence.counters or {}).get(name)
 
     def interface_counts(self, name: str) -> Iterator[Counting]:
-        """The same, with what the interface had counted before."""
+        """The same, with the interface's count before the group."""
         known, gained = self.evidence, self.counter(name)
         if gained is not None:
             place = f"{self.request.client}/{known.device}"
             before = (known.counters_before or {}).get(name)
             if before is None:
-                # Which other groups counted the same cannot be told.
+                # It is unknown which other groups counted the same.
                 place, before = f"{place} {self.request.group}", 0
             yield place, before, before + gained
 
@@ -332,7 +333,7 @@ class Group:
 
     @cached_property
     def packets_fault(self) -> str | None:
-        """Why these packets are not those of the flows; "" if they are, None if it is not known.
+        """Why these packets are not those of the flows; "" if they are, None if unknown.
 
         If segmentation offload works below the counters of an interface, these count super-packets
         of up to 64 kB.
@@ -358,7 +359,7 @@ class Group:
 
 
 def counted_once(each: Iterable[Counting]) -> int | None:
-    """The sum of what counters gained: what several groups saw of one counter counts once."""
+    """The sum of the increases of counters; an increase that several groups saw counts once."""
     total, last_place, reached = None, "", 0
     for place, first, last in sorted(each):
         if place != last_place:
@@ -404,12 +405,12 @@ def percent(parts: Iterable[tuple[float | None, float | None]], *, decimals: int
     return numbers.fixed(100 * part / total, decimals) if total > 0 else ""
 
 
-# ---- over all groups of an experiment, of which none has failed altogether -----------------------
+# ---- over all groups of an experiment, none of which has failed completely -----------------------
 
 
 def mean_rate(groups: Iterable[Group], get: Rate) -> float | None:
-    """What all flows of the groups transferred, per second from the first begin to the last end;
-    None if a rate or a time is not known."""
+    """The data of all flows of the groups divided by the time from the first start to the last end;
+    None if a rate or a time is unknown."""
     amounts, begins_s, ends_s = [], [], []
     for group in groups:
         for flow in group.good:
@@ -425,13 +426,13 @@ def mean_rate(groups: Iterable[Group], get: Rate) -> float | None:
 
 
 def is_too_much(added: float, mean: float | None) -> bool:
-    """Whether a sum of rates is of flows that were not there together."""
+    """Whether a sum of rates is of flows that did not run together."""
     return mean is not None and added > mean * (1 + RATE_TOLERANCE)
 
 
 def no_fairness(groups: Sequence[Group]) -> str | None:
-    """No index of the rates of several groups if flows had them at different times: they are no
-    shares of one capacity."""
+    """No index of the rates of several groups if flows ran at different times: then they do not
+    share a capacity."""
     added = math.fsum(rate for group in groups for rate in group.rates)
     is_apart = is_too_much(added, mean_rate(groups, goodput_mbit_per_s))
     return "" if len(groups) > 1 and is_apart else None
@@ -481,7 +482,7 @@ def retransmitted_packets_percent(groups: Sequence[Values]) -> str:
 
 
 def latency_tail(groups: Sequence[Values]) -> str:
-    """The least of those of the groups."""
+    """The minimum over the groups."""
     return min(
         (text for each in groups if (text := each.get("latencyTail"))), key=float, default=""
     )

@@ -18,7 +18,7 @@ def values(
 
 
 def counted_once(evidence: Iterable[GroupEvidence]) -> dict[str, str]:
-    """The values of an experiment whose groups may share what they count."""
+    """The values of an experiment from counters that its groups may share."""
     good = [group for group in map(Group, evidence) if group.good]
     found = {each.name: each.once(good) for each in COLUMNS.values() if each.once is not None}
     return {
@@ -29,7 +29,8 @@ def counted_once(evidence: Iterable[GroupEvidence]) -> dict[str, str]:
 
 
 def mean_rates(evidence: Iterable[GroupEvidence]) -> dict[str, float]:
-    """Of each rate, what all flows transferred per second from the first begin to the last end."""
+    """For each rate, the data of all flows divided by the time from the first start to the last
+    end."""
     good = [group for group in map(Group, evidence) if group.good]
     found = {
         each.name: formulas.mean_rate(good, each.rate)
@@ -40,10 +41,8 @@ def mean_rates(evidence: Iterable[GroupEvidence]) -> dict[str, float]:
 
 
 def damaged_keys(evidence: GroupEvidence) -> frozenset[str]:
-    """The keys that are empty because what they need is damaged.
-
-    A sum or a mean without one of its flows would be another one: a single damaged file empties
-    them for the whole group.
+    """The keys that are empty because their data are damaged. A sum or a mean without one of its
+    flows would be wrong: a single damaged file empties it for the whole group.
     """
     return _damaged(Group(evidence))
 
@@ -54,10 +53,9 @@ def _damaged(group: Group) -> frozenset[str]:
 
 
 def with_columns(row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, str]:
-    """`row` with the columns of OTHER and SWEEP as they were written.
-
-    A measured value, or one that differs from what the column says, stays: a factor `ca=cubic` does
-    not rename the group of the same experiment that ran bbr.
+    """`row` with the columns of OTHER and SWEEP as written. A measured value, or one that differs
+    from the column, stays: a factor `ca=cubic` does not rename the group of the same experiment
+    that ran bbr.
     """
     filled = dict(row)
     keys = {canonical(key): key for key in row}

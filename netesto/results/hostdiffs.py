@@ -1,4 +1,5 @@
-"""In what hosts differ: those of an experiment, and the same hosts in two results folders. Pure."""
+"""Differences between the hosts of an experiment, and of the same hosts between two results
+folders. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ class Difference:
 
 
 def among(hosts: Mapping[str, Facts]) -> list[Difference]:
-    """In what hosts differ, of those of which anything is known."""
+    """The differences between hosts of which anything is known."""
     known = {host: facts for host, facts in hosts.items() if facts}
     found = []
     for name in sorted({name for facts in known.values() for name in facts}):
@@ -32,7 +33,7 @@ def among(hosts: Mapping[str, Facts]) -> list[Difference]:
 
 
 def shared(hosts: Mapping[str, Facts]) -> dict[str, str]:
-    """What is the same of all hosts; nothing if one of them is unknown."""
+    """The facts that all hosts share; empty if one of them is unknown."""
     first = next(iter(hosts.values()), {})
     return {
         name: value
@@ -44,9 +45,9 @@ def shared(hosts: Mapping[str, Facts]) -> dict[str, str]:
 def sentences(
     base: Iterable[Mapping[str, Facts]], new: Iterable[Mapping[str, Facts]]
 ) -> Iterator[str]:
-    """In words, in what hosts differ between two folders; each is given as the facts of the hosts
-    of each of its experiments. A fact differs if the values that it had in one folder are not those
-    that it had in the other."""
+    """The differences of hosts between two folders, in words; each folder is given as the facts of
+    the hosts of each of its experiments. A fact differs if the sets of its values in the two
+    folders differ."""
     before, after = _values(base), _values(new)
     by_changes: dict[tuple[str, ...], list[str]] = {}
     for host in sorted(before.keys() & after.keys()):

@@ -1,4 +1,4 @@
-"""What an import keeps of each run beside its raw files (import.json): the input of summaries."""
+"""What an import stores for each run beside its raw files (import.json): the input of summaries."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from netesto.results import csvfile, durable, store
 
 # In the folder of each imported experiment.
 NAME = "import.json"
-# In the results folder: what belongs to no run.
+# In the results folder: data that belong to no run.
 LOOSE = "unmatched.json"
 # Its files.
 LOOSE_FILES = "unmatched"
@@ -34,7 +34,7 @@ _CONVERTER = typed.converter(forbid_extra_keys=False)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """Something about an imported file that its reader should know."""
+    """A remark on an imported file."""
 
     file: str
     kind: str
@@ -44,8 +44,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Core:
     """The samples of one core in an mpstat file, without those at its start and end that do not
-    count: how many, and the sum of each of CPU_STATES, in percent. `rests` are what the sums lack
-    to be exact: the mean of several files is rounded once."""
+    count: how many, and the sum of each of CPU_STATES, in percent. `rests` are the rounding errors
+    of the sums, so that the mean of several files is rounded once."""
 
     cpu: str
     samples: int
@@ -83,17 +83,17 @@ class CpuFile:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells it from others, wherever it is."""
+        """Its identity, independent of its place."""
         return (self.side, self.section, self.host, self.number, self.date, self.sha256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRun:
-    """A run: where it comes from, and what its summary needs.
+    """A run: its origin, and the data for its summary.
 
     `section` is that of a harness's tree, or the pattern of file names; `file` the path of the
     client's output in what was imported, `output` that in the experiment's folder. `reason` is why
-    the run failed; "" if it did not. `columns` are what no output says. `cpu` are its
+    the run failed; "" if it did not. `columns` are values that no output contains. `cpu` are its
     mpstat files, by their paths in the experiment.
     """
 
@@ -118,7 +118,7 @@ class ImportedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loose:
-    """What belongs to no run: mpstat files, and findings."""
+    """Data that belong to no run: mpstat files, and findings."""
 
     cpu: tuple[CpuFile, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -141,12 +141,12 @@ def runs(folder: Path) -> list[ImportedRun]:
 
 
 def write_loose(folder: Path, loose: Loose) -> None:
-    """Write what belongs to no run into a results folder."""
+    """Write data that belong to no run into a results folder."""
     _write(folder / LOOSE, loose)
 
 
 def read_loose(folder: Path) -> Loose:
-    """What belongs to no run in a results folder."""
+    """The data that belong to no run in a results folder."""
     return _read(folder / LOOSE, Loose) or Loose()
 
 

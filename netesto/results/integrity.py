@@ -14,7 +14,7 @@ _FOLDERS = ("raw", "0", "1")
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file, by its path in the experiment's folder, and what is wrong with it."""
+    """A file, by its path in the experiment's folder, and its fault."""
 
     path: str
     fault: str
@@ -41,14 +41,14 @@ def check(folder: Path, manifest: Manifest) -> tuple[Damage, ...]:
 
 
 def is_unchanged(folder: Path, manifest: Manifest, path: str) -> bool:
-    """Whether a file of the manifest is there as it was when the experiment ended."""
+    """Whether a file of the manifest exists and is unchanged since the experiment ended."""
     return path in manifest.files and not _fault(folder / path, manifest.files[path])
 
 
 def marked(manifest: Manifest, damage: Sequence[Damage], doubts: Iterable[str] = ()) -> Manifest:
     """The manifest for the experiment's page; the file is not changed.
 
-    `doubts`: warnings about the data, which an older netesto may not have given.
+    `doubts`: warnings about the data, some of which an older netesto did not give.
     """
     new = tuple(text for text in doubts if text not in manifest.warnings)
     found = replace(manifest, warnings=(*manifest.warnings, *new))

@@ -1,4 +1,5 @@
-"""The key:value files of an experiment: one line a key, the value runs to the end of the line."""
+"""The key:value files of an experiment: one line per key, the value extends to the end of the
+line."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ def write(path: Path, values: Mapping[str, str]) -> None:
 
 
 def read(path: Path) -> dict[str, str]:
-    """What `write` wrote. ResultsError names a line that is not key:value."""
+    """The values that `write` wrote. ResultsError names a line that is not key:value."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

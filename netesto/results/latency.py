@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from netesto.model import PingSample
 from netesto.results import numbers
 
-# Fewer echoes than this have no typical value: the first one may wait for neighbour discovery.
+# Fewer replies than this have no typical value: the first one may wait for neighbour discovery.
 FEWEST = 3
 
-# draft-ietf-ippm-responsiveness, "Calculating Responsiveness": the largest 5 % are left out.
+# draft-ietf-ippm-responsiveness, "Calculating Responsiveness": the largest 5 % are excluded.
 TRIMMED = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Round-trip times in µs: while no flow had begun, while flows ran, when all had ended; and how
-    many echo requests had no reply though a later one had."""
+    """Round-trip times in µs: before flows began, while they ran, after all had ended; and the
+    number of requests without a reply although a later one had one."""
 
     idle: tuple[float, ...]
     load: tuple[float, ...]
@@ -59,15 +59,15 @@ def split(
     load: tuple[float, float],
     busy: tuple[float, float] | None,
 ) -> Latency:
-    """By the instants at which requests were sent: `load` is when flows of the group ran, `busy`
-    when any flow of the experiment did, of which the path may be the same."""
+    """Assign requests by the time at which they were sent: `load` is when flows of the group ran,
+    `busy` when any flow of the experiment ran, possibly on the same path."""
     each = [(ping.time_s - ping.rtt_ms / 1000, ping.rtt_ms * 1000, ping.number) for ping in pings]
 
     def during(is_then: Callable[[float], bool]) -> tuple[float, ...]:
         return tuple(rtt_us for sent_s, rtt_us, _ in each if is_then(sent_s))
 
     return Latency(
-        # Its reply came before the load, too.
+        # Its reply also came before the load.
         idle=tuple(
             ping.rtt_ms * 1000 for ping in pings if busy is not None and ping.time_s < busy[0]
         ),
@@ -82,5 +82,5 @@ def _typical(rtts_us: tuple[float, ...]) -> float | None:
 
 
 def _lost(numbers_: list[int]) -> int | None:
-    """Of numbers that count from 1; 0 is unknown."""
+    """The numbers count from 1; 0 is unknown."""
     return max(numbers_) - len({*numbers_}) if numbers_ and min(numbers_) > 0 else None

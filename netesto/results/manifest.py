@@ -17,13 +17,13 @@ from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo,
 from netesto.results import durable
 from netesto.results.evidence import FAILED, OK, PARTIAL
 
-# Its place in an experiment's folder.
+# Its name in an experiment's folder.
 NAME = "manifest.json"
 
 # Incremented when a reader of the old format would misunderstand the new one.
 FORMAT = 1
 
-# What people look for in a request stands in front of its other keys.
+# The most important keys of a request come first.
 REQUEST_FIRST = (
     "exp", "group", "exp_name", "test", "tool", "client", "server", "client_address",
     "server_address",
@@ -69,7 +69,7 @@ class GroupRecord:
 @dataclass(frozen=True, slots=True)
 class SettingRecord(Applied):
     """A setting that was made at this time of the controller's clock (None: a run of an older
-    version), and why it was, if not because the script came to it."""
+    version), and the reason, if it is not the script's command."""
 
     made_s: float | None = None
     why: str = ""
@@ -88,9 +88,9 @@ class SamplingRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
-    """One host: what it is, its clock against the controller's, the settings made so far. `facts`
-    are those of Manifest.facts that are its own. `time_sync` is what kept its clock at UTC when the
-    experiment had ended; None: not known, or the clock is that of the controller's machine.
+    """One host: its facts, the offset of its clock from the controller's, and the settings made so
+    far. `facts` are those of Manifest.facts that are its own. `time_sync` is the synchronisation of
+    its clock after the experiment; None: unknown, or the clock is that of the controller's machine.
     `queue_sampling` is that of queues and interfaces by its agent; None: less than two ticks, or a
     run of an older version."""
 
@@ -125,11 +125,11 @@ class Manifest:
     """One experiment. `status` is ok, partial or failed; `reasons` says why in words.
 
     `started` and `ended` are UTC (ISO 8601); `started_s`, `ended_s` the same in seconds since 1970,
-    `*_monotonic_s` the controller's monotonic clock. In `simulated_time` all of them are, as every
-    time of the experiment; it took `wall_s` (to the second) of real time, and `speed_up` is how
-    many simulated seconds each of those had (None: real time, or not known). `columns` are OTHER
-    and SWEEP. `facts` of hosts may make them faster or slower than others; those that all share are
-    here. `files` maps each raw file (path within the experiment) to its SHA-256.
+    `*_monotonic_s` the controller's monotonic clock. With `simulated_time` all times of the
+    experiment are simulated; it took `wall_s` (to the second) of real time, and `speed_up` is
+    simulated seconds per real second (None: real time, or unknown). `columns` are OTHER and SWEEP.
+    `facts` influence the speed of hosts; those that all share are here.
+    `files` maps each raw file (path within the experiment) to its SHA-256.
     """
 
     exp: int
@@ -166,7 +166,7 @@ class Manifest:
 
 @cache
 def _converter() -> cattrs.Converter:
-    # An older netesto reads what a newer one added to the format.
+    # Unknown keys are additions of a newer netesto.
     converter = typed.converter(forbid_extra_keys=False)
     for kind in (IPv4Address, IPv6Address):
         converter.register_unstructure_hook(kind, str)
@@ -185,7 +185,7 @@ def _converter() -> cattrs.Converter:
 
 
 def _with_sets(request: Any) -> Any:
-    """A request as it is written now: each end had at most one processor before."""
+    """A request in the current format: in the earlier one, each end had at most one processor."""
     if not isinstance(request, dict):
         return request
     ends = {end: request.get(f"{end}_cpu") for end in ("client", "server")}
@@ -203,7 +203,7 @@ def read(path: Path) -> Manifest:
     try:
         value = json.loads(path.read_text(encoding="utf-8"), parse_constant=typed.finite)
         if not isinstance(value, dict):
-            raise ResultsError(f"{path}: not a manifest: it holds no JSON object")
+            raise ResultsError(f"{path}: not a manifest: no JSON object")
         form = value.get("format", FORMAT)
         if isinstance(form, int) and form > FORMAT:
             raise ResultsError(f"{path}: written by a newer netesto (format {form})")
@@ -218,9 +218,9 @@ def read(path: Path) -> Manifest:
 
 
 def _contradiction(found: Manifest, path: Path) -> str:
-    """What no experiment's manifest can say; "" if it is consistent."""
+    """The inconsistency of a manifest; "" if it is consistent."""
     if (name := path.parent.name.removesuffix(".partial")).isdecimal() and int(name) != found.exp:
-        return f"it is that of experiment {found.exp}"
+        return f"it belongs to experiment {found.exp}"
     if found.status not in {OK, PARTIAL, FAILED}:
         return f"invalid status {found.status!r}"
     for name in found.columns:

@@ -1,4 +1,4 @@
-"""Numbers in results: how they are written and read, and the averages we take."""
+"""Numbers in results: writing, reading and averages."""
 
 import math
 import re
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([KMG]?)")
 
 _DECIMAL = re.compile(r"-?\d+\.\d+")
 
-# A quantile that rests on fewer slower values says little: it is marked.
+# A quantile that rests on fewer slower values is unreliable, and marked.
 FEW_SLOWER = 10
 
 
@@ -49,7 +49,7 @@ def trimmed(text: str) -> str:
 
 
 def text(text: str) -> str:
-    """A value as it is."""
+    """A value unchanged."""
     return text or UNKNOWN
 
 
@@ -114,7 +114,7 @@ def is_few(count: int, share: float) -> bool:
 
 
 def fairness(rates: Sequence[float]) -> float | None:
-    """Jain's index, (Σx)² / (n·Σx²): 1 when all are equal, 1/n when one has everything.
+    """Jain's index, (Σx)² / (n·Σx²): 1 if all are equal, 1/n if one has everything.
 
     R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination for Resource
     Allocation in Shared Computer Systems, DEC-TR-301, 1984. None without any rate above 0.

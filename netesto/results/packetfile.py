@@ -1,4 +1,4 @@
-"""packets.json: what the captures of an experiment show, for its page."""
+"""packets.json: the analysis of an experiment's captures, for its page."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -14,14 +14,14 @@ from netesto.results.evidence import CaptureEvidence
 
 NAME = "packets.json"
 
-# More flows are on no page: those with the most data are kept.
+# The maximum of flows on a page: those with the most data are kept.
 FLOWS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRecord:
-    """A capture: its host, its file, where its begin is on the experiment's time axis, and how many
-    flows it has that are not in `found`."""
+    """A capture: its host, its file, its start on the experiment's time axis, and the number of
+    flows that are not in `found`."""
 
     host: str
     file: str
@@ -56,7 +56,7 @@ def _record(capture: CaptureEvidence, started_s: float) -> CaptureRecord:
 
 
 def read(folder: Path) -> list[CaptureRecord]:
-    """Read the file of an experiment; nothing if there is none. ResultsError if it is no such
+    """Read the file of an experiment; nothing if there is none. ResultsError if it is not such a
     file."""
     path = folder / NAME
     try:

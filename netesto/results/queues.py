@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from netesto.model import Counted, InstalledQdisc, LinkSamples
 
-# A delay line: its backlog are packets on the way, and its drops are the loss of the link.
+# A delay line: its backlog consists of packets in flight, and its drops are the loss of the link.
 DELAY_LINE = "netem"
 
 Column = tuple[int | None, ...]
@@ -14,7 +14,7 @@ Column = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The queue of an interface, `place` as `node/device`. Counts are since it exists.
+    """The queue of an interface, `place` as `node/device`. Counters start with its creation.
 
     `kind` are its qdiscs from the outermost on. `rate_bps` is that of its shaper, None if it has
     none. `marks` are None where no qdisc counts them.
@@ -39,7 +39,7 @@ class Queue:
 
     def counted(self, start_s: float, end_s: float, column: Column) -> tuple[int, int] | None:
         """A counter at the last sample before an instant, and at the first one after another; None
-        if what it gained is not known."""
+        if its increase is unknown."""
         before = [at for at, time_s in enumerate(self.time_s) if time_s <= start_s]
         after = [at for at, time_s in enumerate(self.time_s) if time_s >= end_s]
         first = column[before[-1] if before else 0]
@@ -48,8 +48,7 @@ class Queue:
 
 
 def gaps_s(time_s: Sequence[float]) -> list[float]:
-    """Seconds between consecutive ticks. The first sample is of the beginning, the last one of the
-    end."""
+    """Seconds between consecutive ticks. The first and the last sample are not ticks."""
     return [after - before for before, after in itertools.pairwise(time_s[1:-1])]
 
 

@@ -13,13 +13,13 @@ from netesto.results import durable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A run: what was started, with what, and how it ended.
+    """A run: its script, its settings, and its outcome.
 
     `name` is also the file's (see `name_at`). `script` is the text as written, `sources` the text
     of every file it read besides, by path. `jobs` is how many guests ran its parts side by side.
     `wall_s` is the real time it took; in `simulated_time` (of a run that was inside a guest as a
     whole) `started` and `ended` are not real, and `speed_up` is simulated seconds for each second
-    of `wall_s`. `left` is what is not as it was before on hosts. `exit_status`, `ended` and what
+    of `wall_s`. `left` are the differences that it left on hosts. `exit_status`, `ended` and what
     follows from it are None while it runs, and stay so if it is killed.
     """
 
@@ -56,7 +56,7 @@ def utc(time_s: float) -> str:
 
 
 def write(folder: Path, record: RunRecord) -> Path:
-    """Write the run into the results folder, or again when more is known; the file's path."""
+    """Write the run into the results folder, or update it; return the file's path."""
     path = folder / "runs" / f"{record.name}.json"
     durable.make_folder(path.parent)
     durable.replace(path, json.dumps(asdict(record), indent=2, ensure_ascii=False) + "\n")
@@ -81,6 +81,6 @@ def names(folder: Path) -> list[str]:
 
 
 def left(folder: Path) -> dict[str, tuple[str, ...]]:
-    """What runs left on hosts not as it was, by the names of the runs."""
+    """The differences that runs left on hosts, by the names of the runs."""
     found = {name: record.left for name in sorted(names(folder)) if (record := read(folder, name))}
     return {name: sentences for name, sentences in found.items() if sentences}

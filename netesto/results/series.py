@@ -22,11 +22,11 @@ from netesto.results.queues import Queue
 # Incremented when a reader of the old format would misunderstand the new one.
 FORMAT = 1
 
-# More connections in one flow than this are one for each request (TCP_CRR): they make one line,
-# without the values that are differences within a connection.
+# A flow with more connections has one for each request (TCP_CRR): they make one line, without
+# values that are differences within a connection.
 MAX_CONNECTIONS = 16
 
-# More cores than these in one graph are a carpet; the rest are idler.
+# More cores in one graph are unreadable; the others are less busy.
 MAX_CORES = 16
 
 Column = tuple[float | None, ...]
@@ -73,7 +73,7 @@ class DatagramSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSeries:
-    """One flow. `ca` is what its sender really used, if that is known.
+    """One flow. `ca` is the congestion control that its sender really used, if known.
 
     `number` is the instance, or `group.instance` if the rest of the label is that of another group.
     """
@@ -136,7 +136,7 @@ class CpuSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpSeries:
-    """What the TCP of a host counted, of all its flows: per second, since the previous sample."""
+    """The TCP counters of a host, over all its flows: per second, since the previous sample."""
 
     host: str
     time_s: tuple[float, ...]
@@ -250,8 +250,8 @@ def _since(time_s: float | None, zero_s: float) -> float | None:
 def _goodput(
     asked: FlowSpec, flow: InstanceEvidence, sockets: Sequence[SocketSeries], zero_s: float
 ) -> RateSeries:
-    """What the receiver got, if its socket was sampled; a tool at the sender counts what it handed
-    to TCP, which is ahead by the socket's buffer. Only the tool counts requests."""
+    """The data that arrived, if the receiver's socket was sampled; a tool at the sender counts what
+    it passed to TCP, which is ahead by the socket's buffer. Only the tool counts requests."""
     if asked.test in STREAM_TESTS:
         received = flows.connections(flows.connected(flows.receiver_samples(asked, flow)))
         if len(received) == 1:
@@ -311,7 +311,7 @@ def _rates(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | 
 
 
 def _steps(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
-    """The growth of a counter since the previous sample. One that shrank was another socket's."""
+    """The growth of a counter since the previous sample. A decrease means another socket."""
     return _growth([get(sample) for sample in samples])
 
 
@@ -342,7 +342,7 @@ def _pings(evidence: ExperimentEvidence) -> Iterator[PingSeries]:
 
 
 def _processors(evidence: ExperimentEvidence) -> Iterable[CpuSeries]:
-    """Each host once: groups that share a host have its samples in common."""
+    """Each host once: groups on the same host share its samples."""
     by_host: dict[str, dict[float, CpuSample]] = {}
     watched: dict[str, set[int]] = {}
     for group in evidence.groups:

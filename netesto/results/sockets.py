@@ -1,4 +1,4 @@
-"""The raw files of socket samples as arrays of numpy, for scripts of your own.
+"""The raw files of socket samples as arrays of numpy, for your own scripts.
 
     >>> samples = sockets.read(Path("results/1/raw/client1/sockets.bin.gz"))
     >>> flow = samples[samples["idiag_dport"] == 13100]
@@ -24,8 +24,8 @@ _IPV4 = 2
 
 
 def read(path: Path) -> Samples:
-    """The samples in a `sockets.bin.gz`, a record each; those before the end of a file that was
-    cut off. ResultsError if it is not such a file."""
+    """The samples in a `sockets.bin.gz`, one record each; all complete ones of a truncated file.
+    ResultsError if it is not such a file."""
     try:
         content = zlib.decompressobj(wbits=31).decompress(path.read_bytes())
         header, _, records = content.partition(b"\n")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from netesto.model import Interval
 from netesto.results import csvfile
 
-# So many intervals at the begin and the end of a flow do not count.
+# The number of intervals at the start and the end of a flow that do not count.
 SKIP = 5
-# What is left over at the end of a flow is no interval.
+# The rest at the end of a flow is not an interval.
 _REST_S = 0.5
 
 
@@ -20,7 +20,7 @@ def of_flow(intervals: Sequence[Interval], skip: int) -> float | None:
 
 
 def _seconds(intervals: Sequence[Interval]) -> list[float]:
-    """The rates of intervals of 1 s, of which shorter ones are put together."""
+    """The rates of intervals of 1 s; shorter ones are merged."""
     if not intervals:
         return []
     length_s = statistics.median(each.end_s - each.start_s for each in intervals)

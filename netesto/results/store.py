@@ -32,8 +32,8 @@ _FACTS = frozenset({"0", "1"})
 
 @dataclass(frozen=True, slots=True)
 class FinishedCell:
-    """The experiments that a SWEEP cell was finished with, its hash ("" if a version without hashes
-    recorded it), and what happened to experiments since."""
+    """The experiments of a finished SWEEP cell, its hash ("" if a version without hashes recorded
+    it), and what has happened to the experiments since."""
 
     experiments: tuple[int, ...]
     part_hash: str
@@ -44,8 +44,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
     """A results folder, created if missing, and locked against other runs until it is closed.
 
     The lock is the kernel's: it ends with the process, however that ends. Every method raises
-    ResultsError, with a remedy if there is one, if the disk refuses. A folder into which an error
-    let nothing come is removed again, with those that were made for it.
+    ResultsError, with a remedy if there is one, if the disk refuses. A folder that stays empty
+    because of an error is removed again, with the parents that were created for it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -66,9 +66,9 @@ class Store(contextlib.AbstractContextManager["Store"]):
         self.close()
 
     def _remove_empty(self) -> None:
-        """Remove the folders that were made, if there is nothing but what was begun with."""
+        """Remove the created folders if they contain only their initial files."""
         begun = {self.folder / _LOCK, self.folder / FIELDS}
-        # What was written matters more than what is left.
+        # A failure here matters less than what was written.
         with contextlib.suppress(OSError):
             if begun.issuperset(self.folder.iterdir()):
                 for path in begun:
@@ -85,11 +85,11 @@ class Store(contextlib.AbstractContextManager["Store"]):
     # ---- numbers ---------------------------------------------------------------------------
 
     def counter(self) -> int:
-        """The number that was taken last; 0 if none was."""
+        """The number taken last; 0 if there is none."""
         return counter(self.folder)
 
     def take(self, number: int) -> None:
-        """Record `number` as the one that was taken last."""
+        """Record `number` as the one taken last."""
         durable.replace(self.folder / _COUNTER, f"{number}\n")
 
     # ---- experiments -----------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         return self.folder / str(exp)
 
     def partial(self, exp: int) -> Path:
-        """The folder of an experiment while it is written, and after if its run is killed."""
+        """The folder of an experiment while it is written, and afterwards if its run is killed."""
         return self.folder / f"{exp}{_PARTIAL}"
 
     def begin(self, exp: int) -> Path:
@@ -121,7 +121,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         """The place of a host's file `path` in the experiment; its folder is created.
 
         0/… and 1/… hold the statistics of all hosts, as HOST.KIND; the rest is under raw/HOST. HOST
-        is `host`, the name in the script, whatever the agent calls its machine. AgentError if the
+        is `host`, the name in the script, even if the agent has another name. AgentError if the
         path is outside of the experiment.
         """
         parts = PurePosixPath(path).parts
@@ -178,11 +178,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
         self.take(last)
 
     def adopt(self, other: Path) -> list[dict[str, str]]:
-        """Move in what the results folder `other` on the same disk holds, to which no run writes
-        any more: its experiments, their rows, which are returned, and its finished SWEEP cells.
-
-        A call that was cut off is completed by the next: what was moved is no longer there, and
-        what was added is not added again.
+        """Adopt the content of the results folder `other` on the same disk, to which no run writes
+        any more: its experiments, their rows, which are returned, and its finished SWEEP cells. The
+        next call completes an interrupted one: moved experiments are gone from `other`, and added
+        ones are not added again.
         """
         rows = csvfile.read(other / TABLE)
         moved = experiments(other)
@@ -208,7 +207,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         if target.exists():
             raise ResultsError(
                 f"{target} exists already, and is not overwritten",
-                remedy=f"What was measured now is in {source}.",
+                remedy=f"The new measurements are in {source}.",
             )
         with durable.writing(target):
             source.rename(target)
@@ -219,7 +218,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         self, script: str, cell: Mapping[str, str], experiments: Sequence[int], *, part_hash: str
     ) -> None:
         """Record that a script's SWEEP cell was finished with these experiments; `--resume` skips
-        it. `part_hash` is that of all that decides its results (language.plan.Part)."""
+        it. `part_hash` is the hash of the cell (language.plan.Part)."""
         entry = {
             "script": script,
             "cell": dict(cell),
@@ -231,8 +230,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def finished_cell(
         self, script: str, cell: Mapping[str, str], *, part_hash: str
     ) -> FinishedCell | None:
-        """What a cell with this hash was last finished with, in whatever run; None if it never was.
-        A record without a hash counts for the cell of the same script and factors."""
+        """The experiments with which a cell with this hash was last finished, in any run; None if
+        it never was. A record without a hash counts for the cell of the same script and factors."""
         found = self._cells.get(part_hash)
         if found is None:
             by_name = self._cells.get(_cell_key(script, cell))
@@ -243,7 +242,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         return replace(found, faults=faults)
 
     def knows_cell(self, script: str, cell: Mapping[str, str]) -> bool:
-        """Whether a cell with these factors was ever finished, with whatever hash."""
+        """Whether a cell with these factors was ever finished, with any hash."""
         return _cell_key(script, cell) in self._cells
 
     @cached_property
@@ -251,7 +250,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         return _read_cells(self.folder / _CELLS)
 
     def _fault(self, exp: int) -> str:
-        """What happened to a complete experiment since it was measured; "" if nothing did."""
+        """The damage to a complete experiment since its measurement; "" if there is none."""
         if exp not in self._faults:
             self._faults[exp] = _fault(self.whole(exp))
         return self._faults[exp]
@@ -321,7 +320,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         csvfile.rewrite(self.folder / TABLE, fields.names, whole)
 
     def write_run(self, record: runs.RunRecord) -> Path:
-        """Write a run's record, again when more is known; its path."""
+        """Write or update a run's record; return its path."""
         return runs.write(self.folder, record)
 
 
@@ -382,8 +381,8 @@ def _lines(path: Path) -> list[str]:
 
 
 def _read_cells(path: Path) -> dict[str, FinishedCell]:
-    """The finished cells by their hash, and by script and factors; of several lines about a cell
-    the last one holds."""
+    """The finished cells by their hash, and by script and factors; the last of several lines about
+    a cell counts."""
     found: dict[str, FinishedCell] = {}
     for entry in _entries(path):
         cell = FinishedCell(tuple(entry["experiments"]), str(entry.get("hash", "")))
@@ -394,7 +393,7 @@ def _read_cells(path: Path) -> dict[str, FinishedCell]:
 
 
 def factors(folder: Path) -> dict[int, Mapping[str, str]]:
-    """The factors of the SWEEP cell of each experiment that is part of a finished one."""
+    """The factors of the SWEEP cell of each experiment in a finished cell."""
     found: dict[int, Mapping[str, str]] = {}
     for entry in _entries(folder / _CELLS):
         cell = {str(key): str(value) for key, value in entry["cell"].items()}
@@ -403,8 +402,7 @@ def factors(folder: Path) -> dict[int, Mapping[str, str]]:
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    """What the lines about finished cells say; an invalid line, or one that a power cut truncated,
-    is ignored."""
+    """The finished cells in these lines; an invalid or truncated line is ignored."""
     for line in _lines(path):
         try:
             entry = json.loads(line)
@@ -433,7 +431,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[str, str]]]:
-    """The rows of exp.csv by experiment, in the order of their first; without rows that have no
+    """The rows of exp.csv by experiment, in the order of their first row; without rows that have no
     number."""
     found: dict[int, list[Mapping[str, str]]] = {}
     for row in rows:
@@ -449,8 +447,8 @@ def is_aggregate(row: Mapping[str, str]) -> bool:
 
 
 def altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
-    """The complete experiments in `folder` whose rows are missing, or not those that were derived
-    from their data; of those without derived files nothing is known."""
+    """The complete experiments in `folder` whose rows are missing, or differ from those derived
+    from their data; experiments without derived files are skipped."""
     found = by_experiment(rows)
     return [
         exp
@@ -461,8 +459,8 @@ def altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
 
 
 def _agree(derived: Mapping[str, str], rows: Sequence[Mapping[str, str]], exp: int) -> bool:
-    """Whether rows are those that were derived, of which exp.csv can have fewer columns; or that of
-    an experiment whose manifest is damaged."""
+    """Whether rows are the derived ones, of which exp.csv may have fewer columns; or the row of an
+    experiment with a damaged manifest."""
     row, *groups = rows
     as_derived = all(derived.get(name) == " ".join(text.split()) for name, text in row.items())
     if _GROUPS in derived:  # later than the first results folders
@@ -471,15 +469,15 @@ def _agree(derived: Mapping[str, str], rows: Sequence[Mapping[str, str]], exp: i
 
 
 def checksum_of_groups(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """A key of an experiment's derived file: the SHA-256 of what the rows of its groups say.
-    Columns that come later, with nothing in them, leave it as it is."""
+    """A key of an experiment's derived file: the SHA-256 of the rows of its groups. Empty columns
+    that are added later do not change it."""
     cells = [sorted((name, text) for name, text in row.items() if text) for row in rows]
     return {_GROUPS: hashlib.sha256(json.dumps(cells).encode()).hexdigest()}
 
 
 def status_of(row: Mapping[str, str], folder: Path) -> str:
-    """The status in a row of exp.csv; without such a column, the one that was derived in the
-    experiment's folder. Empty if it is not known."""
+    """The status in a row of exp.csv; without such a column, the derived one in the experiment's
+    folder. Empty if unknown."""
     return row["status"] if "status" in row else _derived(folder / DERIVED).get("status", "")
 
 
@@ -490,7 +488,7 @@ def damaged_row(names: Iterable[str], exp: int) -> dict[str, str]:
 
 
 def is_damaged_row(row: Mapping[str, str]) -> bool:
-    """Whether a row of exp.csv is one of those, which hold no measurement."""
+    """Whether a row of exp.csv is such a row, without measurements."""
     number = row.get("exp", "").partition(".")[0]
     return number.isdecimal() and row == damaged_row(row, int(number))
 

@@ -1,4 +1,4 @@
-"""Summaries of many runs, as the tables of the tools that they come from."""
+"""Summaries of many runs, in the form of their tools' own tables."""
 
 import json
 import math
@@ -22,9 +22,9 @@ Pool: TypeAlias = Literal["ok", "all"]
 SIDES: tuple[Side, ...] = ("sender", "receiver")
 
 _GIGA = 1e9
-# The unit of our own rates: the first one that the mean reaches.
+# The units of our own rates: the first one that the mean reaches is used.
 _UNITS = (("Gbps", 1e9), ("Mbps", 1e6), ("kbps", 1e3))
-# What the runs of a matrix differ in.
+# The columns in which the runs of a matrix differ.
 _MATRIX = frozenset({"mtu", "zerocopy", "parallel"})
 
 
@@ -48,7 +48,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a results folder holds: its runs, and the mpstat files that belong to none."""
+    """The content of a results folder: its runs, and the mpstat files that belong to none."""
 
     runs: Sequence[Run]
     loose: Sequence[CpuFile]
@@ -58,7 +58,7 @@ class Data:
 
 
 OwnLoads: TypeAlias = Callable[[Path], Mapping[int, tuple[CpuFile, ...]]]
-"""The load of CPUs beside each group of an experiment, from its folder."""
+"""The load of CPUs during each group of an experiment, from its folder."""
 
 
 def read(folder: Path, own_loads: OwnLoads) -> Data:
@@ -67,7 +67,7 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
     known = {run.exp for run in brought}
     rows = store.by_experiment(csvfile.read(folder / store.TABLE))
     factors = store.factors(folder)
-    # Cells that did not finish have theirs in exp.csv alone.
+    # Unfinished cells have them only in exp.csv.
     names = dict.fromkeys([*(name for cell in factors.values() for name in cell), "ca"])
     own = [
         (run, {name: ({**run.columns, **factors.get(exp, {})}).get(name, "") for name in names})
@@ -132,7 +132,7 @@ def _own(
 
 
 def _told_apart(runs: Sequence[tuple[Run, Mapping[str, str]]]) -> Iterator[Run]:
-    """Runs with their factors, but repetitions, in the names of their tests, where these differ."""
+    """Runs with their factors, except repetitions, in the names of their tests, if these differ."""
     values: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for run, factors in runs:
         for name, value in factors.items():
@@ -148,7 +148,7 @@ def _told_apart(runs: Sequence[tuple[Run, Mapping[str, str]]]) -> Iterator[Run]:
 
 
 def fitting(data: Data) -> tuple[Kind, str]:
-    """The kind of table that fits, and why."""
+    """The suitable kind of table, and why."""
     if data.are_files:
         return "iperf-lab", "they were imported from files of single runs"
     if data.is_harness:
@@ -186,13 +186,13 @@ class Cell:
 
     @cached_property
     def mean(self) -> float:
-        # Exact: means that lie between two decimals are common where outputs are text, and the
-        # order in which they were added up would decide.
+        # Exact, because means of text outputs often lie between two decimals, and rounding would
+        # depend on the order of summation.
         return statistics.mean(self.gbit_per_s)
 
     @cached_property
     def deviation(self) -> float:
-        """The sample standard deviation; 0 of one run."""
+        """The sample standard deviation; 0 for one run."""
         return statistics.stdev(self.gbit_per_s) if len(self.gbit_per_s) > 1 else 0.0
 
     @property
@@ -211,7 +211,7 @@ class Cell:
 
     @property
     def retransmits(self) -> int | None:
-        """The mean without its decimals; None if no run tells them."""
+        """The mean without its decimals; None if no run reports them."""
         known = [run.retransmits for run in self.good if run.retransmits is not None]
         return int(statistics.fmean(known)) if known else None
 
@@ -242,7 +242,7 @@ def _fields(cores: Sequence[Core]) -> dict[str, float]:
 
 
 def total(fields: Mapping[str, float]) -> float:
-    """What a core was busy: the sum of its shown fields but idle."""
+    """The load of a core: the sum of its shown fields except idle."""
     return math.fsum(value for name, value in fields.items() if name != "idle")
 
 

@@ -18,7 +18,7 @@ from netesto.results.numbers import UNKNOWN
 class Row:
     """A row of the table: its name, unit, and a cell for each group.
 
-    `marked` are the cells that need attention: not what was requested.
+    `marked` are the cells that need attention because they differ from the request.
     """
 
     name: str
@@ -36,9 +36,8 @@ class Block:
 
 
 def blocks(groups: Sequence[Values]) -> list[Block]:
-    """The rows of the groups, which are as from `groups.values`, in blocks that can stand beside
-    each other. Rows that only some experiments have (effective MSS, fairness) are left out if no
-    group has a value."""
+    """The rows of the groups (from `groups.values`), in blocks that fit beside each other. Optional
+    rows (effective MSS, fairness) are omitted if no group has a value."""
     found = []
     for title, names in _BLOCKS.items():
         rows = [_row(name, groups) for name in names]
@@ -49,7 +48,7 @@ def blocks(groups: Sequence[Values]) -> list[Block]:
 
 
 def notes(groups: Sequence[Values]) -> list[str]:
-    """What a reader must know to read the table right."""
+    """Notes that are necessary to read the table correctly."""
     reasons = [
         f"In group {values.get('group', '')} retransPkts% is not known: {reason}."
         for values in groups
@@ -84,8 +83,8 @@ def _control(values: Values) -> str:
 
 
 def _test(values: Values) -> str:
-    """The test; with the sizes of requests and replies where it has them, or may have: whoever
-    calls a test otherwise knows what it is."""
+    """The test, with the sizes of requests and replies if it has or may have them (the name may be
+    unknown)."""
     test = values.get("test", "")
     if test in TESTS - REQUEST_TESTS | {"KV_RR"}:
         return test
@@ -100,7 +99,7 @@ def _rates(values: Values) -> str:
     mean = ""
     if rate is not None and instances is not None and instances > failed:
         each = rate / (instances - failed)
-        # Of flows that did not run together, it is not the mean of theirs.
+        # For flows that did not run together, the mean is that of the group's rate.
         slowest = numbers.parse(values.get("rateMin", "")) or 0.0
         mean = repr(each) if each > slowest * 0.999 or not slowest else ""
     return _joined([values.get("rateMin", ""), mean, values.get("rateMax", "")])
@@ -120,7 +119,7 @@ def _several(*keys: str) -> Callable[[Values], str]:
 
 
 def _in_ms(*keys: str) -> Callable[[Values], str]:
-    """As single latencies of pings and datagrams are shown."""
+    """The format of single latencies of pings and datagrams."""
 
     def show(values: Values) -> str:
         texts = [numbers.milliseconds(values.get(key, "")) for key in keys]
@@ -130,8 +129,8 @@ def _in_ms(*keys: str) -> Callable[[Values], str]:
 
 
 def _tail(values: Values) -> str:
-    """Percentiles of what is rare, with `~` where they rest on few slower ones: above latencyTail,
-    which is that of the flow with the fewest latencies."""
+    """Percentiles, with `~` if they rest on few slower values: above latencyTail, which is that of
+    the flow with the fewest latencies."""
     known_percent = numbers.parse(values.get("latencyTail", "")) or 0
     shown = [
         f"{'~' if percent > known_percent else ''}{numbers.figure(text)}" if text else UNKNOWN
@@ -144,10 +143,10 @@ def _tail(values: Values) -> str:
 _TAIL = {"p999Latency": 99.9, "p9999Latency": 99.99, "p99999Latency": 99.999}
 
 
-# More reasons than this are a wall of text before the table.
+# More reasons would be a wall of text before the table.
 _MAX_REASONS = 2
 
-# Rows that are not of one column alone: their unit, and their cell for a group.
+# Rows made from several columns: their unit, and their cell for a group.
 _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "Test": ("", _test),
     "ca": ("", _control),

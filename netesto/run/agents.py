@@ -1,4 +1,4 @@
-"""How the command line reaches an agent that is up."""
+"""Connections of a run to its agents."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ from netesto.model import Endpoint
 from netesto.transport import client
 from netesto.transport.client import AgentClient, Reopen
 
-# How long it may take to answer the first call.
+# The timeout of the first call.
 CONNECT_TIMEOUT_S = 5.0
 
-# For how long a connection that was cut is made again: as long as an agent may take to be back.
+# How long to try to restore a cut connection: the time that an agent may take to return.
 PATIENCE_S = 60.0
 
 
 async def connect(
     endpoint: Endpoint, *, reopen: Reopen | None = None, machine_hosts: int = 1
 ) -> AgentClient:
-    """The agent of a host, one of `machine_hosts` on its machine. AgentError if it does not answer.
-    `reopen` is called before each attempt to reach it again."""
+    """The agent of a host, one of `machine_hosts` on its machine. AgentError if it does not
+    respond. `reopen` is called before each attempt to reach it again."""
     return await client.connect(
         endpoint.agent,
         host=endpoint.host,
@@ -40,8 +40,8 @@ async def connect(
 
 
 class Brought(Protocol):
-    """An agent for one run (deploy.once): the socket here that leads to it, what makes it there
-    again, and why it is not reached."""
+    """An agent for one run (deploy.once): the local socket that leads to it, the function that
+    starts it again, and why it cannot be reached."""
 
     @property
     def socket(self) -> Path: ...
@@ -52,7 +52,7 @@ class Brought(Protocol):
 
 
 def brought(hosts: Mapping[str, Brought]) -> Connect:
-    """Connects to agents that are there for one run, and brings one again that was lost."""
+    """Connects to agents of one run, and starts a lost one again."""
 
     async def connected(endpoint: Endpoint) -> AgentClient:
         host = hosts[endpoint.host]
@@ -67,7 +67,7 @@ def brought(hosts: Mapping[str, Brought]) -> Connect:
 
 
 def of_lab(lab: Lab, nursery: Nursery, plan: Plan) -> Connect:
-    """Connects to the agents of a lab, and starts one again that was killed."""
+    """Connects to the agents of a lab, and restarts one that was killed."""
     turn = asyncio.Lock()
 
     async def connected(endpoint: Endpoint) -> AgentClient:

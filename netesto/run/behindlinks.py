@@ -1,4 +1,5 @@
-"""Settings of hosts that change less than they seem to, because a link of the lab comes behind."""
+"""Warns of settings of hosts that have less effect than expected, because a link of the lab
+follows."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -22,12 +23,12 @@ RATE_WORDS = frozenset({"bandwidth", "rate"})
 def warnings(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> list[Warned]:
-    """A warning for each SET_QDISC that leaves the bottleneck, and its queue, where they were; for
-    each SET_LINK that makes the link the bottleneck behind a SET_QDISC before it, and for each of
-    limits where the link has none that could change.
+    """A warning for each SET_QDISC that does not move the bottleneck and its queue; for each
+    SET_LINK that makes the link the bottleneck after an earlier SET_QDISC; and for each SET_LINK of
+    limits on a link without any.
 
-    At a host that paces (fq, say), or is to be slower than its link, all is well. What a router
-    forwards meets no queue before that of the link, unless the router is the slower of the two.
+    A host that paces (for example with fq), or is slower than its link, needs no warning. Packets
+    that a router forwards meet no queue before that of the link, unless the router is slower.
     """
     return list(dict.fromkeys(_warnings(network, commands, inventory)))
 
@@ -35,7 +36,7 @@ def warnings(
 def _warnings(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Iterator[Warned]:
-    # What SET_LINK has made of links, and the SET_QDISC that is in force at each host.
+    # The limits of links after SET_LINK, and the SET_QDISC that is in force at each host.
     changed: dict[Link, LinkSettings] = {}
     shaped: dict[str, Qdisc] = {}
     for command in commands:
@@ -104,7 +105,7 @@ def _overtaken(name: str, qdisc: Qdisc, link: Link, settings: LinkSettings, host
 
 
 def _is_idle(qdisc: Qdisc, link: LinkSettings, *, forwards: bool) -> bool:
-    """Whether what the command makes lets packets through faster than they leave the link."""
+    """Whether the command's qdisc passes packets faster than the link."""
     link_bps = link.rate_bps
     if link_bps is None or qdisc.kind == "netem":
         return False
@@ -118,7 +119,7 @@ def _rate_bps(options: Sequence[str]) -> float | None:
             try:
                 return units.parse_rate(following)
             except ValueError:
-                return None  # tc will say so
+                return None  # tc will report it
     return None
 
 

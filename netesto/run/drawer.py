@@ -1,6 +1,6 @@
 """Draws pages outside of a guest, while the next experiment runs inside.
 
-In there it would take twice as long, and in simulated time everybody would wait for it.
+Inside it would take twice as long, and in simulated time everything would wait for it.
 """
 
 import math
@@ -11,12 +11,12 @@ from netesto import report
 from netesto.errors import NetestoError
 from netesto.results import store
 
-# Between two looks for experiments that have become whole.
+# Between two checks for complete experiments.
 LOOK_S = 0.25
 
 
 class Drawer:
-    """Draws what is missing of the pages in a results folder that a guest writes to."""
+    """Draws the missing pages in a results folder that a guest writes to."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -26,21 +26,21 @@ class Drawer:
         self._error: NetestoError | None = None
 
     def look(self) -> None:
-        """Draw the pages that can be drawn now, if it is time to look; called often."""
+        """Draw the pages that can be drawn now, if it is time to check; called often."""
         now_s = time.monotonic()
         if now_s - self._looked_s < LOOK_S:
             return
         if not self._looked_s:
-            # While the guest starts: what is imported now is there when it is needed.
+            # Import while the guest starts.
             report.warm_up()
-        # An experiment is whole before its rows are there.
+        # An experiment is complete before its rows exist.
         if self._rows != self._table_bytes():
             self._draw()
         self._looked_s = time.monotonic()
 
     def finish(self, *, within_s: float) -> bool:
-        """Draw what is left, once the guest has ended; False if there was no time for all. Raises
-        the first error of all drawing."""
+        """Draw the rest after the guest has ended; return False if there was no time for all.
+        Raises the first error of all drawing."""
         is_done = self._draw(time.monotonic() + within_s)
         if self._error is not None:
             raise self._error
@@ -52,7 +52,7 @@ class Drawer:
         try:
             return self._draw_pages(latest_s)
         except NetestoError as error:
-            # The guest goes on measuring; `netesto report` draws what is missing.
+            # The guest continues measuring; `netesto report` draws missing pages.
             self._error = error
             return False
 

@@ -1,4 +1,4 @@
-"""What earlier runs have measured in the SWEEP cells that `--resume` passes over."""
+"""Measurements of earlier runs in the SWEEP cells that `--resume` skips."""
 
 import functools
 import logging
@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The parts that are passed over, by their indices, with the experiments that finished them;
-    and what the script claims of them that is false."""
+    """The skipped parts, by their indices, with the experiments that finished them; and the false
+    claims of the script about them."""
 
     parts: Mapping[int, Sequence[int]] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
@@ -36,8 +36,8 @@ def pass_over(
     claimable: Fields,
     nested: bool,
 ) -> Passed:
-    """Find the cells of `script` that were finished well before, and say so; with `nested`, also
-    those within cells that were not. `claimable` are the columns that claims may be about."""
+    """Find and report the cells of `script` that were finished successfully before; with `nested`,
+    also those within unfinished cells. `claimable` are the columns that claims may use."""
     done: dict[int, _Done] = {}
     inside: set[int] = set()
     changed: list[str] = []
@@ -90,7 +90,7 @@ def pass_over(
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A part that is passed over, how it was finished, and the flows that the script asks for there
+    """A skipped part, its finished experiments, and the flows that the script requests there
     now."""
 
     part: Part
@@ -116,12 +116,12 @@ def _name(part: Part) -> str:
 def _failures(
     plan: Plan, done: Mapping[int, _Done], columns_of: Callable[[int], Mapping[str, str]]
 ) -> Iterator[str]:
-    """What the script claims of parts that are skipped and is false. Their flows are noted."""
+    """The false claims of the script about skipped parts. Their flows are noted."""
     from netesto.language.claims import falsehood
 
     current: _Done | None = None
     left: Iterator[int] = iter(())
-    # By the number that the plan has for it: whose experiment, and its number then.
+    # By the number in the plan: the owner of the experiment, and its earlier number.
     measured: dict[int, tuple[_Done, int]] = {}
     for step in plan.steps():
         match step:
@@ -143,7 +143,7 @@ def _failures(
 
 
 def _earlier_columns(results: Store, claimable: Fields) -> Callable[[int], Mapping[str, str]]:
-    """The columns, of those that claims may be about, of an experiment in the results folder."""
+    """The columns that claims may use, of an experiment in the results folder."""
     rows = store.by_experiment(csvfile.read(results.folder / store.TABLE))
 
     @functools.cache
@@ -158,9 +158,8 @@ def _earlier_columns(results: Store, claimable: Fields) -> Callable[[int], Mappi
     return columns_of
 
 
-# The options that are compared, by their arguments. Left out are the tool, which a run chooses, and
-# when flows start and how long they run, which scripts draw at random; of durations the longest
-# counts.
+# The compared options, by their arguments. Excluded are the tool, which a run chooses, and start
+# times and durations, which scripts draw at random; only the longest duration counts.
 _COMPARED: Mapping[str, Sequence[str]] = {
     argument.name: argument.fields.split()
     for argument in DO_CLIENT_ARGUMENTS
@@ -169,8 +168,8 @@ _COMPARED: Mapping[str, Sequence[str]] = {
 
 
 def otherwise(results: Store, cell: FinishedCell, flows: Sequence[steps.DoClient]) -> str:
-    """In words, how a cell was measured otherwise than with these flows, which the script asks for
-    now; "" if it was not."""
+    """How the measured flows of a cell differ from these, which the script requests now, in words;
+    "" if they do not."""
     manifests = [manifest.read(results.whole(exp) / manifest.NAME) for exp in cell.experiments]
     then: list[FlowSpec] = [group.request for each in manifests for group in each.groups]
     now = [command.flow for command in flows]

@@ -1,4 +1,4 @@
-"""Carries out the steps of a plan, and judges what the script claims."""
+"""Executes the steps of a plan, and evaluates the claims of the script."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from netesto.run.session import Session
 
 @dataclass(slots=True)
 class _Open:
-    """A part that runs, and how much had been processed and had failed before it."""
+    """A running part, and the counts of processed experiments and failures before it."""
 
     part: Part
     processed: int
@@ -26,7 +26,7 @@ class _Open:
 
 
 class Hosts(Protocol):
-    """What carries out single steps (see controller.Controller)."""
+    """Executes single steps (see controller.Controller)."""
 
     @property
     def open_experiments(self) -> Sequence[int]: ...
@@ -47,7 +47,7 @@ class Hosts(Protocol):
 
 
 class Executor:
-    """Carries out the plan of a session, but for the parts with the indices `passed`, which earlier
+    """Executes the plan of a session, except the parts with the indices `passed`, which earlier
     runs have finished with these experiments. `failures` lists what failed, in words."""
 
     def __init__(
@@ -65,36 +65,36 @@ class Executor:
         self._results = results
         self._watcher = session.watcher
         self._passed = passed
-        # What parts that are skipped have set on hosts, and nobody has set again yet.
+        # Settings of skipped parts that have not been made again yet.
         self._owed = Standing[steps.Configure]()
-        # A part that fails is run again by the process that started it, in a new guest.
+        # The process that started a failed part repeats it, in a new guest.
         self._on_failure = CONTINUE if session.is_part else session.request.on_failure
         self._steps: Iterator[steps.Step] = iter(())
         self._open: list[_Open] = []
         self._processed: list[Processed] = []
-        # The experiment that claims are about, which is the one processed last.
+        # The experiment of claims: the one processed last.
         self._columns: Mapping[int, Mapping[str, str]] = {}
         head = session.plan.head
         # The numbers of a part are taken already.
         self._counter = head.last_number if session.is_part else head.counter
         self._last = head.last_number
-        # How often parts were begun that have failed.
+        # The attempts of failed parts.
         self._attempts: dict[int, int] = {}
         self._numbered = {command.exp for command in head.numbered}
 
     def run(self) -> None:
-        """Carry out all steps. StoppedError if something failed, and the run ends with that."""
+        """Execute all steps. StoppedError if something failed and the run must then end."""
         self._steps = self._plan.steps()
-        # A part that is run again brings more of them.
+        # A repeated part adds steps.
         while (step := next(self._steps, None)) is not None:
             self._carry_out(step)
-        # END leaves numbers out, so that the next run begins a new ten.
+        # END skips numbers, so that the next run begins a new ten.
         if self._last > self._counter:
             self._results.take(self._last)
 
     def interrupt(self, reason: str, *, in_haste: bool = False) -> None:
-        """End everything now and keep what was measured: each open experiment stays partial. In
-        haste, what takes long is left out."""
+        """End everything now and keep what was measured: each open experiment stays partial. If
+        `hurried`, skip what takes long."""
         notes = {}
         left = set(self._hosts.open_experiments)
         while left:
@@ -132,7 +132,7 @@ class Executor:
                 self._leave(whole=whole)
 
     def _take(self, exp: int) -> None:
-        """Take the number of an experiment from the counter, if it is from there."""
+        """Take the number of an experiment from the counter, if it comes from there."""
         if self._counter < exp <= self._plan.head.last_number and exp not in self._numbered:
             self._results.take(exp)
             self._counter = exp
@@ -144,10 +144,10 @@ class Executor:
             self.failures.append(f"experiment {processed.exp}: {processed.status}")
 
     def _judge(self, claim: steps.Claim) -> None:
-        # What reads expressions takes a moment to import, for nothing where none are.
+        # The parser of expressions takes a moment to import, and is rarely needed.
         from netesto.language.claims import falsehood
 
-        # The cell that it is about may be passed over.
+        # Its cell may be skipped.
         said = falsehood(claim, self._columns.get(claim.exp, {}))
         if said:
             self.failures.append(said)
@@ -166,17 +166,17 @@ class Executor:
         if index not in self._passed:
             self._open.append(_Open(part, len(self._processed), len(self.failures)))
             return
-        # They belong to the part around it, too.
+        # They belong to the surrounding part, too.
         self._processed += [Processed(exp, OK, {}) for exp in self._passed[index]]
         for step in self._steps:
             if isinstance(step, steps.LeavePart) and step.index == index:
                 return
-            # What hosts keep they still have.
+            # Hosts still have what they keep.
             if isinstance(step, steps.Configure) and not step.kept:
                 self._owed.add(step, step.settings, step)
 
     def _make_up(self, command: steps.RemoteCommand) -> None:
-        """Set on hosts, before a command, what it would find there if no part were passed over."""
+        """Before a command, make the settings that it would find if no part were skipped."""
         if isinstance(command, steps.Configure):
             self._owed.replace(command)
         owed, self._owed = self._owed, Standing()
@@ -196,7 +196,7 @@ class Executor:
             self._retry(left)
 
     def _retry(self, failed: _Open) -> None:
-        """Have a part run once more, under numbers behind all others, if it may be."""
+        """Repeat a part, with numbers after all others, if permitted."""
         part = failed.part
         assert part.index is not None, "the rest is not left"
         attempt = self._attempts.get(part.index, 1) + 1
@@ -205,7 +205,7 @@ class Executor:
         failures = "; ".join(self.failures[failed.failures :])
         self._watcher.warn(f"{part.name}: {failures}; running it again")
         del self.failures[failed.failures :]
-        # What interprets takes a moment to import, for nothing where all goes well.
+        # The interpreter takes a moment to import, and is rarely needed.
         from netesto.language import planner
 
         again = planner.again(self._plan, part, attempt=attempt, before=self._last)

@@ -25,8 +25,8 @@ GUEST_FEATURES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A ground, and in words why; the reason is empty where the user named the ground. `kernel` is
-    the one that was named with it."""
+    """A ground, and the reason in words, empty if the user named the ground. `kernel` is the one
+    that the user named."""
 
     ground: str
     reason: str = ""
@@ -34,8 +34,8 @@ class Choice:
 
 
 def choose(request: Request, head: Head) -> Choice:
-    """The ground of a run: what was asked for; else `lab` where this machine's kernel has what the
-    script needs, else `uml`. LabError or MissingError if neither can be."""
+    """The ground of a run: the requested one; else `lab` if this machine's kernel has what the
+    script needs, else `uml`. LabError or MissingError if neither is possible."""
     inside = guest.ground_inside()
     if inside is not None:
         return Choice(inside)
@@ -48,7 +48,7 @@ def choose(request: Request, head: Head) -> Choice:
     needed = lacking(head.commands, capabilities.probe())
     nowhere = [thing for thing in needed if thing.split()[-1] not in GUEST_FEATURES]
     if nowhere or any(shutil.which(tool) is None for tool in netns.TOOLS):
-        # No kernel helps there: the lab's own checks name what is missing, and who needs it.
+        # No kernel helps: the lab's own checks name what is missing, and what needs it.
         return Choice("lab")
     try:
         netns.check(labs.plan_of(network(head)))
@@ -64,8 +64,8 @@ def choose(request: Request, head: Head) -> Choice:
 
 
 def named(request: Request) -> str | None:
-    """The ground that the command line names, also by a kernel; None if it names none. UsageError
-    if there is no such kernel."""
+    """The ground that the command line names, possibly by a kernel; None if it names none.
+    UsageError if there is no such kernel."""
     if request.kernel is not None:
         return _of_kernel(request.kernel, request.ground).ground
     return request.ground
@@ -79,7 +79,7 @@ def _of_kernel(name: str, ground: str | None) -> Choice:
 
 
 def network(head: Head) -> Topology:
-    """The lab that a script asks for, or the command line in its place."""
+    """The lab that the command line or else the script requests."""
     asked = head.lab
     if asked is None:
         raise UsageError(
@@ -110,7 +110,7 @@ def lacking(commands: Sequence[steps.RemoteCommand], kernel: Capabilities) -> li
 
 
 def crowded(jobs: int, ground: str) -> UsageError:
-    """The error of several jobs where they would share processors and links."""
+    """The error if several jobs would share processors and links."""
     return UsageError(
         f"--jobs {jobs}: on ground {ground} experiments would disturb each other",
         remedy="Use --ground sim, where they cannot, or --ground uml.",
@@ -118,9 +118,9 @@ def crowded(jobs: int, ground: str) -> UsageError:
 
 
 def check_script(request: Request, head: Head) -> None:
-    """Before anything is touched: ScriptError or UsageError if the script asks for a lab that
-    cannot be built, for hosts that will not be there, or for what no host could do; MissingError if
-    it requires another number of hosts."""
+    """Check before anything is changed: ScriptError or UsageError if the script requests a lab that
+    cannot be built, hosts that will not exist, or something impossible on every host; MissingError
+    if it requires another number of hosts."""
     if request.hosts is not None:
         inventory = request.hosts.with_suffixes(preflight.suffixes(head.commands))
     elif head.lab:
@@ -139,7 +139,8 @@ def check_script(request: Request, head: Head) -> None:
 
 
 def check_tests(commands: Sequence[steps.RemoteCommand]) -> None:
-    """MissingError if one of these cannot be had in simulated time, where computing takes none."""
+    """MissingError if one of these is impossible in simulated time, where computing takes no
+    time."""
     places = {
         f"{command.place.file}:{command.place.line}": None
         for command in commands
@@ -150,13 +151,13 @@ def check_tests(commands: Sequence[steps.RemoteCommand]) -> None:
     if places:
         raise MissingError(
             f"UDP_STREAM: in simulated time only with tool=native (needed at {', '.join(places)})",
-            remedy="The others rely on computing to take time: here iperf3 sends all its datagrams"
-            " in the first moment, and netperf never stops. tool=auto takes the one that can.",
+            remedy="Other tools rely on computation taking time: here iperf3 sends all its"
+            " datagrams in the first instant, and netperf never stops. tool=auto selects native.",
         )
 
 
 def warnings(request: Request, head: Head) -> list[Warned]:
-    """What the author should know of the lab that the run will have, if it has one."""
+    """Warnings to the author about the lab of the run, if it has one."""
     if request.hosts is not None or head.lab is None:
         return []
     asked = network(head)

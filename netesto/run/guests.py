@@ -18,21 +18,21 @@ from netesto.run.sidebyside import SideBySide, Task
 
 PLAN = "plan.json"
 
-# In haste, so much time is left for pages.
+# The time for pages after a hurried request to end.
 PAGES_S = 1.0
 
 
 def run_whole(session: Session, kernel: Kernel) -> End:
     """Run a plan, or a part of one, in a guest, which reports how it ended."""
     request, head = session.request, session.plan.head
-    # The guest's locks are its own kernel's, and would keep nobody out who is not in there.
+    # Locks of a guest belong to its own kernel, and exclude nobody outside.
     with Store(session.out) as results:
         if session.is_part:
             words = ["--fields", str(request.fields)]
             seed = seed_of(head.seed, only_part(session.plan).drawn)
             path = request.script
         else:
-            # Here, for a guest takes seconds to refuse them.
+            # Here, because a guest takes seconds to refuse them.
             results.take_fields(session.fields)
             results.write_run(session.record)
             path = str(session.keep_plan())
@@ -51,7 +51,7 @@ def run_parts(session: Session, kernel: Kernel, *, jobs: int) -> End:
 
 
 def _words(session: Session, plan: str) -> list[str]:
-    """What comes behind `netesto` to have a plan carried out in a guest."""
+    """The arguments of `netesto` that execute a plan in a guest."""
     request = session.request
     aliases = ",".join(f"{name}={host}" for name, host in request.aliases.items())
     words = ["run", plan, "--run", session.record.name, "--family", str(request.family)]
@@ -66,7 +66,7 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
     """Run `netesto` with other words inside a guest; its exit status."""
     request, out = session.request, session.out
     drawer = Drawer(out) if request.pages else None
-    # In real time a guest must not have to share its processor.
+    # In real time a guest must not share its processor.
     draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
     outcome = None
     try:
@@ -101,7 +101,7 @@ class _Guests:
         self._session = session
         self._kernel = kernel
         self._results = results
-        # Of parts that are tried again, by their numbers.
+        # Repeated parts, by their numbers.
         self._again: dict[int, Plan] = {}
 
     def run(self, jobs: int) -> End:
@@ -152,7 +152,7 @@ class _Guests:
             "--ground": self._kernel.kind,
             "--kernel": self._kernel.name,
             "--out": str(task.folder),
-            # Those of the run's folder may be some more than the script's.
+            # The run's folder may have more columns than the script.
             "--fields": str(self._session.out / FIELDS),
         }
         if request.max_wall_s is not None:

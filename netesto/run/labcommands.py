@@ -33,8 +33,8 @@ def check_ground(real: str) -> None:
 
 
 def checker(file: Path) -> Callable[[steps.RemoteCommand], None]:
-    """What raises a ScriptError for a command that the file does not allow, or not with these
-    values. UsageError if the file cannot be read."""
+    """A function that raises ScriptError for a command that the file does not allow, or not with
+    these values. UsageError if the file cannot be read."""
     known = config.read_commands(file)
 
     def check(wanted: steps.RemoteCommand) -> None:

@@ -1,4 +1,4 @@
-"""Labs for runs: built, their hosts named, what is left in them found."""
+"""Labs for runs: building them, naming their hosts, finding unfetched data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from netesto.model import Endpoint
 
 
 def parse_spec(spec: str) -> LabRequest:
-    """`dumbbell,clients=2,rate=10mbit`, or the path of a TOML file, as a LAB of no script.
+    """`dumbbell,clients=2,rate=10mbit`, or the path of a TOML file, as a LAB without a script.
     UsageError if it is neither."""
     settings: dict[str, str] = {}
     name = ""
@@ -23,7 +23,7 @@ def parse_spec(spec: str) -> LabRequest:
         settings["file"] = spec
     elif " " in spec.strip():
         commas = ",".join(spec.replace(",", " ").split())
-        raise UsageError(f"--lab {spec}: its words stand between commas", remedy=f"--lab {commas}")
+        raise UsageError(f"--lab {spec}: commas separate its words", remedy=f"--lab {commas}")
     else:
         name, *words = spec.split(",")
         for word in words:
@@ -44,14 +44,14 @@ def parse_spec(spec: str) -> LabRequest:
 
 
 def network(request: LabRequest) -> Topology:
-    """The topology that a LAB asks for. UsageError if there is no such."""
+    """The topology of a LAB. UsageError if it does not exist."""
     return topology.build(
         request.topology, request.settings, script=request.place.file, text=request.text
     )
 
 
 def text_of(request: LabRequest) -> str:
-    """What the file of a LAB holds; "" if it names none, or it cannot be read."""
+    """The content of a LAB's file; "" if there is none, or it cannot be read."""
     if request.topology or "file" not in request.settings:
         return ""
     try:
@@ -62,7 +62,7 @@ def text_of(request: LabRequest) -> str:
 
 
 def unfetched(lab: Lab) -> dict[str, Path]:
-    """The folders with what hosts measured and no controller has fetched, by host."""
+    """The folders with unfetched measurements, by host."""
     folders = {host: Path(lab.record.files) / host / "spool" for host in lab.record.hosts}
     return {
         host: folder
@@ -95,6 +95,6 @@ def plan_of(network: Topology) -> plan.Plan:
 def inventory(
     network: Topology, commands: Sequence[RemoteCommand], *, aliases: Mapping[str, str]
 ) -> Inventory:
-    """The hosts of a lab that need not be there yet, by the names that commands have for them."""
+    """The hosts of a lab, which need not exist yet, by their names in commands."""
     hosts = [Endpoint(host=name, agent="") for name in network.hosts]
     return Inventory(hosts, aliases=aliases, suffixes=preflight.suffixes(commands))

@@ -1,7 +1,7 @@
-"""Where the parts of a run write while they run side by side, and how it becomes the run's.
+"""The folders of parts that run side by side, and the adoption of their results by the run.
 
 RESULTS/runs/RUN.parts/PART/    a results folder of its own for each part
-RESULTS/runs/RUN.parts/.lock    held as long as anybody may write there
+RESULTS/runs/RUN.parts/.lock    held as long as a process may write there
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from pathlib import Path
 from netesto.results import durable, store
 from netesto.results.store import Store
 
-# The part of all that belongs to no cell and no repetition.
+# The name for everything that belongs to no cell and no repetition.
 REST = "rest"
 
 _SUFFIX = ".parts"
@@ -36,8 +36,8 @@ def held(folder: Path) -> Iterator[int]:
 
 
 def take_over(results: Store, part: Path, *, draw: bool = True) -> list[dict[str, str]]:
-    """Make what a part measured the run's, and remove the part's folder; its rows of exp.csv. With
-    `draw`, the index gets them."""
+    """Move a part's results into the run's folder, and remove the part's folder; return its rows of
+    exp.csv. With `draw`, add them to the index."""
     rows = results.adopt(part)
     for kept in part.glob("runs/*-unfetched"):
         with durable.writing(results.folder):
@@ -57,8 +57,8 @@ def draw_index(results: Store) -> None:
 
 
 def take_over_left(results: Store, *, draw: bool = True) -> Iterator[str]:
-    """Take over what the parts of killed runs had measured, as `take_over` does; what a person
-    should know of it."""
+    """Take over the results of parts of killed runs, like `take_over`; return messages for the
+    user."""
     for folder in sorted((results.folder / "runs").glob(f"*{_SUFFIX}")):
         try:
             with held(folder):
@@ -70,10 +70,10 @@ def take_over_left(results: Store, *, draw: bool = True) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
         numbers = ", ".join(map(str, store.by_experiment(rows)))
         if numbers:
-            yield f"took over what a killed run had measured: experiments {numbers}"
+            yield f"took over the measurements of a killed run: experiments {numbers}"
 
 
 def _order(part: Path) -> tuple[int, int]:
-    """What belongs to no part first, then the parts as in the script, each attempt by itself."""
+    """First the rest, then the parts in the script's order, each attempt separately."""
     index, _, attempt = part.name.partition("-")
     return (-1 if index == REST else int(index), int(attempt or 1))

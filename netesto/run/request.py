@@ -1,4 +1,4 @@
-"""What a run is asked for, also if something fails, and who watches it."""
+"""The request for a run, its policy on failures, and its watcher."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +14,9 @@ from netesto.run.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class OnFailure:
-    """`--on-failure`: end the run there, or run the part of the script again, so many times.
-
-    Neither: the run goes on, and its exit status reports it. What failed stays on disk in any
-    case.
+    """`--on-failure`: end the run, or repeat the part of the script up to this many times.
+    Otherwise the run continues, and its exit status reports the failure. Failed experiments stay on
+    disk in any case.
     """
 
     stops: bool = False
@@ -48,7 +47,7 @@ CONTINUE = OnFailure()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A run, as it is asked for.
+    """The request for a run.
 
     `script` is a path of a script or a plan, or "-" for standard input. `hosts` are real ones,
     which get an agent for this run if it is `brought`, with packages also of `bundle`; `lab` is
@@ -95,22 +94,22 @@ class Watcher(Observer, Protocol):
 
     @property
     def left(self) -> Sequence[str]:
-        """What is not as it was before on hosts."""
+        """The differences left on hosts."""
 
     def start(self) -> None:
-        """What happens is shown from now on, as it happens."""
+        """Begin to show events as they happen."""
 
     def stop(self) -> None:
-        """The end of that."""
+        """Stop showing events."""
 
     def error(self, text: str) -> None:
-        """Something that ended the run."""
+        """An error that ended the run."""
 
     def agrees(self, question: str) -> bool:
-        """The answer to a question; True where nobody can be asked."""
+        """The answer to a question; True without a terminal."""
 
     def expect(self, *, experiments: int, seconds: float) -> None:
-        """How many experiments there will be, and how long the whole run should take."""
+        """The number of experiments, and the estimated duration of the run."""
 
     def parts(self, running: Sequence[str], *, done: int, of: int, left_s: float | None) -> None:
-        """Parts of the script that run side by side now, and how many have ended."""
+        """The number of parts that run side by side now, and how many have ended."""

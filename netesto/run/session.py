@@ -1,4 +1,4 @@
-"""What every run has: its results folder held, and its record kept."""
+"""The common part of every run: it holds its results folder and keeps its record."""
 
 import gzip
 import time
@@ -24,8 +24,8 @@ from netesto.run.request import Request, Watcher
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a run ended: its exit status, what failed, and where it was. `out` is its results folder;
-    None if another process reports this."""
+    """The end of a run: its exit status, its failures, and its ground. `out` is its results folder;
+    None if another process reports it."""
 
     status: int
     failures: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class End:
     out: Path | None = None
 
     def with_failures(self, failures: Sequence[str]) -> "End":
-        """The same end, with what had failed before."""
+        """The same end, with earlier failures."""
         if not failures:
             return self
         outcome = status.FAILED if self.status == status.OK else self.status
@@ -43,8 +43,8 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What is known of a run before it begins. `fields` are the columns of exp.csv, `ground` is
-    where it happens."""
+    """The data of a run before it begins. `fields` are the columns of exp.csv, `ground` is where it
+    runs."""
 
     request: Request
     plan: Plan
@@ -61,7 +61,7 @@ class Session:
 
     @property
     def name(self) -> str:
-        """What the script is called in results: the name of its file."""
+        """The script's name in results: that of its file."""
         return script_name(self.plan.head.script)
 
     def keep_plan(self) -> Path:
@@ -71,15 +71,15 @@ class Session:
         with (
             durable.writing(path),
             atomic.replaced(path) as file,
-            # The same plan gives the same bytes. Its lines are so alike that the lowest level makes
-            # a twentieth of them.
+            # The same plan gives the same bytes. Its lines are so similar that the lowest level
+            # compresses them to a twentieth.
             gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as compressed,
         ):
             self.plan.write(cast("BinaryIO", compressed))
         return path
 
     def pass_over(self, results: Store, *, nested: bool) -> Passed:
-        """What `--resume` passes over."""
+        """The parts that `--resume` skips."""
         if not self.request.resume or self.is_part:
             return Passed()
         columns = settings.claimable(self.fields)
@@ -88,8 +88,8 @@ class Session:
         )
 
     def held(self, carry_out: Callable[["Session", Store], End]) -> End:
-        """Carry the run out while its results folder is held, and keep its record. Errors before
-        the first experiment are raised."""
+        """Execute the run while its results folder is held, and keep its record. Errors before the
+        first experiment are raised."""
         end = End(status.FAILED)
         with Store(self.out) as results:
             self._tidy(results)
@@ -116,7 +116,8 @@ class Session:
         return end if self.is_part else replace(end, out=self.out)
 
     def _show_left(self) -> None:
-        """Write the index again if hosts are not as they were: that is known after its last row."""
+        """Write the index again if differences are left on hosts, which is known after its last
+        row."""
         if not (self.request.pages and self.watcher.left):
             return
         if self.request.hosts is not None and (self.out / TABLE).exists():
@@ -125,7 +126,7 @@ class Session:
             index.write(self.out)
 
     def _tidy(self, results: Store) -> None:
-        """What killed runs left in the results folder."""
+        """Handle leftovers of killed runs in the results folder."""
         for said in partfolders.take_over_left(results, draw=self.request.pages):
             self.watcher.warn(said)
         missing = results.without_rows()
@@ -154,17 +155,17 @@ class Session:
 
 
 def only_part(alone: Plan) -> Part:
-    """The part that a slice of a plan is."""
+    """The part in a slice of a plan."""
     [part] = [each for each in (*alone.outer, alone.head.rest) if each is not None]
     return part
 
 
 def script_name(script: str) -> str:
-    """What a script is called in results: the name of its file."""
+    """A script's name in results: that of its file."""
     if script == STANDARD_INPUT:
         return "stdin"
     name = Path(script).stem
-    # A plan may claim to be of any script: its results are in a folder of their own.
+    # A plan may claim any script's name, so its results are in a separate folder.
     return name if name not in {"", ".."} else "plan"
 
 

@@ -1,4 +1,4 @@
-"""What a script is interpreted with: its text, definitions, libraries, and columns."""
+"""The input of the interpretation: text, definitions, libraries, and columns."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from netesto.results.fields import Fields
 from netesto.results.store import FIELDS, TABLE, Store
 from netesto.run import labs
 
-# Enough bits that two runs do not share a seed, few enough to type again.
+# Enough bits that two runs do not share a seed, few enough to type.
 SEED_BITS = 31
 
 _WORD = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_]\w*")
@@ -64,7 +64,7 @@ class Script:
 
 
 def unread(path: Path, error: OSError) -> UsageError:
-    """The error of a script that cannot be read, with the one that may have been meant."""
+    """The error of a script that cannot be read, with a similar one."""
     if path.is_dir():
         remedy = f"Name a script in it: {path}/NAME.nts"
     elif path.exists() or not path.parent.is_dir():
@@ -78,7 +78,7 @@ def unread(path: Path, error: OSError) -> UsageError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a script is interpreted with. Without a seed, one is chosen."""
+    """The settings of an interpretation. Without a seed, one is chosen."""
 
     libraries: tuple[Path, ...]
     definitions: Mapping[str, str]
@@ -113,7 +113,7 @@ class Settings:
         keep: bool = True,
     ) -> Plan:
         """The plan of a script (see language.planner.make). ScriptError if it is wrong."""
-        # What interprets takes a moment to import, for nothing where a plan is there.
+        # The interpreter takes a moment to import, and a plan does not need it.
         from netesto.language import planner
 
         return planner.make(
@@ -132,10 +132,10 @@ class Settings:
 
 
 def fields_for(asked: Path | None, script: Path | None, out: Path | None = None) -> Fields:
-    """The columns that a run of `script` (None: standard input) into `out` has, but for those that
-    it brings itself: of the file asked for, else of a fields.txt beside the script, else of one in
-    the working folder, else those that exp.csv was begun with there, by --fields or a version whose
-    columns were others, else ours. UsageError if the file is wrong."""
+    """The columns of a run of `script` (None: standard input) into `out`, without those of the
+    script itself: from the requested file, else from a fields.txt beside the script, else from one
+    in the working folder, else those with which exp.csv was begun there (by --fields, or by a
+    version with other columns), else ours. UsageError if the file is wrong."""
     if asked is not None:
         return fields.load(asked)
     folders = [Path()] if script is None else [script.parent, Path()]
@@ -150,24 +150,24 @@ def fields_for(asked: Path | None, script: Path | None, out: Path | None = None)
 
 
 def fields_of(results: Store, asked: Path | None) -> Fields:
-    """The columns that a results folder is rebuilt with: of the file asked for, else its own."""
+    """The columns for rebuilding a results folder: those of the requested file, else its own."""
     if asked is not None:
         return fields.load(asked)
     return results.fields() or fields.load(paths.fields_file())
 
 
 def claimable(columns: Fields) -> Fields:
-    """What ASSERT may speak of: these columns, and what ours measure besides."""
+    """The columns that ASSERT may use: these, and our other measured ones."""
     return columns.with_added(fields.load(paths.fields_file()).columns)
 
 
 def known(columns: Fields) -> Columns:
-    """What the language must know of a run's columns."""
+    """The information about a run's columns for the language."""
     return Columns(columns, claimable(columns).kinds())
 
 
 def are_ours(columns: Fields) -> bool:
-    """Whether columns come from the fields.txt that comes with netesto."""
+    """Whether columns come from netesto's own fields.txt."""
     return Path(columns.source).samefile(paths.fields_file())
 
 
@@ -196,7 +196,8 @@ def repeated_definitions(texts: Sequence[str]) -> list[str]:
 
 
 def unused_definitions(definitions: Mapping[str, str], sources: Iterable[str]) -> list[str]:
-    """A warning for each name that `-D` sets and none of these scripts has outside of comments."""
+    """A warning for each name that `-D` sets and that none of these scripts contains outside of
+    comments."""
     lines = (line.partition("#")[0] for source in sources for line in source.splitlines())
     used = {word for line in lines for word in _WORD.findall(line)}
     return [
@@ -207,7 +208,7 @@ def unused_definitions(definitions: Mapping[str, str], sources: Iterable[str]) -
 
 
 def must_be_text(word: str) -> None:
-    """UsageError if a word of the command line is not text: the results could not name it."""
+    """UsageError if a word of the command line is not text: the results could not record it."""
     try:
         word.encode("utf-8")
     except UnicodeEncodeError:
@@ -218,8 +219,8 @@ def must_be_text(word: str) -> None:
 
 
 def library_path(folders: Sequence[Path]) -> list[Path]:
-    """Where SOURCE looks after the script's folder and the working directory. UsageError if a
-    folder that was asked for is not there."""
+    """The folders that SOURCE searches after the script's folder and the working directory.
+    UsageError if a requested folder does not exist."""
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(

@@ -4,10 +4,10 @@
                   ├─ netesto run PART/plan.json ── guest ── another one
                   └─ …
 
-Each writes to a results folder of its own, `runs/RUN.parts/PART` in the run's, where its part of
-the plan lies. What a part measured is taken over when all parts before it are done, so that the
-results are the same however many ran at once. If this process is killed, the others end, and the
-next run takes over what they had.
+Each writes to its own results folder, `runs/RUN.parts/PART` in the run's, which contains its part
+of the plan. The results of a part are taken over when all earlier parts are done, so that they do
+not depend on how many run at once. If this process is killed, the others end, and the next run
+takes over their results.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from netesto.run import partfolders, status
 from netesto.run.request import OnFailure, Watcher
 from netesto.run.session import End
 
-# What a guest with a lab of some hosts takes of this machine's memory; a long fat path takes more.
+# The memory of a guest with a lab of some hosts; a long fat path takes more.
 GUEST_BYTES = 1_500_000_000
 
-# Of what a part said before it failed without a record.
+# How much to show of the output of a part that failed without a record.
 _LAST_LINES = 8
 
-# A part that ends so says that the others would fare no better.
+# A part with this exit status means that the others would fail, too.
 _HOPELESS = frozenset({status.WRONG, status.NOT_READY, status.INTERRUPTED})
 
 
@@ -57,14 +57,13 @@ class Task:
 
 
 class Guests(Protocol):
-    """What runs parts."""
+    """Runs parts."""
 
     def command(self, task: Task) -> Sequence[str]:
-        """A command that runs a part. Its folder is there."""
+        """A command that runs a part, whose folder exists."""
 
     def again(self, part: Part, *, before: int) -> Part:
-        """The next attempt at a part that failed; its experiments have the numbers after
-        `before`."""
+        """The next attempt at a failed part; its experiments have the numbers after `before`."""
 
 
 class SideBySide:
@@ -95,7 +94,7 @@ class SideBySide:
         self._ended: dict[Task, int] = {}
         self._killed: dict[Task, str] = {}
         self._retried: set[Task] = set()
-        # How many of the tasks, from the first on, have been taken over.
+        # How many tasks, from the first on, have been taken over.
         self._taken = 0
         self._statuses: list[int] = []
         self._failures: list[str] = []
@@ -113,7 +112,7 @@ class SideBySide:
                 with interrupts.handed_over() as requests:
                     asyncio.run(self._all(lock, requests))
             finally:
-                # What ended is kept, also where a part before it did not.
+                # Ended parts are kept, even if an earlier one has not ended.
                 for task in self._tasks[self._taken :]:
                     if task in self._ended:
                         self._take_over(task)
@@ -146,7 +145,7 @@ class SideBySide:
         for number in interrupts.not_ignored():
             loop.add_signal_handler(number, self._interrupt, number, requests)
         waiting = iter(tuple(self._tasks))
-        # Each on a processor of its own, as long as there are enough: guests use just one.
+        # Each on its own processor, as long as there are enough: a guest uses only one.
         cpus = sorted(os.sched_getaffinity(0))
         workers = [
             asyncio.create_task(self._work(waiting, lock, cpus[place % len(cpus)]))
@@ -155,19 +154,19 @@ class SideBySide:
         try:
             await asyncio.gather(*workers)
         finally:
-            # If one could not go on (a full disk, say), the others end before their time.
+            # If one cannot continue (for example because of a full disk), the others end early.
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
     def _interrupt(self, number: signal.Signals, requests: interrupts.Requests) -> None:
-        """Every part keeps what it has measured; at a second Ctrl-C its guest is ended at once."""
+        """Every part keeps its measurements; at a second Ctrl-C its guest is ended immediately."""
         if self._was_interrupted and number != signal.SIGINT:
             return
         self._is_ending = self._was_interrupted = requests.is_heeded = True
         self._requested = number
         for job in self._running.values():
-            # The same, because parts ignore what we were started to ignore (`netesto run … &`).
+            # The same signal, because parts inherit our ignored signals (`netesto run … &`).
             job.send(number)
 
     async def _work(self, waiting: Iterator[Task], lock: int, cpu: int) -> None:
@@ -184,7 +183,7 @@ class SideBySide:
                 attempt = again
 
     def _again(self, task: Task, code: int) -> Task | None:
-        """The task that a failed one becomes, with new numbers; None if it is not tried again."""
+        """The repetition of a failed task, with new numbers; None if it is not repeated."""
         part = task.part
         if code != status.FAILED or self._is_ending or part.attempt > self._on_failure.retries:
             return None
@@ -239,7 +238,7 @@ class SideBySide:
             self._taken += 1
 
     def _take_over(self, task: Task) -> None:
-        """Make what a part measured and said ours."""
+        """Take over the results and messages of a part."""
         for line in _lines(task.folder / "stdout"):
             self._watcher.echo(line)
         said = _lines(task.folder / "stderr")
@@ -262,7 +261,7 @@ class SideBySide:
         else:
             self._failures += [f"{task.part.name}: {failure}" for failure in told]
             self._statuses.append(code)
-        # In haste the index is drawn once, at the end.
+        # If hurried, the index is drawn once, at the end.
         draws_now = self._draws and not self._was_interrupted
         rows = partfolders.take_over(self._results, task.folder, draw=draws_now)
         for exp, own in store.by_experiment(rows).items():
@@ -272,7 +271,8 @@ class SideBySide:
 
 
 def _last_words(said: Sequence[str]) -> str:
-    """What a part that failed without a record said at last: its error, or the end of it all."""
+    """The last output of a part that failed without a record: its error, or the end of its
+    output."""
     errors = [at for at, line in enumerate(said) if line.startswith("netesto: ")]
     begin = errors[-1] if errors else len(said)
     words = said[begin:] or said[-_LAST_LINES:]

@@ -1,4 +1,4 @@
-"""From a script to its end: a plan first, then the ground, then the plan, then the results."""
+"""Starts runs: makes the plan, chooses the ground, and executes the plan there."""
 
 import os
 import platform
@@ -25,8 +25,8 @@ from netesto.run.settings import Script, are_ours, fields_for, known, unused_def
 
 
 def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | None = None) -> Plan:
-    """The plan of a script; with `watch`, which gets every step, it may keep none. What is wrong
-    with the script is raised, and what looks wrong is a warning."""
+    """The plan of a script; with `watch`, which gets every step, it need not keep any. Errors of
+    the script are raised, and suspicious things are warnings."""
     asked = _asked(request, watch, keep=watch is None)
     grounds.check_script(request, asked.plan.head)
     if grounds.named(request) == "sim":
@@ -40,7 +40,7 @@ def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | Non
 
 def run(request: Request, watcher: Watcher) -> End:
     """Run a script, a plan, or a part of one. Errors before the first experiment are raised."""
-    # Whatever is wrong with the script shows here, before anything is touched.
+    # All errors of the script appear here, before anything is changed.
     asked = _asked(request, None, keep=True)
     with asked.plan:
         return _run(request, watcher, asked)
@@ -97,8 +97,8 @@ def _renumbered(plan: Plan, out: Path, columns: Fields) -> Plan:
 
 
 def _last_seed(out: Path, script: str) -> int | None:
-    """The seed of the last run of a script in a results folder: what is measured now goes with what
-    was measured then."""
+    """The seed of the last run of a script in a results folder, so that new measurements match
+    earlier ones."""
     for name in sorted(runs.names(out), reverse=True):
         record = runs.read(out, name)
         if record is not None and script_name(record.script_path) == script:
@@ -129,11 +129,12 @@ def _run(request: Request, watcher: Watcher, asked: _Asked) -> End:
         watcher=watcher,
     )
     if choice.ground not in {"uml", "sim"} or guest.ground_inside() is not None:
-        # Drawing and the wire take half a second to import, for nothing where a guest does it all.
+        # Drawing and gRPC take half a second to import, and are not needed if a guest does
+        # everything.
         from netesto.run import whole
 
         return whole.run(session)
-    # Here, for a guest takes seconds to say so.
+    # Here, because a guest takes seconds to report it.
     kernel = choice.kernel or kernels.need("uml" if choice.ground == "uml" else "sim")
     why = f"; {choice.reason}" if choice.reason else ""
     watcher.say(f"ground {choice.ground}: kernel {kernel.version}{why}")
@@ -154,7 +155,7 @@ def _columns(request: Request, plan: Plan) -> Fields:
 
 
 def _record(request: Request, plan: Plan, out: Path) -> RunRecord:
-    """The record of a run that begins; inside of a guest, the one that was begun outside."""
+    """The record of a run that begins; inside a guest, the one that was begun outside."""
     versions = {
         "netesto": __version__,
         "python": platform.python_version(),
@@ -178,7 +179,7 @@ def _record(request: Request, plan: Plan, out: Path) -> RunRecord:
 
 
 def _warn(request: Request, plan: Plan, watcher: Watcher) -> None:
-    """Of what looks wrong on the command line, and of what a lab makes useless."""
+    """Warnings of suspicious command lines, and of commands without an effect in a lab."""
     sources = [file.text for file in plan.head.sources]
     for warning in (*request.warnings, *unused_definitions(plan.head.definitions, sources)):
         watcher.warn(warning)
@@ -186,12 +187,12 @@ def _warn(request: Request, plan: Plan, watcher: Watcher) -> None:
 
 
 def _check_numbers(plan: Plan, out: Path, *, resume: bool) -> None:
-    """ScriptError if the script gives an experiment the number of one that is there already: what
-    is measured is not written to again."""
+    """ScriptError if the script gives an experiment the number of an existing one: measurements are
+    never overwritten."""
     rewriting = {command.exp: command for command in plan.head.rewriting}
     numbered = {command.exp: command for command in plan.head.numbered}
     found = {exp: f"experiment {exp} is processed already" for exp in rewriting}
-    # Cells that an earlier run has finished are passed over, and their numbers with them.
+    # Cells that an earlier run has finished are skipped, with their numbers.
     if not resume:
         found |= {
             exp: f"experiment {exp} exists already in {out}"
@@ -209,7 +210,7 @@ def _check_numbers(plan: Plan, out: Path, *, resume: bool) -> None:
 
 
 def check_jobs(request: Request, head: Head) -> None:
-    """UsageError if the parts of a script cannot run side by side, as the request wants them to."""
+    """UsageError if the parts of a script cannot run side by side as requested."""
     jobs = request.jobs or 1
     if jobs > 1 and head.entangled:
         raise UsageError(
@@ -223,8 +224,8 @@ def check_jobs(request: Request, head: Head) -> None:
 def _jobs(request: Request, choice: Choice, plan: Plan) -> int | None:
     """How many parts of the script run side by side; None if it runs as one.
 
-    In simulated time parts are always apart: their results do not depend on how many run at once,
-    and so not on whether it is one.
+    In simulated time parts always run separately: their results do not depend on how many run at
+    once, even if it is one.
     """
     jobs = request.jobs or 1
     if choice.ground not in {"uml", "sim"}:

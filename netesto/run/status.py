@@ -23,7 +23,7 @@ INTERRUPTED = 130
 
 
 def of(error: NetestoError) -> int:
-    """The exit status that an error means."""
+    """The exit status of an error."""
     match error:
         case ScriptError() | UsageError():
             return WRONG

@@ -37,11 +37,11 @@ def run(session: Session) -> End:
     proc.take_memory_from_one_arena()
     if session.request.hosts is not None:
         return session.held(lambda held, results: _Whole(held, results, None).run())
-    # Before there are threads. Importing what an agent needs takes a moment, in a guest most of a
-    # run's start: this process has most of it already, and all agents have it from here.
+    # Before there are threads. Importing an agent's modules takes a moment, in a guest most of a
+    # run's start: this process has most of them already, and all agents inherit them.
     from netesto.agent import nursery
 
-    # What was imported until here took some time or none, depending on the version of Python.
+    # The time of earlier imports depends on the version of Python.
     wallclock.await_moment(session.ground)
     with nursery.forked() as orders:
         starter = Nursery(orders)
@@ -101,7 +101,7 @@ class _Whole:
 
     @property
     def _left(self) -> Totals:
-        """What the script amounts to without the parts that are passed over."""
+        """The totals of the script without the skipped parts."""
         whole = self._head.totals
         passed = [part for part in self._head.parts if part.index in self._passed.parts]
         return replace(
@@ -134,7 +134,7 @@ class _Whole:
         with netns.up(built, nursery=self._nursery, allowed=self._request.commands) as lab:
             where = f"{_GROUNDS[kind]} {platform.release()}"
             self._watcher.say(f"{kind}: {where}")
-            # However much was computed to build it.
+            # Independent of the computation for building it.
             wallclock.await_moment(kind)
             text = drawing.draw(network)
             self._watcher.say(text)
@@ -172,13 +172,13 @@ class _Whole:
     def _tidy_up(self) -> None:
         try:
             if removed := leftovers.clean():
-                self._watcher.say(f"removed what a killed run left behind ({len(removed)} things)")
+                self._watcher.say(f"removed leftovers of a killed run ({len(removed)} items)")
         except LabError as error:
-            # Our lab has names of its own.
-            self._watcher.warn(f"what a killed run left behind cannot be removed: {error.message}")
+            # Our lab has other names.
+            self._watcher.warn(f"leftovers of a killed run cannot be removed: {error.message}")
 
     def _ask(self, inventory: Inventory) -> None:
-        """Before settings of real hosts change, the person at the terminal agrees."""
+        """Ask at the terminal before settings of real hosts change."""
         changed = {
             inventory.find(command.host).host: None
             for command in self._head.commands
@@ -188,16 +188,16 @@ class _Whole:
             return
         seconds = units.format_time(round(self._left.seconds))
         kept = keeping.told(keeping.of(self._head.commands, inventory))
-        but = f" but for what hosts keep ({kept})" if kept else ""
+        but = f" except those that hosts keep ({kept})" if kept else ""
         question = (
             f"This takes about {seconds} and changes settings of {', '.join(changed)},"
-            f" which are put back at the end{but}. Go on? [Y/n] "
+            f" which are put back at the end{but}. Continue? [Y/n] "
         )
         if not self._watcher.agrees(question):
-            raise UsageError("cancelled", remedy="--yes does not ask.")
+            raise UsageError("cancelled", remedy="Use --yes to run without this question.")
 
     def _keep_unfetched(self, lab: Lab) -> None:
-        """Keep what a killed agent had measured: it would be removed with the lab."""
+        """Keep the measurements of a killed agent, which would be removed with the lab."""
         for host, folder in labs.unfetched(lab).items():
             place = self._session.out / "runs" / f"{self._session.record.name}-unfetched" / host
             try:
@@ -220,7 +220,7 @@ class _Whole:
     def _measure(
         self, lab: Lab, built: plan.Plan, pairs: Mapping[tuple[str, str], None]
     ) -> tuple[PathRecord, ...]:
-        """Measure the paths that flows will take, before they do."""
+        """Measure the paths of flows before the flows."""
         self._watcher.doing("measuring the paths")
         found = probe.measure(lab, built.topology, pairs, family=self._request.family)
         for path in found:
@@ -263,8 +263,8 @@ class _Whole:
                 raise
             executor.interrupt(error.message)
             self._watcher.error(str(error))
-            # What was measured is on disk, with the reason: a failed measurement, unless the
-            # script itself is to blame.
+            # The measurements are on disk, with the reason: a failed measurement, unless it is an
+            # error of the script.
             outcome = status.WRONG if isinstance(error, ScriptError) else status.FAILED
             failures = (error.message,)
         if outcome == status.OK and executor.failures:
@@ -278,10 +278,10 @@ class _Whole:
 
 
 def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:
-    """What draws an experiment's page, and the index; ready to do so."""
+    """The functions that draw an experiment's page and the index, ready to use."""
     if grounds.draws_outside():
         return _nothing, _nothing
-    # matplotlib takes a second to import: now, and not while flows run.
+    # matplotlib takes a second to import: do it now, not while flows run.
     report.warm_up()
     from netesto.report import index, page
 
@@ -289,4 +289,4 @@ def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:
 
 
 def _nothing(_: Path) -> None:
-    """Somebody else draws."""
+    """Another process draws."""

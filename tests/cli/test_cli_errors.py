@@ -119,7 +119,7 @@ def test_a_lab_written_with_spaces_is_shown_with_commas(script, capsys):
     assert run(capsys, *words) == (
         2,
         (
-            "netesto: --lab star hosts=3 rate=10mbit: its words stand between commas\n"
+            "netesto: --lab star hosts=3 rate=10mbit: commas separate its words\n"
             "--lab star,hosts=3,rate=10mbit\n"
         ),
     )
@@ -152,7 +152,7 @@ def test_a_results_folder_begun_with_other_columns_is_refused(script, capsys, tm
     (tmp_path / "out" / "exp.csv").write_text("exp,colour\n")
     words = ("run", "--ground", ground, "--out", "out")
     status, text = run(capsys, *words, script("LAB pair\nWAIT 0\n"))
-    assert (status, "no longer there: colour" in text) == (3, True)
+    assert (status, "no longer present: colour" in text) == (3, True)
 
 
 @pytest.mark.parametrize(

@@ -104,19 +104,19 @@ MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
         ('_plan": 1,', '_plan": 7,', ": a plan of version 7, and this netesto reads version 1"),
         ('{"netesto_plan"', '{"a_plan"', ":1: not a plan"),
         ('"seed": 1', '"seed": "1"', ":2: invalid value for type, expected int"),
-        ('"steps": [', '"steps": []', ":3: not what stands there in a plan"),
-        ('"step": "DoClient"', '"step": "DoHarm"', ":6: not what stands there in a plan: 'DoHarm'"),
+        ('"steps": [', '"steps": []', ":3: unexpected content"),
+        ('"step": "DoClient"', '"step": "DoHarm"', ":6: unexpected content: 'DoHarm'"),
         ('"instances": 1', '"instances": 1.5', ":6: invalid value for type, expected int"),
         ('"instances": 1', '"many": 1', ":6: extra fields found (many)"),
-        ('"mean_s": 3.0}', '"mean_s": 4.0}', ":16: the plan was changed after it was written"),
-        ('\n"summary"', '\n{}\n"summary"', ":16: the plan was changed after it was written"),
+        ('"mean_s": 3.0}', '"mean_s": 4.0}', ":16: the plan was modified after it was written"),
+        ('\n"summary"', '\n{}\n"summary"', ":16: the plan was modified after it was written"),
         ('_plan": 1,', f'_plan": {"9" * 6000},', ":1: not a plan"),
-        ('"mean_s": 3.0}', '"mean_s": NaN}', ":4: not what stands there in a plan: NaN is not a"),
-        ('"mean_s": 3.0}', '"mean_s": 1e999}', ":4: not what stands there in a plan: 1e999 is not"),
-        ('"exp": 1,', '"exp": -1,', ":6: not what stands there in a plan: experiment -1,"),
-        ('"group": 1', '"group": 4294967296', ":6: not what stands there in a plan: experiment 1,"),
-        ('"interval_s": 0.2', '"interval_s": 0', ":6: not what stands there in a plan: FlowSpec"),
-        ('"request_bytes": 1', '"request_bytes": -1', ":6: not what stands there in a plan: Flow"),
+        ('"mean_s": 3.0}', '"mean_s": NaN}', ":4: unexpected content: NaN is not a"),
+        ('"mean_s": 3.0}', '"mean_s": 1e999}', ":4: unexpected content: 1e999 is not"),
+        ('"exp": 1,', '"exp": -1,', ":6: unexpected content: experiment -1,"),
+        ('"group": 1', '"group": 4294967296', ":6: unexpected content: experiment 1,"),
+        ('"interval_s": 0.2', '"interval_s": 0', ":6: unexpected content: FlowSpec"),
+        ('"request_bytes": 1', '"request_bytes": -1', ":6: unexpected content: Flow"),
         ('Part", "index": 1', 'Part", "index": 7', ":10: the plan has no part 7"),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_file_that_was_changed_is_refused(path: Path, old: str, new: str, mess
 def test_a_file_that_was_cut_off_is_refused(path: Path, left: int):
     write(planned(ONE + SWEEP), path)
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(UsageError, match=r":\d+: the plan ends before its end"):
+    with pytest.raises(UsageError, match=r":\d+: the plan is truncated"):
         plan.read(path)
 
 
@@ -190,7 +190,7 @@ def test_parts_end_where_they_began(path: Path):
     text = path.read_text()
     begin = '{"step": "EnterPart", "index": 0},\n'
     path.write_text(text.replace(begin, "", 1))
-    with pytest.raises(UsageError, match=r":\d+: part 0 ends where it has not begun"):
+    with pytest.raises(UsageError, match=r":\d+: part 0 ends without having begun"):
         plan.read(path)
 
 
@@ -198,7 +198,7 @@ def test_a_file_that_goes_on_behind_its_end_is_refused(path: Path):
     write(planned(ONE + SWEEP), path)
     with path.open("ab") as file:
         file.write(b"{}\n")
-    with pytest.raises(UsageError, match=r":\d+: the plan goes on after its end"):
+    with pytest.raises(UsageError, match=r":\d+: the plan continues after its end"):
         plan.read(path)
 
 

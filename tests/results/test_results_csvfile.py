@@ -40,7 +40,7 @@ def test_rows_of_no_experiment_begin_no_file(tmp_path):
 
 
 def test_other_columns_are_refused_and_named(table):
-    with pytest.raises(ResultsError, match=r"other columns; no longer there: desc; new: bw, rtt"):
+    with pytest.raises(ResultsError, match=r"other columns; no longer present: desc; new: bw, rtt"):
         csvfile.check_header(table, ["exp", "bw", "rtt"])
 
 

@@ -160,5 +160,5 @@ def test_difference_names_columns_that_went_that_came_and_that_changed():
     old = fields.parse("exp:one\ncwnd:avg\nbw:one\n", source="f")
     new = fields.parse("exp:one\ncwnd:max\nsize:one\n", source="f")
     assert fields.difference(old, new) == (
-        "no longer there: bw; new: size; cwnd is max now, and was avg"
+        "no longer present: bw; new: size; cwnd is max now, and was avg"
     )

@@ -251,7 +251,7 @@ def test_a_later_run_takes_over_what_a_killed_one_had(store):
     said = list(partfolders.take_over_left(store))
     rows = [row["exp"] for row in csvfile.read(store.folder / "exp.csv")]
     assert (said, rows) == (
-        ["took over what a killed run had measured: experiments 1, 3, 12, 11"],
+        ["took over the measurements of a killed run: experiments 1, 3, 12, 11"],
         ["1.0", "3.0", "12.0", "11.0"],
     )
 
