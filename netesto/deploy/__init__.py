@@ -1,1 +1,2 @@
-"""Agents on hosts that have ssh: looked at, installed, upgraded, removed, or there for one run."""
+"""Agents on hosts with ssh: examines hosts, and installs, upgrades and removes agents, also for a
+single run."""

@@ -1,4 +1,4 @@
-"""What is known of a host before anything is changed there: the reply of `onhost.look`, read."""
+"""The facts of a host before any change there, from the reply of `onhost.look`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from netesto.transport.addresses import AGENT_SOCKET, USER_SOCKET
 # Below the home folder: the packages of agents for one run.
 CACHE = "/.cache/netesto"
 
-# What a host can do is shown with these: all that flows, observations and settings run.
+# The tools that flows, observations and settings run.
 TOOLS = ("ip", "tc", "ss", "sysctl", "ping", "iperf3", "netperf", "tcpdump", "ethtool")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where an agent is put. `root`: for the whole host, else for one user."""
+    """The places of an agent. `root`: for the whole host, else for one user."""
 
     root: bool
     prefix: str
@@ -30,7 +30,7 @@ class Places:
 
     @property
     def record(self) -> str:
-        """What an installation has made; written before it is made."""
+        """The record of an installation, written before its changes."""
         return f"{self.prefix}/installed.json"
 
     @property
@@ -45,7 +45,7 @@ class Places:
 
     @property
     def memory(self) -> str:
-        """What an agent remembers until the next boot (collectors.capabilities)."""
+        """The agent's cache until the next boot (collectors.capabilities)."""
         return f"{self.socket.rpartition('/')[0]}/qdiscs.json"
 
     @property
@@ -76,14 +76,14 @@ def of_user(home: str) -> Places:
 
 
 def watched(places: Places) -> list[str]:
-    """What an installation writes outside of its own folder."""
+    """The files that an installation writes outside of its own folder."""
     return [places.config, places.unit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """An installation by its record. `changed` are files and folders that are not as it made them;
-    `unfetched` are runs whose measurements nobody has fetched."""
+    """An installation by its record. `changed` are files and folders that were changed since;
+    `unfetched` are runs with unfetched measurements."""
 
     record: Mapping[str, Any]
     changed: tuple[str, ...] = ()
@@ -94,8 +94,8 @@ class Installed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """A host. `python` is "" if no interpreter there can run an agent, and `python_version` is then
-    the one that there is. `addresses`: where ssh arrives, IPv4 and IPv6. `noexec`: folders from
-    which no library can be loaded."""
+    the one that there is. `addresses`: those that ssh reaches, IPv4 and IPv6. `noexec`: folders
+    from which no library can be loaded."""
 
     system: str = "Linux"
     machine: str = "x86_64"
@@ -121,7 +121,7 @@ class Facts:
 
     @property
     def cache(self) -> str:
-        """Where the packages of agents for one run stay."""
+        """The folder of the packages of agents for one run."""
         return f"{self.home}{CACHE}"
 
 

@@ -1,11 +1,10 @@
 """Agents for one run, through ssh: nothing is installed.
 
-The agent runs below `onhost.once`, whose standard input is a pipe from here: whatever ends this
-process closes it, and then the agent puts its host back, and its folder is removed. The same ssh
-process carries the calls, to a socket in that folder. If it is lost, another takes its place
-(`onhost.rejoin`), or after the lease of a hold, or a reboot of the host, brings another agent. What
-the agent imports stays on the host, in ~/.cache/netesto, in folders that are named by their
-content.
+The agent runs below `onhost.once`, whose standard input is a pipe from this process: the end of
+this process closes it, and then the agent puts its host back, and its folder is removed. The same
+ssh process carries the calls, to a socket in that folder. If it is lost, another one replaces it
+(`onhost.rejoin`), or starts another agent after the lease of a hold or a reboot. The agent's
+packages stay on the host, in ~/.cache/netesto, in folders that are named by their content.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ from netesto.transport.client import connect
 
 # For unpacking, or pip, and the agent's start.
 _READY_S = 300.0
-# To ask an installed agent who holds it.
+# The timeout for asking an installed agent for its holder.
 _ASK_S = 5.0
 _BUSY = "It is free when that run has ended; --wait waits for other runs with --ssh."
 # By what the host says.
@@ -57,7 +56,7 @@ _NO_INDEX = "No matching distribution found"
 # (onhost.LEASE_S).
 _BEAT_S, _BEAT = 5.0, b"\n"
 
-# What an agent may take to put its host back, and a moment.
+# The time for an agent to put its host back, and a little more.
 _END_S = 40.0
 # After Ctrl-C, which is to end a run within 5 s.
 _HASTE_S = 1.5
@@ -75,7 +74,8 @@ def agents(
     """An agent on each host, by its name, which ends with the body. A `bundle` has packages for
     hosts of other kinds than this machine.
     AgentError names every host that cannot have one, or one that is in use; others are told
-    `holder`. Another run by ssh is waited for `wait_s` (None: not at all), and told to `say`."""
+    `holder`. `wait_s` is how long to wait for another run by ssh (None: do not wait), which is
+    reported to `say`."""
     facts = asyncio.run(_looked(hosts))
     supply = Supply(
         Wanted(
@@ -125,8 +125,8 @@ class Shared(Protocol):
 async def take_turns(
     hosts: Sequence[Shared], wait_s: float | None, say: Callable[[str], None]
 ) -> None:
-    """Let each begin when those before it are ours. Every run takes hosts in the order of their
-    locks, so that no two wait for each other, and one of several has all. `wait_s` is for all."""
+    """Start each host when the previous ones are ours. Every run takes hosts in the order of their
+    locks, so that no two wait for each other, and one of several gets all. `wait_s` is for all."""
     deadline_s = time.monotonic() + (wait_s or 0.0)
     for each in sorted(hosts, key=lambda host: host.lock()):
         left_s = None if wait_s is None else max(deadline_s - time.monotonic(), 0.0)
@@ -148,8 +148,8 @@ class Ending(Protocol):
 
 
 def end(started: Sequence[Ending]) -> None:
-    """End all at once. They put their hosts back also if nobody waits for that, as after a second
-    Ctrl-C, or where the network is cut."""
+    """End all at once. They put their hosts back even if nobody waits for it, as after a second
+    Ctrl-C or during a cut."""
     is_interrupted = interrupts.is_ending()
     for each in started:
         each.let_go()
@@ -165,13 +165,13 @@ def end(started: Sequence[Ending]) -> None:
     finally:
         for each in started:
             if is_interrupted and not each.is_gone:
-                # One that is frozen would be waited for, and each for itself.
+                # Otherwise each frozen one would delay the end separately.
                 process.kill_group(each.child.pid)
             process.end(each.child)
 
 
 async def _looked(hosts: Sequence[Target]) -> list[Facts]:
-    """The facts of all hosts. AgentError names every one that no agent can be on."""
+    """The facts of all hosts. AgentError names every host that cannot have an agent."""
     found = await asyncio.gather(*(_look(host) for host in hosts), return_exceptions=True)
     for each in found:
         if isinstance(each, BaseException) and not isinstance(each, AgentError):
@@ -208,14 +208,14 @@ async def _look(host: Target) -> Facts:
 
 
 async def _check_free(host: Target, facts: Facts) -> None:
-    """AgentBusyError if another run uses the agent that is installed on the host: two would measure
-    each other."""
+    """AgentBusyError if another run uses the agent that is installed on the host: the runs would
+    disturb each other."""
     address = replace(host.address, path=Path(facts.places.socket))
     try:
         async with await connect(str(address), host=host.name, timeout=_ASK_S) as agent:
             holder = (await agent.info()).holder
     except AgentError:
-        # An agent that cannot be asked has no run on it that could go well.
+        # No run can use an agent that does not respond.
         return
     if holder:
         raise AgentBusyError(holder, host=host.name, remedy=_BUSY)
@@ -251,7 +251,7 @@ class Brought:
         self._is_let_go = False
 
     def start(self, facts: Facts) -> None:
-        """Start to put an agent on the host."""
+        """Begin to start an agent on the host."""
         steps, folders = plan.brought(facts, self._wanted)
         listen = f"unix:{self._agent_socket}"
         words = ["--listen", listen, "--state", f"{self._place}/state", "--host", self.host.name]
@@ -297,7 +297,7 @@ class Brought:
         return self.child.poll() is not None
 
     async def come_back(self) -> None:
-        """If ssh has ended, make another way to the agent, or bring another agent. AgentError if
+        """If ssh has ended, connect to the agent again, or start another one. AgentError if
         that fails."""
         if not self.is_gone or self._is_let_go:
             return
@@ -325,22 +325,22 @@ class Brought:
         self._voice.end()
 
     def refusal(self) -> AgentError | None:
-        """Why the agent, which is ready, is not reached; None if ssh does not tell."""
+        """Why the agent, which is ready, cannot be reached; None if ssh does not report it."""
         if "open failed" not in self._printed():
             return None
         cause, remedy = ssh.NO_FORWARDING
         return AgentError(cause, host=self.host.name, remedy=remedy)
 
     def lock(self) -> str:
-        """The name of what a run must have to be alone on the host, when all has been brought."""
+        """The name of the lock that a run needs on the host, after all packages have arrived."""
         return str(self._ends("brought")[0].get("lock"))
 
     def begin(self, wait_s: float | None) -> None:
-        """Let the host begin: what it needs has been brought."""
+        """Let the host begin: all packages have arrived."""
         self._voice.say(json.dumps({"wait_s": wait_s}).encode() + b"\n")
 
     def let_go(self) -> None:
-        """Have the agent end, and its host put back."""
+        """End the agent, which puts its host back."""
         self._is_let_go = True
         if not self._voice.is_heard:
             # It ends with the other end of the pipe.
@@ -355,8 +355,8 @@ class Brought:
         *,
         or_stage: str = "",
     ) -> AgentError | None:
-        """Why the agent does not come to this stage, None when it does. `say` is told who is waited
-        for."""
+        """Wait for this stage of the agent; return the reason if it fails. `say` is told the name
+        of another run."""
         name, told = self.host.name, 0
 
         def is_told() -> bool:
@@ -404,10 +404,10 @@ class Brought:
 
 
 class _Voice:
-    """What a host hears through a pipe: `data`, then word by word."""
+    """The pipe to a host: `data` first, then keepalives."""
 
     def __init__(self, pipe: BinaryIO, data: bytes) -> None:
-        # Whether the host has taken what was said at once.
+        # Whether the host reads keepalives promptly.
         self.is_heard = False
         self._beats = False
         self._words = queue.SimpleQueue[bytes]()
@@ -417,12 +417,12 @@ class _Voice:
         self._words.put(word)
 
     def beat(self) -> None:
-        """From now on have the host know that we are there."""
+        """Send keepalives to the host from now on."""
         self._beats = True
         self.say(_BEAT)
 
     def end(self) -> None:
-        """Say the end, if beats are heard, and close the pipe."""
+        """Send the end, if keepalives are read, and close the pipe."""
         if self._beats:
             self.say(onhost.END)
         self.say(b"")

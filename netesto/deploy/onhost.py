@@ -1,8 +1,8 @@
-"""What runs on a host while an agent is put there; it needs nothing but Python 3.6.
+"""The program that runs on a host while an agent is installed there; it needs only Python 3.6.
 
-`netesto.deploy.remote` sends this file through ssh, with one request behind it (a line of JSON) and
-the archives that the request names. The reply is a line of JSON behind a line with the token of the
-request: whatever the profile of a login shell prints comes before it.
+`netesto.deploy.remote` sends this file through ssh, followed by one request (a line of JSON) and
+the archives that the request names. The reply is a line of JSON after a line with the token of the
+request, because the profile of a login shell may print something first.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MANAGERS = ("apt-get", "dnf", "yum", "zypper", "pacman", "apk")
 POLL_S = 0.02
 LOCK_WAIT_S = 120
-# What an agent may take to put its host back; its systemd unit says the same.
+# The time for an agent to put its host back; its systemd unit has the same limit.
 STOP_S = 30
 START_S = 30
 ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -44,21 +44,20 @@ ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 ALONE_WAIT_S = 5
 # Less than an agent needs to start.
 FULL_BYTES = 1 << 20
-# An agent for one run whose controller is not heard of ends after the lease of a hold.
+# An agent for one run ends when it has not heard from its controller for the lease of a hold.
 LEASE_S = 30
-# An ssh that is lost closes our standard output with our standard input, or a moment later.
+# A lost ssh closes our standard output together with our standard input, or a moment later.
 CLOSING_MS = 200
-# What the controller says at the end (ASCII: end of transmission); anything else means that it is
-# there.
+# The controller's last byte (ASCII: end of transmission); all others are keepalives.
 END = b"\4"
 
 
 class StepError(Exception):
-    """Something on this host is not as it must be; the text is for the user."""
+    """A problem of this host; the text is for the user."""
 
 
 def main(source: BinaryIO, sink: TextIO) -> None:
-    """Carry out the one request in `source`."""
+    """Execute the single request in `source`."""
     os.environ["PATH"] = os.environ.get("PATH", "") + os.pathsep + PATH
     os.environ["LC_ALL"] = "C"
     request = json.loads(source.readline().decode())
@@ -98,7 +97,7 @@ def told(error: Exception) -> str:
 
 
 def full_folders() -> List[str]:
-    """The folders where an agent is put or writes, and whose disk is full."""
+    """The folders of an agent whose disk is full."""
     found = []
     for path in ("/opt", "/var/lib", "/run", "/tmp", os.path.expanduser("~")):
         try:
@@ -114,7 +113,7 @@ def full_folders() -> List[str]:
 
 
 def look(request: Dict[str, Any]) -> Dict[str, Any]:
-    """What this host is and has; changes nothing."""
+    """The facts of this host; changes nothing."""
     home = os.path.expanduser("~")
     python, version = best_python()
     places = {name: expand(path) for name, path in request["records"].items()}
@@ -149,9 +148,10 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def libc() -> str:
-    """The C library and its version, such as "glibc-2.36"; "" if it does not tell."""
+    """The C library and its version, such as "glibc-2.36"; "" if unknown."""
     try:
-        # platform.libc_ver() of older versions of Python tells for which glibc they were built.
+        # platform.libc_ver() of older versions of Python returns the glibc for which they were
+        # built.
         return (os.confstr("CS_GNU_LIBC_VERSION") or "").replace(" ", "-")
     except (OSError, ValueError):
         return "-".join(platform.libc_ver()).strip("-")
@@ -165,7 +165,7 @@ def lingers() -> bool:
 
 
 def group_name() -> str:
-    """The group that has this user alone, as many systems give each one; "" if it is another."""
+    """The private group of this user, as on many systems; "" if its group is shared."""
     name = pwd.getpwuid(os.getuid()).pw_name
     try:
         return name if grp.getgrgid(os.getgid()).gr_name == name else ""
@@ -178,7 +178,7 @@ def expand(path: str) -> str:
 
 
 def best_python() -> Tuple[str, str]:
-    """The path and version of an interpreter that an agent can use, this one before others; of this
+    """The path and version of an interpreter that an agent can use, preferably this one; of this
     one if there is none."""
     if sys.version_info >= PYTHON:
         return sys.executable, "{}.{}".format(*sys.version_info)
@@ -190,7 +190,7 @@ def best_python() -> Tuple[str, str]:
 
 
 def has_pip(python: str) -> bool:
-    # To start pip, only to see whether it is there, would take half a second.
+    # Starting pip only to see whether it exists would take half a second.
     if python == sys.executable:
         return importlib.util.find_spec("pip") is not None
     test = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pip') is None)"
@@ -207,7 +207,7 @@ def quiet(argv: List[str]) -> bool:
 
 
 def addresses() -> List[str]:
-    """The address by which ssh came, and one of the other family of the same interface."""
+    """The address that ssh used, and one of the other family of the same interface."""
     words = os.environ.get("SSH_CONNECTION", "").split()
     if len(words) != 4:
         return []
@@ -240,7 +240,7 @@ def free(path: str) -> int:
 
 
 def installed(path: str) -> Optional[Dict[str, Any]]:
-    """The record of an installation, with what has become of it; None if there is none."""
+    """The record of an installation, with its present state; None if there is none."""
     try:
         with open(path) as file:
             record: Dict[str, Any] = json.load(file)
@@ -263,7 +263,7 @@ def digest_of(path: str) -> str:
 
 
 def runs(service: Dict[str, Any]) -> bool:
-    """Whether the agent is up: to systemd, or by the lock that its supervisor holds."""
+    """Whether the agent is running: according to systemd, or by the lock of its supervisor."""
     if service["kind"] == "systemd":
         return quiet(["systemctl"] + service["scope"] + ["is-active", "-q", service["unit"]])
     return is_locked(service["lock"])
@@ -286,7 +286,7 @@ def names(path: str) -> List[str]:
 
 
 def unfetched(spool: str) -> Optional[List[str]]:
-    """The runs whose measurements nobody has fetched. None: not for this user's eyes."""
+    """The runs with unfetched measurements. None: this user may not read them."""
     try:
         return sorted(os.listdir(spool))
     except OSError as error:
@@ -297,7 +297,7 @@ def unfetched(spool: str) -> Optional[List[str]]:
 
 
 def act(request: Dict[str, Any], source: BinaryIO) -> Dict[str, Any]:
-    """Carry out steps, one installation at a time; what a step could not do ends them."""
+    """Execute steps, one installation at a time; the first failure ends them."""
     begun = time.time()
     with locked(request["lock"]):
         if is_reached(begun=begun, **request["goal"]):
@@ -341,14 +341,14 @@ def locked(path: str) -> Iterator[None]:
 
 
 def folder(source: BinaryIO, path: str, mode: int) -> None:
-    """Make a folder; one that is there stays as it is."""
+    """Make a folder; an existing one stays unchanged."""
     if not os.path.isdir(path):
         os.makedirs(path)
         os.chmod(path, mode)
 
 
 def write(source: BinaryIO, path: str, mode: int, text: str) -> None:
-    """Replace a file whole."""
+    """Replace a file atomically."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fresh = path + ".new"
     try:
@@ -381,7 +381,7 @@ def unpack(source: BinaryIO, path: str, size: int, python: str) -> None:
 
 
 def fresh_folder(path: str) -> str:
-    """An empty folder beside `path`, without what an installation that was cut short left."""
+    """An empty folder beside `path`, without leftovers of an interrupted installation."""
     draft = path + ".part"
     shutil.rmtree(draft, ignore_errors=True)
     os.makedirs(draft)
@@ -510,7 +510,7 @@ def stop(source: BinaryIO, lock: str) -> None:
 
 
 def spare(source: BinaryIO, spool: str) -> None:
-    """Go no further if there are measurements that nobody has fetched."""
+    """Stop if there are unfetched measurements."""
     left = unfetched(spool)
     if left:
         raise StepError(
@@ -551,7 +551,7 @@ STEPS: Dict[str, Callable[..., None]] = {
 
 
 def take(kind: str, source: BinaryIO, values: Dict[str, Any]) -> None:
-    """Take one step. OSError with the file or folder that it is about."""
+    """Execute one step. OSError with its file or folder."""
     try:
         STEPS[kind](source=source, **values)
     except OSError as error:
@@ -564,8 +564,8 @@ def take(kind: str, source: BinaryIO, values: Dict[str, Any]) -> None:
 
 
 def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
-    """Run an agent until the controller says that it is to end, or is heard of no more; then it
-    puts the host back, and its folder is removed."""
+    """Run an agent until the controller ends it or falls silent; then it puts the host back, and
+    its folder is removed."""
     for sign in ENDS:
         signal.signal(sign, lambda _number, _frame: sys.exit(1))
     for kind, values in request["steps"]:
@@ -599,8 +599,8 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
 
 
 class Agent:
-    """An agent in a folder of its own, that of an earlier one of the run if that was killed here
-    with what looked after it."""
+    """An agent in its own folder, or in that of an earlier agent of the run that was killed with
+    its supervisor."""
 
     def __init__(self, request: Dict[str, Any]) -> None:
         self.place = request["folder"]
@@ -619,7 +619,7 @@ class Agent:
                 raise
 
     def start(self) -> None:
-        """Returns when the agent listens. It puts back first what one that was killed has set."""
+        """Returns when the agent listens. It first puts back the settings of a killed one."""
         with open(self.log, "ab") as sink:
             self.child = subprocess.Popen(
                 self.argv,
@@ -638,7 +638,7 @@ class Agent:
         return self.child is None or self.child.poll() is not None
 
     def end(self) -> None:
-        """End the agent, have the host put back, and remove the folder if it is."""
+        """End the agent, which puts the host back, and remove the folder if it succeeded."""
         if self.child is not None:
             end(self.child)
         if self.child is None or is_put_back(self.argv + ["--recover"], self.env):
@@ -646,7 +646,7 @@ class Agent:
 
 
 def keeper_of(place: str) -> str:
-    """The socket of the process that looks after the agent in a folder."""
+    """The socket of the process that supervises the agent in a folder."""
     return os.path.join(place, "keeper.sock")
 
 
@@ -675,7 +675,7 @@ def keep(agent: Agent, source: BinaryIO, door: socket.socket) -> None:
             if each == woken:
                 os.read(woken, 4096)
             elif each is door:
-                # The way before is lost, also where nobody has told this host yet.
+                # The earlier connection is lost, even if this host has not noticed yet.
                 ways = [door.accept()[0]]
                 latest_s = time.monotonic() + LEASE_S
             else:
@@ -696,7 +696,7 @@ def is_cut_off() -> bool:
 
 
 def rejoin(place: str, source: BinaryIO, replies: Replies) -> None:
-    """Be what an ssh process was that is lost, for an agent that is still there; until it ends."""
+    """Replace a lost ssh process for an agent that still runs, until it ends."""
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as keeper:
         try:
             keeper.connect(keeper_of(place))
@@ -718,7 +718,7 @@ def rejoin(place: str, source: BinaryIO, replies: Replies) -> None:
 
 
 def name_of(folder: str) -> str:
-    """A name of a folder that is the same by whatever address and path one came to it."""
+    """A name of a folder that does not depend on the address and path used to reach it."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
     found = os.stat(folder)
@@ -726,7 +726,7 @@ def name_of(folder: str) -> str:
 
 
 class Turn:
-    """The wait for a lock; without `wait_s` only for a run that is about to end."""
+    """Wait for a lock; without `wait_s` only for a run that is about to end."""
 
     def __init__(self, source: BinaryIO, replies: Replies, wait_s: Optional[float]) -> None:
         self.source, self.replies, self.wait_s = source, replies, wait_s
@@ -748,7 +748,7 @@ class Turn:
 
 def alone_here(path: str, holder: str, place: str, turn: Turn) -> TextIO:
     """The lock of the agents of this user that live for one run; it names the folder of ours."""
-    # Nobody else is to see or to open it.
+    # Nobody else may see or open it.
     number = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     file = os.fdopen(number, "r+")
     while True:
@@ -760,7 +760,7 @@ def alone_here(path: str, holder: str, place: str, turn: Turn) -> TextIO:
                 raise
         file.seek(0)
         other, _, its_place = file.read().partition("\n")
-        # One of ours that was lost may still be putting the host back.
+        # A lost agent of ours may still be putting the host back.
         if other == holder and its_place != place:
             raise StepError("is the same machine as another host of this run")
         turn.pause(other)
@@ -787,7 +787,7 @@ def end(child: "subprocess.Popen[bytes]") -> None:
 
 
 def is_put_back(argv: List[str], env: Dict[str, str]) -> bool:
-    """Undo what a killed agent left; nothing is there to do if it ended by itself."""
+    """Undo the changes of a killed agent; there is nothing to do if it ended by itself."""
     null = subprocess.DEVNULL
     return subprocess.call(argv, stdin=null, stdout=null, stderr=null, env=env) == 0
 

@@ -50,8 +50,8 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What the agent imports of others, for `python` ("3.11") on `machine`; `glibc` is the least
-    version of the C library."""
+    """The third-party packages of the agent, for `python` ("3.11") on `machine`; `glibc` is the
+    minimum version of the C library."""
 
     python: str
     machine: str
@@ -68,7 +68,7 @@ class Packages:
 
 
 def requirements() -> list[str]:
-    """What an agent needs of others, as pip takes it: the extra `agent` of this package."""
+    """The third-party requirements of an agent, for pip: the extra `agent` of this package."""
     wanted = re.compile(r";\s*extra\s*==\s*['\"]agent['\"]\s*$")
     found = metadata.requires("netesto") or []
     return [wanted.sub("", each).strip() for each in found if wanted.search(each)]
@@ -124,7 +124,7 @@ def _name(requirement: str) -> str:
 
 
 def _files(distributions: Iterable[metadata.Distribution]) -> dict[str, bytes]:
-    """What the distributions have put beside each other: no scripts, nothing compiled."""
+    """The files of the distributions, without scripts and compiled files."""
     return {
         str(file): Path(str(each.locate_file(file))).read_bytes()
         for each in distributions
@@ -138,7 +138,7 @@ def _is_wanted(name: str) -> bool:
 
 
 def _glibc_of(wheel: str) -> tuple[int, ...]:
-    """The least glibc that the tags of a wheel name; that of this machine for one built here."""
+    """The minimum glibc in the tags of a wheel; that of this machine for a wheel built here."""
     versions = [(int(major), int(minor)) for major, minor in _GLIBC.findall(wheel)]
     versions += [version for name, version in _OLD_GLIBC.items() if name in wheel]
     if versions:
@@ -159,7 +159,7 @@ def _archive(kind: str, files: Mapping[str, bytes]) -> Archive:
 
 
 def _packed(files: Mapping[str, bytes]) -> bytes:
-    """A tar.gz that depends on the files alone."""
+    """A tar.gz that depends only on the files."""
     sink = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=sink, mode="wb", compresslevel=6, mtime=0) as packed,
@@ -247,7 +247,7 @@ def _members(wheel: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def read_bundle(path: Path) -> list[Packages]:
-    """The packages in a bundle. UsageError if it is none."""
+    """The packages in a bundle. UsageError if it is not a bundle."""
     try:
         with zipfile.ZipFile(path) as bundle:
             index = json.loads(bundle.read(_INDEX))

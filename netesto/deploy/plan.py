@@ -1,4 +1,4 @@
-"""What an installation does on a host, as data. Pure: from the facts of the host alone."""
+"""The plan of an installation on a host, as data. Pure: derived only from the facts of the host."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from netesto.deploy.facts import Facts, Installed, Places, lacking
 from netesto.deploy.payload import Archive, Packages
 from netesto.errors import AgentError
 
-# What a host must have free: the packages unpacked and compiled, twice over, for an upgrade.
+# The required free space: the packages unpacked and compiled, twice, for an upgrade.
 ROOM_BYTES = 150_000_000
 
 # Of an agent without root, where its user has a service manager that stays.
@@ -34,7 +34,7 @@ Restart=on-failure
 WantedBy=default.target
 """
 
-# What a path has that ssh, and the address of an agent, can have.
+# The characters of a path that ssh and the address of an agent accept.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+,@=-]{1,107}")
 
 # The folders in the cache that agents for one run import from.
@@ -43,7 +43,7 @@ _BROUGHT = ("code-", "packages-")
 _INSTALL_S = 900
 _QUICK_S = 60
 
-# Packages with the tools, where they are not called as the tool is. Debian's are known to
+# Packages of tools, if their names differ from the tool's. Debian's are known to
 # remote/install-packages; netperf is in none of these distributions.
 _PACKAGES: Mapping[str, Mapping[str, str]] = {
     "dnf": {"ip": "iproute", "tc": "iproute-tc", "ss": "iproute", "sysctl": "procps-ng",
@@ -76,8 +76,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done on a host, and what its user should know. No steps: nothing. `record` is
-    the text that the host has in the end of an installation."""
+    """The steps on a host, and notes for the user. Without steps there is nothing to do. `record`
+    is the host's text at the end of an installation."""
 
     facts: Facts
     steps: tuple[Step, ...] = ()
@@ -130,7 +130,7 @@ def _check_home(places: Places) -> None:
 
 
 def fitting(facts: Facts, wanted: Wanted) -> Packages | None:
-    """The packages that go to this host; None if its own pip gets them. AgentError if neither is
+    """The packages for this host; None if its own pip downloads them. AgentError if neither is
     possible."""
     for packages in wanted.packages:
         if packages.fit(facts):
@@ -161,7 +161,7 @@ def has_packages(facts: Facts, wanted: Wanted) -> bool:
 
 
 def install(facts: Facts, wanted: Wanted, *, name: str) -> Plan:
-    """Put an agent there, called `name`. AgentError if it cannot be."""
+    """Install an agent called `name`. AgentError if that is impossible."""
     check(facts, facts.places.prefix)
     _check_home(facts.places)
     packages = fitting(facts, wanted)
@@ -187,14 +187,14 @@ def _is_done(there: Installed | None, host: "_Host") -> bool:
     return (
         there is not None
         and there.runs
-        # A configuration that its user changed is as it should be.
+        # A configuration that its user changed is valid.
         and set(there.changed) <= {host.places.config}
         and there.record == host.record()
     )
 
 
 class _Host:
-    """What one host is to have, and the steps to it."""
+    """The installation of one host, and its steps."""
 
     def __init__(self, facts: Facts, wanted: Wanted, name: str, packages: Packages | None) -> None:
         self.facts = facts
@@ -223,7 +223,8 @@ class _Host:
 
     @property
     def group(self) -> str:
-        """Who may use an agent of root that was installed by sudo: its ssh is not root's."""
+        """The group that may use an agent of root that was installed by sudo, because its ssh is
+        not root's."""
         return self.facts.group if self.facts.sudo else ""
 
     @property
@@ -272,7 +273,7 @@ class _Host:
         ).replace("/etc/netesto/agent.toml", self.places.config)
 
     def record(self) -> dict[str, Any]:
-        """What the host has in the end."""
+        """The record of the finished installation."""
         places, there = self.places, self.there
         files = {path: _digest(text) for path, text in self.texts.items()}
         if self.keeps_config and there is not None:
@@ -284,7 +285,7 @@ class _Host:
             "folders": sorted([self.code, self.others]),
             "service": self._service(),
             "spool": f"{places.state}/spool",
-            # They stay when all else is removed.
+            # They stay when everything else is removed.
             "tools": sorted({*self.added, *(there.record.get("tools", ()) if there else ())}),
         }
 
@@ -317,7 +318,7 @@ class _Host:
         return sorted({known.get(tool, tool) for tool in tools if tool != "netperf"})
 
     def notes(self) -> Iterator[str]:
-        """What the user should know of the agent there."""
+        """Notes for the user about the agent."""
         missing = [tool for tool in lacking(self.facts) if tool not in self.added]
         if self.places.root:
             if self.facts.sudo and not self.group:
@@ -338,12 +339,12 @@ class _Host:
             yield f"{self.places.config} was changed there, and is kept"
 
     def steps(self) -> Iterator[Step]:
-        """From what is there to the record."""
+        """The steps from the present state to the record."""
         facts, places, there = self.facts, self.places, self.there
         folders = set(there.record["folders"]) - set(there.changed) if there else set()
         old = sorted(set(there.record["folders"]) - {self.code, self.others}) if there else []
         yield Step("", "folder", {"path": places.prefix, "mode": 0o755})
-        # First, so that an installation that is cut short can be repeated, and removed.
+        # First, so that an interrupted installation can be repeated, and removed.
         yield self._write_record(
             {**self.record(), "folders": sorted({self.code, self.others, *old})}
         )
@@ -392,7 +393,7 @@ class _Host:
 
 
 def _folder_of(packages: Packages | None, facts: Facts, requirements: Sequence[str]) -> str:
-    """The name of the folder of packages; None: those that the host's pip gets."""
+    """The name of the folder of packages; None: those that the host's pip downloads."""
     if packages is not None:
         return packages.archive.name
     text = f"{facts.python_version} {facts.machine} {requirements}"
@@ -414,7 +415,7 @@ def _unpack(words: str, archive: Archive, path: str, facts: Facts) -> Step:
 
 
 def brought(facts: Facts, wanted: Wanted) -> tuple[list[Step], list[str]]:
-    """The steps that put what an agent imports into the cache, and its folders there. AgentError if
+    """The steps that put the agent's packages into the cache, and its folders there. AgentError if
     there are no packages for the host."""
     code, requirements = wanted.code(facts.machine), wanted.requirements
     found = fitting(facts, wanted)
@@ -428,8 +429,8 @@ def brought(facts: Facts, wanted: Wanted) -> tuple[list[Step], list[str]]:
 
 
 def remove(facts: Facts, *, force: bool) -> Plan:
-    """Take away what `install` put there, but for packages with tools: others may use them by now.
-    With `force` also measurements that nobody fetched."""
+    """Remove what `install` created, except packages with tools, which others may use by now. With
+    `force` also unfetched measurements."""
     places, there = facts.places, facts.installed
     notes = []
     steps: list[Step] = []

@@ -1,4 +1,4 @@
-"""Hosts through ssh: `onhost` is run there, with a request; nothing is left of it."""
+"""Hosts through ssh: runs `onhost` there, with a request, and leaves nothing behind."""
 
 import itertools
 import json
@@ -18,25 +18,25 @@ from netesto.deploy.target import Target
 from netesto.errors import SHOWN_TEXT, AgentError, ProcessError, shortened
 from netesto.transport import ssh
 
-# For a host that does not answer, and one that is slow.
+# The timeouts for a host that does not respond, and for one that is slow.
 LOOK_S = 60.0
 ACT_S = 1200.0
 # Until a host, or a jump host, to which many connect at once lets us log in.
 CROWDED_S = 20.0
 
-# Means the same to every login shell: there is nothing in it to expand.
+# Means the same to every login shell, because there is nothing to expand.
 _PYTHON = 'python3 -c "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())).decode())"'
-# What a shell says that does not know a command, and what sudo does.
+# The exit status of a shell, and of sudo, for an unknown command.
 _NOT_FOUND = 127
 
 
 async def look(host: Target) -> Facts:
-    """What there is on a host. AgentError if it cannot be reached."""
+    """The facts of a host. AgentError if it cannot be reached."""
     return facts.parse(await _ask(host, facts.request(), (), timeout=LOOK_S))
 
 
 async def act(host: Target, plan: Plan) -> None:
-    """Carry out a plan. AgentError names the step that the host could not do."""
+    """Execute a plan. AgentError names the step that failed."""
     request = {
         "do": "act",
         "lock": plan.facts.places.lock,
@@ -57,7 +57,7 @@ async def act(host: Target, plan: Plan) -> None:
 
 
 def archives(steps: Sequence[Step]) -> list[bytes]:
-    """What a host is sent behind a request, in the order of its steps."""
+    """The archives that follow a request, in the order of its steps."""
     return [step.archive.data() for step in steps if step.archive is not None]
 
 
@@ -72,19 +72,19 @@ def sent(steps: Sequence[Step]) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def command(*, sudo: bool) -> str:
-    """The command for the host, which runs what comes on its standard input."""
+    """The command for the host, which runs the program on its standard input."""
     return f"sudo -n {_PYTHON}" if sudo else _PYTHON
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What is written to the host, and the token that marks its replies."""
+    """The input of the host, and the token that marks its replies."""
 
     data: bytes
     token: str
 
     def replies(self, printed: str) -> list[dict[str, Any]]:
-        """The replies in what was printed so far."""
+        """The replies in the output so far."""
         lines = printed.split("\n")
         return [
             json.loads(after)

@@ -10,7 +10,7 @@ from netesto.transport.addresses import SshAddress
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A host by the name that it has here, whatever the machine calls itself."""
+    """A host by its name here, whatever the machine calls itself."""
 
     name: str
     address: SshAddress

@@ -1,1 +1,1 @@
-"""Data that other tools have measured, and their job files, brought in. All files are untrusted."""
+"""Imports measurements of other tools, and their job files. All files are untrusted."""

@@ -1,4 +1,4 @@
-"""The words of iperf3's command line as arguments of DO_CLIENT."""
+"""Translates iperf3's command line into arguments of DO_CLIENT."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 _Give: TypeAlias = Callable[[str], Mapping[str, str]]
 
-# What stands in front of a program and says how to start it.
+# Programs that start another one, and precede it.
 _BEFORE = frozenset({"sudo", "nohup", "exec"})
 _PINNING: Mapping[str, tuple[str, ...]] = {
     "numactl": ("-C", "--physcpubind"),
@@ -35,7 +35,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """An option of iperf3: whether it has a value, and the arguments that it means."""
+    """An option of iperf3: whether it has a value, and its arguments of DO_CLIENT."""
 
     has_value: bool
     give: _Give
@@ -151,14 +151,14 @@ def _times(rate: str, streams: str) -> str:
 
 @dataclass(slots=True)
 class _Words:
-    """What was found in a command so far."""
+    """The contents of a command so far."""
 
     arguments: dict[str, str] = field(default_factory=dict)
     target: str = ""
     unknown: list[str] = field(default_factory=list)
 
     def before(self, words: Sequence[str]) -> list[str]:
-        """Read what stands in front of the program; the rest."""
+        """Read the words before the program; return the rest."""
         rest = list(words)
         while rest:
             name = rest[0].rpartition("/")[2]
@@ -204,7 +204,7 @@ class _Words:
 
 
 def _option(word: str) -> tuple[_Option | None, str | None, str]:
-    """An option, the value that is written into the same word (None: there is none), its name."""
+    """An option, the value in the same word (None without one), its name."""
     name, equals, value = word.partition("=")
     if word.startswith("--"):
         return _OPTIONS.get(name), value if equals else None, name

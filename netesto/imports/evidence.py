@@ -1,4 +1,4 @@
-"""From the raw files of an imported run to evidence, as of an experiment of our own."""
+"""Turns the raw files of an imported run into evidence, like that of our own experiments."""
 
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -35,8 +35,8 @@ _PORT_MAX = 65_535
 def of(
     folder: Path, run: ImportedRun, manifest: Manifest, *, damaged: Collection[str] = ()
 ) -> ExperimentEvidence:
-    """The evidence in the files of the imported experiment in `folder`; nothing is read from
-    those that are `damaged`."""
+    """The evidence in the files of the imported experiment in `folder`; files that are `damaged`
+    are not read."""
     output = None
     if run.output not in damaged and (folder / run.output).is_file():
         output = formats.read((folder / run.output).read_bytes(), run.form)
@@ -135,7 +135,7 @@ def _result(output: ClientOutput, request: GroupRequest, started_s: float) -> Tr
 
 
 def _datagrams(document: Document, sent_bps: float) -> Datagrams | None:
-    """What became of datagrams; of older versions, which have one sum, what that tells."""
+    """The fate of datagrams; for older versions, which have one sum, as far as it shows."""
     for name in ("sum_received", "sum"):
         told = iperf3.at(document, "end", name)
         packets, lost = (iperf3.whole(told, key) for key in ("packets", "lost_packets"))
@@ -146,12 +146,12 @@ def _datagrams(document: Document, sent_bps: float) -> Datagrams | None:
 
 
 def congestion_control(document: Document) -> str:
-    """What the sender really used; "" if that is not told."""
+    """What the sender really used; "" if unknown."""
     return iperf3.words(document, "end", "sender_tcp_congestion")
 
 
 def mss_bytes(document: Document) -> int | None:
-    """The segment size; None if it is not told."""
+    """The segment size; None if unknown."""
     return iperf3.whole(document, "start", "tcp_mss_default") or None
 
 
@@ -166,7 +166,7 @@ def _intervals(document: Document, started_s: float) -> Iterator[Interval]:
 
 
 def _samples(document: Document, started_s: float) -> Iterator[SocketSample]:
-    """A sample for each connection and interval; at least one, with what is told of the whole."""
+    """A sample for each connection and interval; at least one, with the values of the whole run."""
     control, mss = congestion_control(document), mss_bytes(document)
     ports = dict(_ports(document))
     totals: dict[object, int | None] = {}

@@ -31,7 +31,7 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where experiments go, and what their rows hold."""
+    """The destination of experiments, and the columns of their rows."""
 
     folder: Path
     columns: Fields
@@ -94,7 +94,7 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
 
 
 def cpu_file(each: CpuSource, load: CpuLoad | OutputError | None, sha256: str) -> CpuFile:
-    """What summaries need of an mpstat file; without its cores if it was not read."""
+    """The part of an mpstat file that summaries need; without cores if it was not read."""
     return CpuFile(
         side=each.side,
         section=each.section,
@@ -219,7 +219,7 @@ def _manifest(
 
 
 def _host(name: str, kernel: str, address: Address, **told: Any) -> HostRecord:
-    """What is known of a host, which is little."""
+    """The few known facts of a host."""
     info = HostInfo(
         host=name,
         version="",
@@ -236,7 +236,7 @@ def _host(name: str, kernel: str, address: Address, **told: Any) -> HostRecord:
 
 
 def _options(found: RunSource) -> dict[str, Any]:
-    """The options of the flow, as its output and its command tell them."""
+    """The options of the flow, from its output and its command."""
     asked = found.arguments
     is_udp = found.planned("protocol") == "UDP" or asked.get("test") == "UDP_STREAM"
     is_reverse = bool(iperf3.whole(found.planned("reverse"))) or asked.get("test") == "TCP_MAERTS"

@@ -1,4 +1,4 @@
-"""What the reader of an imported run should know of its files."""
+"""Remarks on the files of an imported run."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,7 +11,7 @@ from netesto.results.imported import CpuFile, Finding, ImportedRun
 
 # A run that failed left its cores so.
 _IDLE_PERCENT = 99.0
-# What IP and TCP take of a packet: without options, and with more than there are of them.
+# The headers of IP and TCP: without options, and with more than the maximum of options.
 _HEADERS_BYTES, _HEADERS_BYTES_MAX = 40, 100
 _NO_PING = "rtt is 0: ping may have failed"
 
@@ -58,7 +58,7 @@ def of_cpus(runs: Iterable[ImportedRun], orphans: Iterable[CpuFile]) -> Iterator
 
 
 def _idle_percent(file: CpuFile) -> float | None:
-    """The least mean idle share of a core; None if a core was not idle."""
+    """The minimum mean idle share of a core; None if a core was not idle."""
     idle = CPU_STATES.index("idle")
     means = [core.sums[idle] / core.samples for core in file.cores]
     return min(means) if means and min(means) > _IDLE_PERCENT else None

@@ -1,7 +1,7 @@
 """An import into a results folder: each new run becomes an experiment with its files unchanged.
 
-Everything is written into a folder of its own first, and moved in when it is complete: an import
-that is cut off leaves nothing half-written, and the next one goes on.
+Everything is first written into a separate folder, and moved when it is complete: an interrupted
+import leaves nothing half-written, and the next one continues.
 """
 
 import os
@@ -30,7 +30,7 @@ _STAGING = ".importing"
 # A process takes half a second to begin, and 100 MB.
 _RUNS_FOR_PROCESSES = 100
 _PROCESSES_MAX = 4
-# What was handed out is done before an interrupted import ends.
+# Jobs in progress are completed before an interrupted import ends.
 _CHUNK = 4
 
 
@@ -46,8 +46,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What was done: the experiments that are new, how many of them failed, how many runs the
-    folder has had before, the findings of the folder by kind, the files that were left alone."""
+    """The result: the new experiments, how many of them failed, how many runs the folder already
+    had, its findings by kind, and the ignored files."""
 
     experiments: Sequence[int]
     failed: int
@@ -57,7 +57,7 @@ class Imported:
 
 
 def find(request: Request, *, out: Path) -> Tree:
-    """What there is to import. UsageError if nothing is usable."""
+    """Find what there is to import. UsageError if nothing is usable."""
     trees = [_find(path, request, out.resolve()) for path in request.paths]
     found = Tree(
         runs=tuple(_once(run for each in trees for run in each.runs)),
@@ -116,7 +116,7 @@ def columns_of(found: Tree) -> list[str]:
 
 def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, request: Request,
           *, argv: Sequence[str]) -> Imported:  # fmt: skip
-    """Import what is new of `found`. ResultsError if the folder cannot take it."""
+    """Import the new runs of `found`. ResultsError if the folder cannot be written."""
     started_s = time.time()
     _complete_earlier(results)
     before = imported.runs(results.folder)
@@ -140,7 +140,7 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
             built = list(_each(partial(build, target=target), list(enumerate(fresh, start=first))))
             failed = sum(each.has_failed for each in built)
             rows = [row for each in built for row in each.rows]
-            # Last: with it the folder is complete, and will be moved in though this process be
+            # Last, because it makes the folder complete: it will be moved even if this process is
             # killed.
             csvfile.rewrite(staging / store.TABLE, columns.names, rows)
         except BaseException:
@@ -148,7 +148,7 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
             raise
         _move_in(results, staging)
     numbers = list(range(first, first + len(fresh)))
-    # A run that the folder had already may have got files since.
+    # An existing run may have new files.
     new = {run.output.path for run in fresh}
     again = (file for run in found.runs if run.output.path not in new for file in run.cpu)
     _keep_loose(results.folder, (*found.loose, *again), found.findings, is_copy=request.is_copy)
@@ -172,7 +172,7 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
 
 
 def _complete_earlier(results: Store) -> None:
-    """Move in what an import left that was killed, or remove it if it was not complete."""
+    """Move the leftovers of a killed import, or remove them if incomplete."""
     staging = results.folder / _STAGING
     if not staging.is_dir():
         return
@@ -183,7 +183,7 @@ def _complete_earlier(results: Store) -> None:
 
 
 def _move_in(results: Store, staging: Path) -> None:
-    """Move in what is complete; a call that was cut off is completed by the next."""
+    """Move the complete folder; the next call completes an interrupted one."""
     rows = csvfile.read(staging / store.TABLE)
     results.take(max(results.counter(), *store.by_experiment(rows)))
     results.adopt(staging)
@@ -243,7 +243,7 @@ def _each(
     with ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=_end_with_parent
     ) as pool:
-        # Ctrl-C is for all processes of a terminal; these end when they have done what they began.
+        # Ctrl-C reaches all processes of a terminal; these first complete their jobs.
         with interrupts.deferred():
             results = pool.map(work, jobs, chunksize=_CHUNK)
         yield from results
@@ -251,7 +251,7 @@ def _each(
 
 def _end_with_parent() -> None:
     """End this process when the one that started it has ended, however that did: the pool's
-    processes would wait for work for ever."""
+    processes would wait for work forever."""
 
     def wait() -> None:
         if (parent := parent_process()) is not None:

@@ -1,4 +1,4 @@
-"""The forms of files that are recognised, and what each says of its run."""
+"""The recognised file formats, and how to read a run from each."""
 
 import gzip
 import io
@@ -16,7 +16,7 @@ from netesto.results.imported import Form
 _HEAD_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 
-# With --timestamps there is something in front of each line.
+# With --timestamps each line has a prefix.
 _IPERF3_TEXT = re.compile(
     r"^(?:iperf3: |(?:.{1,80} )?(?:Connecting to host \S+, port |\[ ID\] Interval))", re.MULTILINE
 )
@@ -36,7 +36,7 @@ _MBIT: Mapping[str, float] = {
 
 
 def recognise(file: File) -> Form | None:
-    """What a file is, by its content; None if it is none of ours."""
+    """The format of a file, by its content; None if unknown."""
     try:
         with file.path.open("rb") as stream:
             head = stream.read(_HEAD_BYTES)
@@ -54,7 +54,7 @@ def recognise(file: File) -> Form | None:
 
 
 def read(data: bytes, form: Form) -> ClientOutput:
-    """What the output of a run says."""
+    """The result in the output of a run."""
     match form:
         case "flent":
             return _flent(data)

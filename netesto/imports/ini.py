@@ -12,7 +12,7 @@ from netesto.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section: keys in lower case, values without comments behind them."""
+    """A section: keys in lower case, values without trailing comments."""
 
     name: str
     keys: Mapping[str, str]
@@ -61,5 +61,5 @@ def parse(text: str, source: str) -> list[Section]:
 
 
 def _value(key: str, text: str) -> str:
-    """A value without the comment behind it; in a command `;` begins another one."""
+    """A value without its trailing comment; in a command `;` begins another command."""
     return text if key.endswith("-cmd") else re.split(r"\s;", text)[0]

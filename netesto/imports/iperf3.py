@@ -1,4 +1,4 @@
-"""What the output of an iperf3 client says: JSON, also twice or with text around it, or text."""
+"""Reads the output of an iperf3 client: JSON, also repeated or with text around it, or text."""
 
 import json
 import math
@@ -12,8 +12,8 @@ from netesto.traffic.base import LARGEST
 
 Document: TypeAlias = Mapping[str, Any]
 
-# Each brace at which no value begins costs a look at the rest of the text. A document that was cut
-# off has as many of them as it was deep.
+# Each brace that does not begin a value takes a scan of the rest of the text. A truncated document
+# has as many of them as levels.
 _ATTEMPTS_MAX = 64
 _SHOWN = 160
 
@@ -29,8 +29,8 @@ class Sent:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOutput:
     """The output of a client. `reason` is why its run failed, "" if it did not; `kind` that of the
-    finding. `document` is the first complete one, or what a text tells; `documents` counts those
-    of JSON."""
+    finding. `document` is the first complete one, or that of a text; `documents` counts those of
+    JSON."""
 
     sent: Sent | None = None
     received_bps: float | None = None
@@ -64,7 +64,7 @@ def _of_document(document: Document, count: int, *, received_is_enough: bool) ->
         return ClientOutput(reason=reason, kind="error", document=document, documents=count)
     sent, received = _sent(document, "sum_sent"), _sent(document, "sum_received")
     if sent is None and received_is_enough:
-        # Of UDP, older versions tell one sum, which is of what was sent.
+        # For UDP, older versions have one sum, of the sent data.
         sent = received or _sent(document, "sum")
     if sent is None:
         return ClientOutput(
@@ -123,7 +123,7 @@ def _line(text: str) -> str:
 
 
 def _documents(text: str) -> Iterator[Document]:
-    """The complete documents in a text. What is inside of a truncated one is none."""
+    """The complete documents in a text, without parts of a truncated one."""
     decoder = json.JSONDecoder()
     place, attempts = text.find("{"), 0
     events: dict[str, Any] = {}

@@ -1,4 +1,5 @@
-"""The text that an iperf3 client prints for people, as the document of -J that it stands for."""
+"""Converts the text that an iperf3 client prints for people into the corresponding document of
+-J."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ _FACTORS: Mapping[str, float] = {
     **{f"{prefix}Bytes": 8 * 1024.0**power for power, prefix in enumerate(("", *"KMGT"))},
 }
 
-# Longer numbers are none that a run can have.
+# No run has longer numbers.
 _LINE = re.compile(
     r"\[\s*(?P<id>SUM|\d+)\](?:\[(?P<role>[^]]*)\])?"
     r"\s+(?P<start>\d{1,9}(?:\.\d{1,9})?)-\s*(?P<end>\d{1,9}(?:\.\d{1,9})?)\s+sec\s.*?"
@@ -56,7 +57,7 @@ class _Line:
 
     @property
     def is_backwards(self) -> bool:
-        """Whether it is of the other direction of a test in both."""
+        """Whether it belongs to the reverse direction of a bidirectional test."""
         return (self.match["role"] or "").startswith("RX")
 
     def values(self) -> dict[str, Any]:

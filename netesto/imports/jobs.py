@@ -1,4 +1,5 @@
-"""Job files of the testing harness as scripts: a macro for each section, loops in its order.
+"""Converts job files of the testing harness into scripts: a macro for each section, loops in its
+order.
 
 Nothing of a job file is run: its commands become arguments of DO_CLIENT, settings, or the names of
 commands that the agents' owners may allow. What has no counterpart stays as a comment.
@@ -17,7 +18,7 @@ from netesto.imports.ini import Section
 
 SOURCE, SERVER = "$source", "$server"
 
-# Used elsewhere, or of no meaning here: hosts come from the list, tests are those of iperf3.
+# Used elsewhere, or without a meaning here: hosts come from the list, tests are those of iperf3.
 _IGNORED = frozenset(
     {"type", "src", "dst", "enabled", "iterations", "src-cmd", "dst-cmd", "profile"}
 )
@@ -35,13 +36,13 @@ _CORES = re.compile(r"\d+(?:-\d+)?(?:[,+]\d+(?:-\d+)?)*")
 _PLAIN = re.compile(r"[A-Za-z0-9_.:+/%=,-]+")
 _REPETITIONS_MAX = 100_000
 _WIDTH = 90
-# Less is a unit that was forgotten.
+# A smaller value means a missing unit.
 _PLAUSIBLE_BPS = 1e6
 _PLAUSIBLE_BUFFER_BYTES = 4096
 _TRUE = frozenset({"", "true", "yes", "1", "on"})
 _FALSE = frozenset({"false", "no", "0", "off"})
 
-# In this order, which is that of their questions: what, how long, how.
+# The order of arguments: what, how long, how.
 _ORDER = (
     "test", "tool", "ca", "dur", "omit", "interval", "parallel", "zerocopy", "skiprx", "pacing",
     "bitrate", "len", "mss", "dscp", "localBuffer", "remoteBuffer", "cpu", "cores",
@@ -55,7 +56,7 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class JobHost:
-    """A host of the list: its name in scripts, its profile, and what else the list says of it."""
+    """A host of the list: its name in scripts, its profile, and its other columns."""
 
     name: str
     profile: str = ""
@@ -90,8 +91,8 @@ class _Job:
 def script(
     source: str, sections: Sequence[Section], hosts: Sequence[JobHost], *, warn: Warn
 ) -> str:
-    """The text of the script for a job file called `source`. UsageError, with the section, if it
-    cannot be one; `warn` is told what has no counterpart."""
+    """The text of the script for a job file called `source`. UsageError, with the section, if that
+    is impossible; `warn` receives what has no counterpart."""
     if not sections:
         raise UsageError(f"{source}: no section", remedy="A test begins with its name: [iperf3]")
     names: set[str] = set()
@@ -108,7 +109,7 @@ def script(
 
 
 def _named_hosts(sections: Sequence[Section]) -> Iterator[JobHost]:
-    """The destinations that sections name, where there is no list."""
+    """The destinations that sections name, if there is no list."""
     named = (section.keys.get("dst", "") for section in sections)
     usable = dict.fromkeys(name for name in named if re.fullmatch(r"[A-Za-z0-9_.:-]+", name))
     yield from (JobHost(name) for name in usable or ("server1",))
@@ -268,7 +269,7 @@ def _rate(text: str, leave: Warn) -> str:
 
 
 def _doubt(arguments: Mapping[str, str], leave: Warn) -> None:
-    """Name the values that iperf3 takes, and that hardly anybody means."""
+    """Warn of values that iperf3 accepts, but that are hardly intended."""
     for name, word in (("pacing", "--fq-rate"), ("bitrate", "-b of all streams")):
         _doubt_rate(word, arguments.get(name, ""), "15G", leave)
     size = arguments.get("localBuffer", "")
@@ -380,7 +381,8 @@ def _macro(job: _Job) -> list[str]:
 
 
 def _wrapped(words: Sequence[str]) -> list[str]:
-    """The lines of a command in a macro; none is broken within a word, which may hold spaces."""
+    """The lines of a command in a macro; lines do not break within a word, which may contain
+    spaces."""
     lines = [words[0]]
     for word in words[1:]:
         if len(lines[-1]) + len(word) < _WIDTH:

@@ -11,7 +11,7 @@ from netesto.imports import iperf3
 from netesto.model import CPU_STATES
 from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core, cores_of
 
-# As the locale writes it: 15:04:05, 03:04:05 PM, 15.04.05.
+# In the format of the locale: 15:04:05, 03:04:05 PM, 15.04.05.
 _CLOCK = re.compile(r"(?:.*[T ])?(\d{1,2})[:.](\d\d)[:.](\d\d)(?:\s*([AaPp])\.?[Mm]\b)?")
 
 
@@ -25,7 +25,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class CpuLoad:
-    """A whole file: the host's name and kernel as it tells them, its samples."""
+    """A file: the name and kernel of the host, and the samples."""
 
     host: str
     kernel: str

@@ -1,4 +1,4 @@
-"""Everything that is told of a run: its client's output, its job, its CPUs, its two hosts."""
+"""All information about a run: its client's output, its job, its CPUs, its two hosts."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,14 +17,13 @@ from netesto.printable import printable
 from netesto.results.imported import Side
 
 NOBODY = IPv4Address(0)
-"""An address that is not told."""
+"""An unknown address."""
 _SHOWN = 200
 
 
 @dataclass(frozen=True)
 class RunSource:
-    """A run and what was read of its files. Of an mpstat file that is damaged, `loads` says what is
-    wrong with it."""
+    """A run and the contents of its files. For a damaged mpstat file, `loads` has the error."""
 
     run: Run
     output: ClientOutput
@@ -36,7 +35,7 @@ class RunSource:
 
     @property
     def host(self) -> str:
-        """The server, as the tree names it; else as the client was told."""
+        """The server, by its name in the tree, else in the client's command."""
         told = iperf3.words(self.document, "start", "connecting_to", "host")
         return self.run.host or _folder_name(told) or "server"
 
@@ -61,16 +60,17 @@ class RunSource:
 
     @property
     def command(self) -> str:
-        """The client's command; "" if jobmeta.json does not tell it."""
+        """The client's command; "" if it is not in jobmeta.json."""
         found = (self.job.get(key) for key in ("src-cmd", "src_cmd"))
         return next((printable(value) for value in found if isinstance(value, str)), "")
 
     @cached_property
     def arguments(self) -> Mapping[str, str]:
-        """What the command asked for, in the words of DO_CLIENT; else the section of a job file."""
+        """The request of the command, as arguments of DO_CLIENT; else that of the section of a job
+        file."""
         asked = self.command or next(iter(self.run.wanted), "")
         found = commands.arguments_of(asked) if asked else {}
-        # Words that the harness would have put in are not known.
+        # The harness's substitutions are unknown.
         return {name: text for name, text in found.items() if "{" not in text}
 
     def told(self, *names: str) -> str:
@@ -80,8 +80,8 @@ class RunSource:
 
     @cached_property
     def plan(self) -> Document:
-        """The document that says what was asked for: of a run that failed at once that of another
-        run of its section, which had the same command."""
+        """The document with the request: for a run that failed immediately, that of another run of
+        its section, which had the same command."""
         documents = [self.document]
         if not _has_plan(self.document):
             documents += (read(each, self.run).document or {} for each in self.run.siblings)
@@ -144,7 +144,7 @@ class RunSource:
 
     @property
     def started_s(self) -> float:
-        """When it began, as far as that is told: its output, DATE, or when the file was written."""
+        """Its start, if known: from its output, from DATE, or from the time of the file."""
         told = iperf3.number(self.document, "start", "timestamp", "timesecs")
         if told is not None and told < 2**33:
             return told
@@ -172,7 +172,7 @@ def read(file: File, run: Run) -> ClientOutput:
 
 
 def load(source: CpuSource) -> CpuLoad | OutputError:
-    """An mpstat file, or what is wrong with it."""
+    """An mpstat file, or its error."""
     try:
         if source.file.size > tree.BYTES_MAX:
             return OutputError(f"too large: {source.file.size} bytes")

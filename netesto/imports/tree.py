@@ -1,4 +1,4 @@
-"""Which files of a folder belong to which run: a harness's tree, or a folder of clients' outputs.
+"""Assigns the files of a folder to runs: in a harness's tree, or in a folder of clients' outputs.
 
 No link is followed, and nothing outside of the folder is read.
 """
@@ -23,7 +23,7 @@ FILES_MAX = 1_000_000
 # Larger than the output of a day; what is read of it takes several times as much memory.
 BYTES_MAX = 256 * 2**20
 _JOB_BYTES_MAX = 2**20
-# One of them will say what all were to do.
+# One of them suffices to know the request.
 SIBLINGS_MAX = 3
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d:\d\d:\d\d")
@@ -55,7 +55,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the path of a harness's file says; `date` is "" where it has none."""
+    """The parts of the path of a harness's file; `date` is "" if there is none."""
 
     section: str
     date: str
@@ -95,8 +95,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """What was found: runs, mpstat files of none, metadata of none, findings, and the files that
-    are left alone."""
+    """The result: runs, mpstat files and metadata without a run, findings, and ignored files."""
 
     runs: tuple[Run, ...]
     loose: tuple[CpuSource, ...] = ()
@@ -108,7 +107,7 @@ class Tree:
 def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[Finding]]:
     """The regular files below a folder, or the file itself, by their paths; and what was left out.
 
-    UsageError if there are too many. `without` is a folder to pass over.
+    UsageError if there are too many. `without` is a folder to skip.
     """
     root = root.resolve()
     if root.is_file():

@@ -6,7 +6,7 @@ from netesto import interrupts
 
 
 def warm_up() -> None:
-    """Import what drawing needs, which takes a second, while there is time: the flows run."""
-    # What is torn out of an import may turn the request to end into an error of its own.
+    """Import the modules for drawing, which takes a second, while flows run."""
+    # An interrupted import may turn the request to end into another error.
     with interrupts.undisturbed():
         importlib.import_module("netesto.report.drawing")

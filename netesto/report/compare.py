@@ -1,8 +1,7 @@
-"""Two results folders compared: what differs, by how much, and how certain that is.
-
-A *cell* is what was requested: all columns that describe the experiment and are not measured.
-Experiments (rows N.0) of equal cells are repetitions of each other; cells of the base are compared
-with those of the new folder. `by` names the columns that make a cell.
+"""Compares two results folders: what differs, by how much, and how certain that is. A *cell* is a
+request: all columns that describe the experiment and are not measured. Experiments (rows N.0) of
+equal cells are repetitions of each other; cells of the base are compared with those of the new
+folder. `by` names the columns that make a cell.
 
 One measure of a cell is *judged*, that of its kind of test, or those that are requested: each
 additional one makes every other one harder to decide. Shares of failed runs are judged if a run
@@ -31,7 +30,7 @@ from netesto.units import counted
 MEASURES: tuple[str, ...] = tuple(each.name for each in COLUMNS.values() if each.better)
 """What can be compared."""
 # Reported if both folders have it; the first one that a cell has is judged if its kind of test has
-# no measure of its own.
+# no specific measure.
 USUAL_MEASURES = (
     "rate", "meanLatency", "p99Latency", "fairness", "rtt", "pingRtt", "retransSegs%", "localCpu",
 )  # fmt: skip
@@ -53,7 +52,7 @@ Cell: TypeAlias = tuple[str, ...]
 
 
 class Verdict(Enum):
-    """The result of a comparison. Of several the first one here is that of all."""
+    """The result of a comparison. The first of these that occurs is the overall one."""
 
     WORSE = "worse"
     NOT_COMPARABLE = "not comparable"
@@ -64,8 +63,8 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One measure in one cell. `p` is corrected for the number of what is judged (Holm); `least_p`
-    is the smallest p that this number of runs could have given.
+    """One measure in one cell. `p` is corrected for the number of judged comparisons (Holm);
+    `least_p` is the smallest p that this number of runs could have given.
 
     `base` and `new` are the values of runs that did not fail, in pairs if runs are paired; `runs`
     counts all whose data are not damaged, and `failed` those that failed. `reason`: why it cannot
@@ -88,7 +87,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is judged of two folders, and what is only reported. `remarks` are sentences."""
+    """The judged and the merely reported findings of two folders. `remarks` are sentences."""
 
     base: str
     new: str
@@ -172,7 +171,7 @@ def _is_well(row: Row) -> bool:
 
 
 def _value(row: Row, measure: str) -> float | None:
-    """A run that failed, even partly, has measured something else, or nothing."""
+    """A run that failed, even partly, has measured something different, or nothing."""
     return numbers.parse(row[measure]) if _is_well(row) else None
 
 
@@ -193,7 +192,8 @@ def compare(base: Path, new: Path, request: Request | None = None) -> Comparison
 
 
 def _aggregated_otherwise(base: Path, new: Path, found: Comparison) -> Iterator[str]:
-    """Measures whose values are different things where an experiment has several groups."""
+    """Measures whose values have different meanings in the two folders if an experiment has several
+    groups."""
     olds, news = _operations(base), _operations(new)
     for measure in dict.fromkeys(one.measure for one in (*found.judged, *found.unjudged)):
         old, now = (operations.get(measure) for operations in (olds, news))
@@ -205,7 +205,7 @@ def _aggregated_otherwise(base: Path, new: Path, found: Comparison) -> Iterator[
 
 
 def _operations(folder: Path) -> dict[str, str]:
-    """How a folder's columns aggregate groups; of what has no valid fields.txt nothing is known."""
+    """How a folder's columns aggregate groups; unknown without a valid fields.txt."""
     try:
         return {each.name: each.operation for each in fields.load(folder / store.FIELDS).columns}
     except UsageError:
@@ -369,7 +369,7 @@ def _counts(cell: Cell, measure: str, pair: _Pair) -> Finding:
 def _pairs(pair: _Pair, measure: str) -> list[tuple[float, float]] | str:
     """Values of runs of equal `rep` in their order; a text if the pairs are not known.
 
-    A run that failed takes its partner with it.
+    A failed run excludes its partner.
     """
     base, new = (runs.by_cell([REPETITION]) for runs in pair)
     found: list[tuple[float, float]] = []
@@ -439,7 +439,7 @@ def _judged(one: Finding, request: Request, compared: int) -> Finding:
 
 
 def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> str:
-    """How many runs find a change by the threshold, or one as large as this seems to be."""
+    """How many runs detect a change by the threshold, or one as large as this seems to be."""
     base, new = np.array(one.base), np.array(one.new)
     part = threshold if change.part == math.inf else max(threshold, abs(change.part))
     is_paired = one.is_paired
@@ -459,7 +459,7 @@ def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> 
 def _remarks(
     common: Sequence[_Pair], factors: Sequence[str], folders: _Pair, request: Request
 ) -> Iterable[str]:
-    """What a reader must know besides. `common` are the cells in both folders."""
+    """Further notes for the reader. `common` are the cells in both folders."""
     for runs in folders:
         if count := len(runs.rows) - runs.undamaged:
             yield (
@@ -469,7 +469,7 @@ def _remarks(
     if not common:
         yield "No experiment is in both folders: nothing was compared."
     for new, base in ((1, 0), (0, 1)):
-        # A damaged run is there, though it cannot be compared.
+        # A damaged run exists, although it cannot be compared.
         missing = [pair[base].undamaged - len(pair[new].rows) for pair in common]
         counts = [count for count in missing if count > 0]
         if counts:

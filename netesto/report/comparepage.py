@@ -1,4 +1,4 @@
-"""A comparison for people: its table, its summary in words, and the page."""
+"""The presentation of a comparison: its table, its summary in words, and the page."""
 
 import math
 from collections import Counter
@@ -80,7 +80,7 @@ def _median(values: Sequence[float]) -> str:
 
 
 def _probability(p: float) -> str:
-    """Never 0, however small."""
+    """The text of p, never 0."""
     return f"{p:.2g}" if p >= SMALLEST_P else f"< {SMALLEST_P:g}"
 
 
@@ -122,7 +122,7 @@ def headline(comparison: Comparison) -> str:
 
 
 def summary(comparison: Comparison) -> list[str]:
-    """What a terminal shows after the table: sentences, the verdict last."""
+    """The text after the table in a terminal: sentences, the verdict last."""
     counts = Counter(one.verdict for one in comparison.judged)
     verdicts = ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each])
     total = counts.total()
@@ -140,7 +140,7 @@ def summary(comparison: Comparison) -> list[str]:
 
 
 def _beside(comparison: Comparison) -> str:
-    """What the measures that are not judged show."""
+    """The results of measures that are not judged."""
     counts = Counter((one.measure, one.verdict) for one in comparison.unjudged)
     cells = Counter(one.measure for one in comparison.unjudged)
     found = [

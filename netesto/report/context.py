@@ -1,4 +1,5 @@
-"""The limits of the network, from the manifest, which graphs show besides their lines. Pure."""
+"""The limits of the network, from the manifest, which graphs show in addition to their lines.
+Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -79,8 +80,8 @@ def _shaped_by_script(manifest: Manifest) -> bool:
 
 
 def _links_changed(manifest: Manifest, limit: str) -> bool:
-    """True if a link of the lab had, at any time of the experiment, another rate, or delay, than
-    before the script changed it."""
+    """True if the script changed the rate or delay of a link of the lab at any time of the
+    experiment."""
     first: dict[tuple[str, str], str] = {}
     had: dict[tuple[str, str], list[str]] = {}
     for name, host in manifest.hosts.items():
@@ -109,8 +110,8 @@ def _references(
     get: Callable[[PathRecord], float | None],
     label: Callable[[float], str],
 ) -> tuple[Reference, ...]:
-    """The different values of the paths; none if they are too many. What is 0 (an RTT in simulated
-    time that no link adds to) is no line beside measured values."""
+    """The different values of the paths; empty if they are too many. A 0 (an RTT in simulated time
+    without delays) is not shown as a line."""
     values = {_rounded(value): value for path in paths if (value := get(path))}
     if len(values) > MAX_REFERENCES:
         return ()

@@ -19,7 +19,7 @@ _Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What most of several lines lie between (BAND_PERCENT), and their median."""
+    """The band that contains most of several lines (BAND_PERCENT), and their median."""
 
     time_s: Sequence[float]
     low: Sequence[float]
@@ -56,7 +56,7 @@ def band(each: Iterable[Points]) -> Band:
 
 
 def counted(each: Sequence[Points], *, bin_s: float) -> Points:
-    """How much several lines count together in each `bin_s` seconds from 0, at the bins' ends."""
+    """The sum of several counts in each `bin_s` seconds from 0, at the bins' ends."""
     times = [np.asarray(t, float) for t, _ in each if len(t)]
     counts = [np.asarray(v, float) for t, v in each if len(t)]
     if not times:
@@ -100,7 +100,7 @@ def _whole_intervals(points: Points) -> tuple[_Array, _Array]:
 
 
 def _grid(arrays: Sequence[tuple[_Array, _Array]]) -> _Array:
-    """Instants as far apart as the samples mostly are, from the first to the last."""
+    """Instants at the usual distance of samples, from the first to the last."""
     begin, end = min(t[0] for t, _ in arrays), max(t[-1] for t, _ in arrays)
     step = float(np.median(np.concatenate([np.diff(t) for t, _ in arrays])))
     count = int(min(MAX_POINTS, (end - begin) / max(step, 1e-3))) + 1

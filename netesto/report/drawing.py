@@ -1,4 +1,5 @@
-"""Figures drawn: graphs for pages, plots as SVG, PDF and PNG files. Matplotlib stays inside here.
+"""Draws figures: graphs for pages, plots as SVG, PDF and PNG files. Matplotlib stays inside this
+module.
 
 Every plot can be read in black and white: bars have hatches, lines have dashes and markers.
 """
@@ -122,7 +123,7 @@ def _across(axes: Axes, reference: Reference, look: Mapping[str, object]) -> Non
     )  # fmt: skip
 
 
-# What would differ from day to day.
+# Metadata that would change from day to day.
 _METADATA = {
     "svg": ("Date", "Creator", "Format", "Type"),
     "pdf": ("CreationDate", "Creator", "Producer"),
@@ -165,7 +166,7 @@ LEGEND_ROWS_MAX = 4
 # If the sum is this many times higher than any flow, one axis for both shows nothing of the flows.
 SUM_APART = 4.0
 
-# Of the highest value, for what is written above it.
+# The share of the highest value that is left for text above it.
 HEADROOM = 1.08
 
 # Opacity of the ground where most flows run, and of a band.
@@ -257,7 +258,7 @@ def _graph_axes(figure: Figure, graph: Graph) -> tuple[Axes, Axes]:
 
 
 def _arranged(handles: Sequence[Line2D]) -> tuple[int, list[Line2D]]:
-    """How many columns the legend has, and which of its entries there is room for."""
+    """The number of columns of the legend, and the entries that fit."""
     lengths = [len(str(handle.get_label())) + LEGEND_HANDLE for handle in handles]
     if sum(lengths) <= LEGEND_CHARACTERS:
         return len(handles), list(handles)
@@ -593,7 +594,8 @@ _DRAW: Mapping[str, Callable[[Axes, Trace, Look, Plot], None]] = {
 
 
 def _error_bars(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
-    """On bars they are dark; beside lines they have the line's colour, to show whose they are."""
+    """On bars they are dark; beside lines they have the line's colour, to show which line they
+    belong to."""
     ends = [
         (mark.x, mark.y, max(0.0, mark.y - mark.low), max(0.0, mark.high - mark.y))
         for mark in trace.marks
@@ -657,7 +659,7 @@ def _reference_lines(axes: Axes, plot: Plot) -> None:
 
 
 def _handles(plot: Plot) -> list[Artist]:
-    """An entry for each series where there are several, and for what the right axis measures."""
+    """An entry for each series if there are several, and for the values of the right axis."""
     entries = [entry for entry in plot.labels if entry[0]]
     handles: list[Artist] = []
     if len(entries) > 1 or (entries and plot.kind == "time"):

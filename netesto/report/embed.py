@@ -1,4 +1,4 @@
-"""An SVG file to a part of a page: its own names, the page's colours, what a pointer finds."""
+"""Turns an SVG file into a part of a page: with unique names, the page's colours, and tooltips."""
 
 import re
 from html import escape
@@ -11,7 +11,7 @@ _FLOW = re.compile(r'<g id="(?:sum|(?:flow|median|band|count|marks)-(\d+)(?:-\d+
 
 
 def inline(svg: str, *, name: str, description: str) -> str:
-    """`svg` without what belongs to a file, where every id begins with `name`.
+    """`svg` without the parts of a file, and with ids that begin with `name`.
 
     Its colours become the page's own variables, so that they follow the reader's scheme.
     """

@@ -1,6 +1,5 @@
-"""Figures as values: everything that is to be drawn, nothing of how.
-
-A Graph is one of a page of an experiment, a Plot is one of a report script or a comparison.
+"""Figures as values: what to draw, not how. A Graph belongs to the page of an experiment, a Plot to
+a report script or a comparison.
 """
 
 from collections.abc import Sequence
@@ -130,7 +129,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What one entry of the legend stands for. `place` in the legend chooses its look.
+    """The data of one entry of the legend. `place` in the legend chooses its look.
 
     Over time it has `points` and `crosses`, as a Line has; a box plot has `boxes`.
     """
@@ -231,8 +230,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What one flow did over time, or how often something happened. The y axis ends at `top`: what
-    is above is not of interest. `scale` is that of both axes."""
+    """The course of one flow over time, or a distribution. The y axis ends at `top`: values above
+    it do not matter. `scale` is that of both axes."""
 
     title: str
     x_title: str

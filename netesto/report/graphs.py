@@ -28,23 +28,23 @@ from netesto.results.evidence import OK
 from netesto.results.series import CpuSeries, FlowSeries, Series
 from netesto.units import counted
 
-# With more flows than this a name and a colour for each say nothing: flows of one group then look
-# alike, and the legend names groups. A group of more than this is drawn as a band.
+# With more flows, individual names and colours are useless: flows of one group then look alike, and
+# the legend names groups. A group of more than this is drawn as a band.
 MAX_LINES_WITH_NAMES = 8
 
-# A level this far above everything measured would press the lines to the floor.
+# A level this far above all measurements would compress the lines.
 REFERENCE_ABOVE = 3.0
 
 # Of the height of a graph.
 LABEL_HEIGHT = 0.06
 
-# A sum may exceed the link by what was late by less than one sample; more needs an explanation.
+# A sum may exceed the link by data that was late by less than one sample; more needs an
+# explanation.
 SUM_ABOVE_LINK = 1.02
 
 
 def of(series: Series, context: Context) -> Iterator[Graph]:
-    """The graphs that have something to show, in the order of QUANTITIES; none if every flow
-    failed."""
+    """The graphs with data, in the order of QUANTITIES; empty if every flow failed."""
     entries = legend(series)
     if not entries:
         return
@@ -160,8 +160,8 @@ def _pings(series: Series, _: Context) -> list[tuple[Entry, Line]]:
 
 
 def _processors(series: Series, context: Context) -> list[tuple[Entry, Line]]:
-    """Two lines for each host. Hosts that are one machine have the same CPUs: the one that was
-    watched longest shows them."""
+    """Two lines for each host. Hosts on one machine have the same CPUs, shown by the host with the
+    longest series."""
     found = []
     for place, each in enumerate(machines(series, context)):
         look = looks.of_line(place % len(looks.COLORS))
@@ -236,7 +236,7 @@ def _references(quantity: Quantity, context: Context) -> Sequence[Reference]:
 
 
 def _apart(references: Sequence[Reference], highest: float) -> list[Reference]:
-    """Those, in ascending order, whose labels would cover each other have one, at the lowest."""
+    """The levels, in ascending order; those whose labels would overlap share one, at the lowest."""
     found: list[Reference] = []
     lowest = 0
     for each in references:
@@ -252,7 +252,8 @@ def _apart(references: Sequence[Reference], highest: float) -> list[Reference]:
 
 
 def _shades(series: Series) -> list[Shade]:
-    """Darker where more flows ran; none where all ran all the time, or too many came and went."""
+    """The background, darker where more flows ran; empty if all ran all the time, or too many came
+    and went."""
     found = together.periods(series)
     most = max((len(each.flows) for each in found), default=0)
     if len(found) < 2 or len(found) > together.MAX_PERIODS or most < 2:
@@ -287,7 +288,7 @@ def _names(labels: Sequence[str]) -> str:
 
 
 def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
-    """A few words for the reader of a graph, with what is special in this experiment."""
+    """The caption of a graph, with the peculiarities of this experiment."""
     quantity = graph.quantity
     if quantity is RETRANS and is_crowded(legend(series)):
         yield f"Segments that each group retransmitted, in steps of {_bin_s(series):g} s."
@@ -319,7 +320,7 @@ def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
 def _of_rates(graph: Graph, series: Series) -> Iterator[str]:
     for source, what in _OTHER_SOURCES.items():
         told = [flow for flow in series.flows if flow.goodput.source == source]
-        # A request that was answered is in no buffer any more; datagrams are counted by receivers.
+        # A request with a reply is in no buffer; datagrams are counted by receivers.
         others = [each for each in told if each.test not in REQUEST_TESTS and not each.datagrams]
         if labels := [flow.label for flow in others]:
             yield f"{_names(labels)}: {what}."

@@ -14,7 +14,7 @@ from netesto.results import csvfile, durable, imported, numbers, runs, store
 from netesto.results.columns import column, distinguishes
 from netesto.results.evidence import OK
 
-# Shown at first, with all that differs between experiments; a button shows the others.
+# Shown initially, with all columns that differ between experiments; a button shows the others.
 MAIN_COLUMNS: tuple[str, ...] = (
     "exp", "expName", "status", "test", "ca", "instances", "dur", "rate", "rateMin", "rateMax",
     "fairness", "rtt", "pingRtt", "retransSegs%",
@@ -101,7 +101,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
     whole = [row for row in rows if store.is_aggregate(row) and _has_flows(row)]
     filled = [name for name in texts if texts[name] - {""}]
     factors = {name for name in filled if distinguishes(name, whole)}
-    # After all the measurements nobody would see them.
+    # After all the measurements they would be overlooked.
     own = [name for name in filled if name in factors and name not in MAIN_COLUMNS]
     first = [*(name for name in ("exp", "status") if name in filled), *own]
     return [

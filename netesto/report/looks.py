@@ -1,10 +1,11 @@
-"""How series look: distinguishable with every kind of colour vision, and in black and white."""
+"""The appearance of series: distinguishable with every kind of colour vision, and in black and
+white."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# After M. Okabe and K. Ito, Color Universal Design (2008). Their yellow is left out, it is too
-# pale on white; brown takes its place. Black is kept for sums.
+# After M. Okabe and K. Ito, Color Universal Design (2008). Brown replaces their yellow, which is
+# too pale on white. Black is kept for sums.
 COLORS: tuple[str, ...] = (
     "#0072b2",  # blue
     "#d55e00",  # vermilion
@@ -71,7 +72,7 @@ def of_line(place: int) -> Look:
 def of_series(place: int, palette: str) -> Look:
     """The look of the series in that place of a plot's legend, which may be printed."""
     colors = PALETTES[palette]
-    # Colours that come again come with other hatches.
+    # Repeated colours have different hatches.
     turn = place + place // len(colors)
     return Look(
         color=colors[place % len(colors)],

@@ -1,4 +1,4 @@
-"""What captured flows did, for people: their values as texts, and their figures. Pure."""
+"""The presentation of captured flows: their values as texts, and their figures. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -38,7 +38,7 @@ _AGAIN: Mapping[str, Look] = {
 
 
 def values(flow: Flow) -> dict[str, str | float | None]:
-    """Every value of a flow, by the names of CSV; None is not known."""
+    """Every value of a flow, by the names of CSV; None is unknown."""
     kinds = flow.by_kind or {}
     found: dict[str, str | float | None] = {
         "flow": flow.number,
@@ -59,7 +59,7 @@ def values(flow: Flow) -> dict[str, str | float | None]:
 
 
 def texts(flow: Flow) -> dict[str, str]:
-    """The same as texts; "" is not known."""
+    """The same as texts; "" is unknown."""
     known = values(flow)
     return {
         name: str(value)
@@ -79,7 +79,7 @@ class Heading:
 
 
 def headings(capture: Capture) -> list[Heading]:
-    """The columns for people in which something is known of the flows of a capture."""
+    """The columns of the table that have values for the flows of a capture."""
     rows = [texts(flow) for flow in capture.flows]
     return [
         Heading(name, title, name not in _TEXTS)
@@ -89,7 +89,7 @@ def headings(capture: Capture) -> list[Heading]:
 
 
 def headline(capture: Capture) -> str:
-    """What the file is, in a sentence."""
+    """A description of the file, in a sentence."""
     others = f", {capture.others} of them not of TCP or UDP" if capture.others else ""
     return f"{capture.form}: {capture.packets} packets in {capture.lasted_s:.6g} s{others}."
 
@@ -97,7 +97,7 @@ def headline(capture: Capture) -> str:
 # ---- figures -----------------------------------------------------------------------------
 
 
-# Of a flow that was captured twice, the capture that is nearest to its sender is drawn.
+# If a flow was captured twice, the capture nearest to its sender is drawn.
 _NEAREST: tuple[Side, ...] = ("sender", "unknown", "between", "receiver")
 
 

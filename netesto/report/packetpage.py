@@ -1,4 +1,5 @@
-"""Captures for people: their flows as a table, as CSV and JSON, and as a page with figures."""
+"""The presentation of captures: their flows as a table, as CSV and JSON, and as a page with
+figures."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ def table(capture: Capture) -> Table:
 
 
 def details(flow: Flow) -> str:
-    """All that is known of a flow, a line each."""
+    """All known values of a flow, one per line."""
     return "".join(f"{name:20} {text}\n" for name, text in packetflows.texts(flow).items() if text)
 
 

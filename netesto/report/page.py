@@ -63,7 +63,7 @@ class Tile:
 def write(folder: Path, known: Manifest | None = None) -> None:
     """Write exp.html and plots/ into an experiment's folder, complete or still N.partial.
 
-    `known` is the manifest if it says more than the file (damage that was found later).
+    `known` is the manifest if it has more than the file (damage that was found later).
     ResultsError if a file is missing or not readable, or the page cannot be written.
     """
     known = known or manifest.read(folder / manifest.NAME)
@@ -112,7 +112,7 @@ def write(folder: Path, known: Manifest | None = None) -> None:
 
 
 def write_damaged(folder: Path, fault: str) -> None:
-    """Write exp.html of an experiment whose manifest is damaged, which is all that it says."""
+    """Write exp.html of an experiment with a damaged manifest, which says only that."""
     exp = int(folder.name)
     html = rendering.render(
         "damaged.html.j2",
@@ -135,7 +135,7 @@ def failures(known: Manifest, found: series.Series) -> list[Failure]:
 
 
 def tiles(whole: Mapping[str, str], known: Manifest) -> list[Tile]:
-    """The few numbers that a reader looks for first; only those that are known."""
+    """The most important numbers, as far as they are known."""
     several = sum(len(group.instances) for group in known.groups) > 1
     rate, fairness = whole.get("rate", ""), whole.get("fairness", "")
     found = [Tile("Goodput, all flows" if several else "Goodput", numbers.figure(rate), "Mbit/s")]
@@ -161,7 +161,7 @@ def _pictures(folder: Path, figures: Mapping[str, Figure]) -> list[tuple[str, Fi
     """Draw figures: into plots/, and as SVG for the page."""
     if not figures:
         return []
-    # Not at the top: matplotlib takes a second, and most commands draw nothing.
+    # Imported here because matplotlib takes a second, and most commands draw nothing.
     from netesto.report import drawing  # noqa: PLC0415
 
     found = []

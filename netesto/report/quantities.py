@@ -1,4 +1,4 @@
-"""What can be drawn over time: every quantity once, with its unit and the samples it is from. Pure.
+"""The quantities that can be drawn over time, with their units and samples. Pure.
 
 Pages of experiments (graphs) and report scripts (expscript.overlays) draw the same lines.
 """
@@ -16,9 +16,8 @@ from netesto.results.series import Column, DatagramSeries, FlowSeries, Series, S
 class Quantity:
     """`name` is that in report scripts, `caption` one sentence for the reader of a graph.
 
-    `column` is the quantity in the samples of a socket, `of_datagrams` in what became of datagrams;
-    None where it is not from these.
-    `is_marked`: lines show where segments were retransmitted.
+    `column` is the quantity in the samples of a socket, `of_datagrams` in those of datagrams; None
+    if it has another source. `is_marked`: lines show where segments were retransmitted.
     """
 
     name: str
@@ -124,7 +123,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 
 
 def flow_lines(quantity: Quantity, flow: FlowSeries) -> list[FlowLine]:
-    """The lines of a flow: one of its goodput, else one for each socket; of a failed flow none."""
+    """The lines of a flow: one for goodput, else one for each socket; none for a failed flow."""
     if flow.status != OK:
         return []
     if quantity is RATE:
@@ -160,8 +159,7 @@ def _retransmissions(sockets: Sequence[SocketSeries]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class OtherLine:
-    """A line that is not a flow's: of what (a host, a queue), and whether it is the second one of
-    it, dashed in graphs."""
+    """A line of a host or a queue, and whether it is its second one, dashed in graphs."""
 
     label: str
     points: Points

@@ -1,12 +1,12 @@
-"""Two groups of runs by their ranks: whether they differ, by how much, and how certain that is.
+"""Compares two groups of runs by ranks: whether they differ, by how much, and how certain that is.
 
-Test, change and interval are of one statistic, so that none can contradict another: of all ratios
-of a run of one group to a run of the other, how many are above 1. The Mann-Whitney test counts
-them, the change is their median (J. Hodges, E. Lehmann, Ann. Math. Statist. 34, 1963), and the
-interval's ends are those that the test would just not reject. Pairs use the Wilcoxon test and the
-means of two log ratios instead. (M. Hollander, D. Wolfe: Nonparametric Statistical
-Methods, 1999, 4.1 to 4.3 and 3.1 to 3.3.) Ratios, because a threshold is a fraction of the base; 0
-to 0 is 1, anything else to 0 infinite.
+Test, change and interval use one statistic, so that none can contradict another: how many of all
+ratios of a run of one group to a run of the other are above 1. The Mann-Whitney test counts them,
+the change is their median (J. Hodges, E. Lehmann, Ann. Math. Statist. 34, 1963), and the interval's
+ends are those that the test would just not reject. Pairs use the Wilcoxon test and the means of two
+log ratios instead. (M. Hollander, D. Wolfe: Nonparametric Statistical Methods, 1999, 4.1 to 4.3 and
+3.1 to 3.3.) Ratios, because a threshold is a fraction of the base; 0 to 0 is 1, anything else to 0
+infinite.
 """
 
 import math
@@ -24,11 +24,11 @@ from netesto.report.expscript.estimates import Interval
 
 _Ranks: TypeAlias = NDArray[np.int64]
 
-# Up to this many values all arrangements are counted; of more, the sums are as good as normal.
+# Up to this many values all arrangements are counted; with more, the sums are practically normal.
 EXACT_MAX = 100
 # At most this many ratios are kept and sorted.
 RATIOS_MAX = 1_000_000
-# Log ratios closer than this are equal: the last digits of a quotient mean nothing.
+# Log ratios closer than this are equal: the last digits of a quotient are noise.
 _DECIMALS = 12
 # Two groups hardly ever overlap if they are this many standard deviations of a difference apart.
 APART = 3.0
@@ -154,7 +154,7 @@ def _doubled_ranks(values: Floats) -> _Ranks:
 
 @dataclass(frozen=True)
 class _Null:
-    """How a sum of doubled ranks is distributed if nothing differs.
+    """The distribution of a sum of doubled ranks under the null hypothesis.
 
     `counts`: how many arrangements, all equally likely, have each sum; None if they are too many,
     and the sum is as good as normal, with this variance, and is at most `greatest`.

@@ -1,4 +1,4 @@
-"""Templates to HTML. Everything that goes in is escaped, unless a template says otherwise."""
+"""Renders templates to HTML. All values are escaped, unless a template says otherwise."""
 
 import functools
 import re
@@ -10,24 +10,25 @@ from markupsafe import Markup
 
 from netesto.printable import printable
 
-# Of a table of more rows a page makes elements for those in view only: a browser takes seconds for
-# the elements of some ten thousand.
+# In a larger table, a page creates elements only for the rows in view: a browser takes seconds for
+# those of some ten thousand.
 ROWS_MAX = 1000
 
-# Characters that no reader sees and that can change what is seen: controls but for tabs and ends of
-# lines, what turns the direction of writing, and bytes of file names that are no text.
+# Invisible characters that can change what is shown: controls except tabs and line ends, changes of
+# the writing direction, and bytes of file names that are not text.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def render(template: str, **values: object) -> str:
-    """The template of that name with these values. Control characters in them can be seen."""
+    """The template of that name with these values. Control characters in them are made visible."""
     return visible(_environment().get_template(template).render(**values))
 
 
 def visible(text: str) -> str:
-    """As a terminal shows it: ␛ for an escape. A page of many megabytes is searched faster so."""
+    """Visible as in a terminal: ␛ for an escape. This way of searching is faster in a page of many
+    megabytes."""
     return _UNSEEN.sub(lambda found: printable(found[0]), text)
 
 
@@ -46,12 +47,13 @@ def _environment() -> jinja2.Environment:
 
 
 def widest(columns: Iterable[Sequence[str]]) -> str:
-    """For each column of texts the row with its longest, which keeps the column as wide as it
-    needs."""
+    """For each column of texts the row with the longest one, which determines the width of the
+    column."""
     return " ".join(str(max(range(len(each)), key=lambda at: len(each[at]))) for each in columns)
 
 
 def _text(name: str) -> Markup:
-    """A file of the package (style, script) as it is: a page holds all it needs."""
+    """A file of the package (style, script), which pages include, so that they need no other
+    files."""
     text = files("netesto.report").joinpath("templates", name).read_text(encoding="utf-8")
     return Markup(text)  # noqa: S704 - our own file

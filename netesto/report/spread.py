@@ -1,4 +1,5 @@
-"""How long transactions and transfers took: the share of them that took longer, for each time."""
+"""The distribution of durations of transactions and transfers: the share that took longer, for each
+time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +15,9 @@ from netesto.results.evidence import OK
 from netesto.results.manifest import GroupRecord, Manifest
 from netesto.traffic.native import times_name
 
-# More lines than these say nothing.
+# More lines would be unreadable.
 MAX_GROUPS = 8
-# So many points draw a line over all decades.
+# The number of points of a line over all decades.
 POINTS = 400
 
 
@@ -66,8 +67,8 @@ def _times(folder: Path, known: Manifest, group: GroupRecord) -> completions.Tim
 
 
 def exceeding(times: completions.Times) -> tuple[Sequence[float], Sequence[float]]:
-    """Times in rising order, and the share of all that took at least so long. Of many, some are
-    left out where they are dense, none among the slowest."""
+    """Times in ascending order, and the share of all that took at least this long. If there are
+    many, dense ones are thinned out, but none of the slowest."""
     count = len(times)
     slower = np.unique(np.geomspace(1, count, POINTS).astype(int))[::-1]
     rising = np.sort(times)

@@ -1,4 +1,4 @@
-"""A summary as a page: its table, and the figures that its users draw of it."""
+"""A summary as a page: its table, and the usual figures."""
 
 import statistics
 from collections import defaultdict
@@ -47,7 +47,7 @@ def rows(found: Sequence[Mapping[str, str]], title: str) -> str:
 
 
 def table(found: Sequence[Mapping[str, str]], *, texts: Collection[str]) -> Table:
-    """Rows whose columns have numbers, but for those of `texts`."""
+    """Rows whose columns contain numbers, except those of `texts`."""
     names = list(found[0]) if found else []
     headings = tables.headings(names, numeric=set(names) - set(texts))
     return Table(headings, tuple(tables.row(row[name] for name in names) for row in found))

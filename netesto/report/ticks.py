@@ -1,15 +1,16 @@
-"""Where the ticks of an axis are, and what they say. Pure."""
+"""The ticks of an axis and their labels. Pure."""
 
 import math
 from dataclasses import dataclass
 
-# With values this far apart, an axis that may choose is logarithmic.
+# With values this far apart, an automatic axis is logarithmic.
 LOG_RATIO = 100
 # A single tick gives no scale.
 MIN_TICKS = 2
-# Nothing measured is so small, and the largest value drawn divided by it is still a number.
+# No measurement is this small, and the largest drawn value divided by it is still finite.
 TINY = 1e-150
-# Values so close, relative to their size, are one value: floats have no ticks between them.
+# Values this close, relative to their size, are one value: there are no floats for ticks between
+# them.
 NARROW = 1e-9
 # More labels on a logarithmic axis cannot be read; some decades then go without one.
 DECADES_MAX = 16
@@ -77,8 +78,8 @@ def _ticks(low: float, high: float, step: float, multiple: float) -> list[float]
 
 
 def _step(low: float, high: float) -> tuple[float, float]:
-    """The classic tool's choice: 1, 2, 5 or 10, times a power of ten; and what the bottom is a
-    multiple of, which is the step, but for steps of 5 the ten that they came from."""
+    """The classic tool's choice: 1, 2, 5 or 10, times a power of ten; and the divisor of the
+    bottom, which is the step, but for steps of 5 the corresponding 10."""
     power = 1.0
     largest = max(abs(low), abs(high))
     if largest == 0:

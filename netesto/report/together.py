@@ -1,4 +1,5 @@
-"""What flows got while they ran at the same time: rates, shares, fairness, the time to it. Pure."""
+"""The rates, shares and fairness of flows while they ran together, and the time to fairness.
+Pure."""
 
 import itertools
 import statistics
@@ -21,7 +22,7 @@ WINDOW_S = 1.0
 FAIR_INDEX = 0.95
 HELD_S = 2.0
 
-# In less time than this nothing can be said of shares.
+# The minimum time for a statement about shares.
 SHORTEST_S = 1.0
 
 # Starts and ends closer together than this share of the experiment are one.
@@ -91,7 +92,7 @@ def periods(series: Series) -> list[Period]:
 
 
 def find(series: Series, labels: Sequence[tuple[str, tuple[int, ...]]]) -> Together | None:
-    """What flows got while most of them ran together, for each of `labels` (a name, its flows).
+    """The rates of flows while most of them ran together, for each of `labels` (a name, its flows).
 
     None if no two flows ran together for long enough, or the rate of one of them is not known.
     """
@@ -162,8 +163,9 @@ def _times(flow: FlowSeries) -> tuple[float, float]:
 
 
 def _clusters(instants: Iterable[float], *, within_s: float) -> list[tuple[float, float]]:
-    """Instants that lie within so many seconds, each as the first and the last of them: flows that
-    start together have all started at the last, and all still run at the first of their ends."""
+    """Clusters of instants within this many seconds, each as its first and its last instant: flows
+    that start together have all started at the last, and all still run at the first of their
+    ends."""
     found: list[tuple[float, float]] = []
     for instant in sorted(instants):
         if found and instant - found[-1][0] <= within_s:

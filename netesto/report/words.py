@@ -1,4 +1,4 @@
-"""What was requested and what was achieved, in sentences. Pure."""
+"""Requested and achieved values, in sentences. Pure."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ def date(time_s: float) -> str:
 
 
 def simulated(manifest: Manifest) -> str:
-    """That an experiment's times are simulated, and at which speed; "" if they are real."""
+    """A sentence that an experiment's times are simulated, with the speed; "" if they are real."""
     if not manifest.simulated_time:
         return ""
     if manifest.wall_s is None:
@@ -77,7 +77,7 @@ def together(found: Together) -> str:
     return " ".join(sentences)
 
 
-# What `together` calls fair.
+# The definition of fairness in `together`.
 _FAIR = f"an index of at least {FAIR_INDEX:g}, of means over {WINDOW_S:g} s, held for {HELD_S:g} s"
 
 
@@ -112,7 +112,7 @@ def asked(request: GroupRequest) -> str:
 
 
 def _transfers(request: GroupRequest) -> str:
-    """What TCP_FLOWS and TCP_MESSAGES transfer."""
+    """The transfers of TCP_FLOWS and TCP_MESSAGES."""
     count = f"{request.count:,} transfers" if request.count else "transfers"
     size = f"{count} of {format_size(request.size_bytes or 0)} bytes"
     if not request.gap_s:
@@ -195,7 +195,8 @@ def _range(values: Sequence[float | None], unit: str) -> str:
 
 
 def misses(achieved_ms: float | None, requested_ms: float) -> bool:
-    """Whether an achieved sampling interval is marked: more than 10 % away from the requested."""
+    """Whether an achieved sampling interval is marked: it differs by more than 10 % from the
+    requested one."""
     return achieved_ms is not None and (
         abs(achieved_ms - requested_ms) > requested_ms * INTERVAL_TOLERANCE
     )
@@ -236,7 +237,7 @@ def clock(host: HostRecord) -> str:
 
 
 def time_sync(host: HostRecord) -> str:
-    """What keeps a host's clock at UTC: "chronyd, ± 0.8 ms", "not synchronized"."""
+    """The synchronisation of a host's clock: "chronyd, ± 0.8 ms", "not synchronized"."""
     found = host.time_sync
     if found is None:
         return "—"

@@ -1,4 +1,4 @@
-"""Programs that make traffic: their commands, and the meaning of their output."""
+"""Traffic generators: their commands, and the meaning of their output."""
 
 from netesto.traffic.base import Tool
 from netesto.traffic.choice import EXTRAS, TOOLS, choose, needed_options

@@ -8,13 +8,13 @@ from typing import Protocol, Self
 from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime, TransferResult
 from netesto.units import format_processors
 
-# No rate in bit/s, no time and no count of a flow is as large. A host may claim anything, and sums
-# of larger numbers would be infinite.
+# No rate in bit/s, time or count of a flow is this large. Hosts are not trusted, and sums of larger
+# numbers could be infinite.
 LARGEST = 1e18
 
 
 def pinned(cpus: tuple[int, ...]) -> list[str]:
-    """What to begin a command with to run it on these processors only; nothing without any."""
+    """The prefix of a command that runs it only on these processors; empty without any."""
     return ["taskset", "-c", format_processors(cpus)] if cpus else []
 
 
@@ -36,28 +36,28 @@ class Tool(Protocol):
 
     @property
     def connects_early(self) -> bool:
-        """True if a client that waits for its instant connects before its instant."""
+        """True if a client connects before its start instant."""
 
     @property
     def extras(self) -> Mapping[str, re.Pattern[str]]:
-        """The options (their names in `choice.OPTIONS`) that some versions can do, with what these
-        say of them in their help."""
+        """The options (their names in `choice.OPTIONS`) that only some versions support, with the
+        words for them in the help."""
 
     @property
     def server_port(self) -> int:
-        """Where a lasting server listens unless somebody else does."""
+        """The port of a lasting server, unless it is in use."""
 
     def for_version(self, version: str) -> Self:
         """The tool that starts this installed version; `parse` reads the output of all versions."""
 
     def version_command(self) -> list[str]:
-        """What prints the version."""
+        """The command that prints the version."""
 
     def parse_version(self, output: str) -> str:
         """The version in that output. OutputError if there is none."""
 
     def help_command(self) -> list[str]:
-        """What prints the help in which `extras` are found; none if there are no extras."""
+        """The command that prints the help, in which `extras` are found; empty without extras."""
 
     def server_command(self, port: int) -> list[str]:
         """The server, in the foreground, listening on `port`."""

@@ -1,4 +1,4 @@
-"""The traffic tools, what each can do, and which of them makes a flow."""
+"""The traffic tools, their capabilities, and the choice of a tool for a flow."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from netesto.traffic.netperf import Netperf
 # MAX_MSS in the source of iperf3; the payload of the largest packet of IP and UDP.
 LARGEST_IPERF3_MSS = 9216
 LARGEST_DATAGRAM = 65_507
-# Of memcached, with room for what it adds.
+# The limit of memcached, with room for its overhead.
 LARGEST_VALUE = 1_000_000
-# What receivers have unless a script chooses it; the second where the first is missing.
+# The default of receivers, and the replacement if it is missing.
 _UNCHOSEN = frozenset({RECEIVERS, ALWAYS_THERE})
 
 NOT_INSTALLED = "is not installed at both hosts"
@@ -58,9 +58,8 @@ def _largest_datagram(flow: FlowSpec) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Something beyond a plain flow that not every tool can do: its name in messages, the arguments
-    of DO_CLIENT that ask for it and the tools that can do it (both separated by spaces), and
-    whether a flow needs it."""
+    """An option that not every tool supports: its name in messages, its arguments of DO_CLIENT and
+    the tools that support it (both separated by spaces), and whether a flow needs it."""
 
     name: str
     arguments: str
@@ -86,9 +85,9 @@ def _beyond(
     return Option(name, arguments, "", lambda flow: flow.test not in tests and bool(is_set(flow)))
 
 
-# Which tool can do which option; some versions of a tool can do more (Tool.extras). What is not
-# listed every tool can do, or none has to (`stats`). Nor is `ecn`: no tool sets it for a flow, and
-# the controller refuses it.
+# The options that tools support; some versions support more (Tool.extras). Unlisted options are
+# supported by every tool, or concern none (`stats`). `ecn` is not listed, either: no tool sets it
+# for a flow, and the controller refuses it.
 OPTIONS = (
     Option("arrivals, count or gap", "arrivals count gap", "",
            lambda f: f.test not in COMPLETION_TESTS
@@ -186,7 +185,7 @@ def _lack(tool: Tool, flow: FlowSpec, available: Collection[str], extras: Collec
         for each in needed_options(flow)
         if tool.name not in each.tools.split() and f"{tool.name} {each.name}" not in extras
     ]
-    # That another version can do it says more than that this one cannot.
+    # It is more helpful that another version supports the option.
     others = [name for name in missing if f"{tool.name} {name}" in EXTRAS]
     if missing and missing == others and tool.name in available:
         return f"of this version cannot do {_list(others)}"

@@ -1,6 +1,6 @@
 """iperf3: its commands, and the meaning of its JSON.
 
-This driver depends on these facts of versions 3.12 and 3.18, each of which was tried:
+This driver depends on the following facts about versions 3.12 and 3.18, all of which were tested:
 
 - Control and data connections have the same server port; `--cport` is the client's port of the data
   connection, and the n-th parallel stream uses the n-th port from there.
@@ -48,7 +48,7 @@ INTERVAL_MIN_S, INTERVAL_MAX_S = 0.1, 60.0
 # A server is started before it knows its client's request; this is the language's default.
 SERVER_INTERVAL_S = 0.2
 
-# To connect, and to exchange results, over a slow path with full buffers.
+# The time to connect and to exchange results over a slow path with full buffers.
 END_SLACK_S = 15.0
 
 _VERSION = re.compile(r"^iperf (\d+(?:\.\d+)*\S*)", re.MULTILINE)
@@ -112,7 +112,7 @@ class Iperf3:
         return numbers >= JSON_STREAM_SINCE
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
-        # Parallel streams would take the ports of the instances after this one.
+        # Parallel streams would use the ports of later instances.
         if request.parallel > 1:
             return None
         return traffic_ports.client_port(request, ports, instance)
@@ -121,7 +121,7 @@ class Iperf3:
         return math.ceil(request.omit_s) + _whole_seconds(request.duration_s) + END_SLACK_S
 
     def progress(self, line: str, request: GroupRequest) -> float | None:
-        # What a UDP sender sends is not goodput.
+        # The sent data of UDP are not goodput.
         if request.test == "UDP_STREAM" or not line.startswith('{"event":"interval"'):
             return None
         try:

@@ -1,6 +1,6 @@
 """netperf 2.7: its commands, and the meaning of its keys.
 
-This driver depends on these facts of version 2.7.0, each of which was tried:
+This driver depends on the following facts about version 2.7.0, all of which were tested:
 
 - Times are whole seconds; `-l 0.3` is read as 0, and 0 runs for ever.
 - `-D -0.2` reads the clock at every send or receive and prints (and flushes) an interim result
@@ -69,7 +69,7 @@ SELECTORS = (
     "REMOTE_CPU_METHOD", "LOCAL_TRANSPORT_RETRANS", "REMOTE_TRANSPORT_RETRANS", "TRANSPORT_MSS",
     "LOCAL_CONG_CONTROL", "REMOTE_CONG_CONTROL", "SOURCE_PORT", "DEST_PORT", "LSS_SIZE_END",
     "LSR_SIZE_END", "RSS_SIZE_END", "RSR_SIZE_END",
-    # Of a transaction; in a stream, of one send(), as in the tables of the classic tool.
+    # Latencies of a transaction; in a stream, of one send(), as in the tables of the classic tool.
     "MIN_LATENCY", "MAX_LATENCY", "MEAN_LATENCY", "STDDEV_LATENCY", "P50_LATENCY", "P90_LATENCY",
     "P99_LATENCY",
 )  # fmt: skip
@@ -162,7 +162,7 @@ class Netperf:
         return options
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
-        # TCP_CRR makes a connection for each transaction, each from another port.
+        # TCP_CRR makes a connection for each transaction, from a different port each.
         if request.test == "TCP_CRR":
             return None
         return traffic_ports.client_port(request, ports, instance)
@@ -271,7 +271,7 @@ class _Values:
         return None if value < 0 else value
 
     def share(self, key: str) -> float | None:
-        """In percent. More than 100 is none."""
+        """In percent. A value above 100 is invalid."""
         value = self.known(key)
         return None if value is None or value > 100 else value
 
@@ -299,7 +299,7 @@ def _request_share(request: GroupRequest) -> float:
 def _rate_bps(values: _Values, request: GroupRequest) -> float:
     if request.test in REQUEST_TESTS:
         return values.number("TRANSACTION_RATE") * request.request_bytes * 8
-    # What the receiver got, divided by the time that took.
+    # The received data divided by the time of the reception.
     is_reverse = request.is_reverse
     return values.number("THROUGHPUT" if is_reverse else "REMOTE_RECV_THROUGHPUT") * UNIT_BPS
 

@@ -51,7 +51,7 @@ class _Key:
     is_text: bool = False
 
     def of(self, text: str) -> Hashable | None:
-        """What two cells must have in common to be merged; None agrees with nothing."""
+        """The key on which two cells must agree to be merged; None agrees with nothing."""
         number = numerals.drawable(text)
         if self.how == "int":
             return None if number is None else int(number)
@@ -146,8 +146,8 @@ def average(
     """Merge the selected rows that agree in the columns of `text`; the others are gone.
 
     `weight` names a column of weights for the means, "" for none. With `skip_missing`, a mean is
-    taken over the cells that are there; without, as the classic tool did, one missing cell makes
-    the mean `...`.
+    taken over the existing cells; without, as in the classic tool, one missing cell makes the mean
+    `...`.
     """
     keys = _keys(text, view.data, warn=warn)
     data = view.data.take(view.rows)
@@ -229,7 +229,7 @@ def _codes(key: _Key, texts: Sequence[str]) -> Integers:
 
 
 def _key_column(key: _Key, column: Column, groups: _Groups) -> Column:
-    """A key keeps its value; one that agrees in part only shows the part, or `...`."""
+    """A key keeps its value; a partial agreement shows only the common part, or `...`."""
     if not key.how:
         return column.take(groups.first)
 
@@ -308,7 +308,8 @@ class _Merged:
         others = np.flatnonzero(~is_mean)
         for group, text in zip(others.tolist(), self._texts_of(others), strict=True):
             texts[group] = text
-        # 1M in all of them stays 1M, as in the classic tool; only if they differ a mean says more.
+        # 1M in all of them stays 1M, as in the classic tool; a mean is computed only if they
+        # differ.
         firsts = self.column.take(self.groups.first).texts
         ends = np.array([text.endswith(_SHORTENED) for text in firsts], dtype=np.bool_)
         shortened = np.flatnonzero(is_mean & ends)

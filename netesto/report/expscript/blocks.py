@@ -43,7 +43,7 @@ class PlotBlock:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Told in the place where a table or plot would be."""
+    """A note in place of a table or plot."""
 
     text: str
 

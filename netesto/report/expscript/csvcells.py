@@ -1,9 +1,9 @@
 """exp.csv as an index into its bytes: a column becomes text or numbers when it is used.
 
 A report looks at a few of some sixty columns. Finding the commas of a file is fast; making a
-million Python strings that nobody reads is not. The bytes of most files, in which all rows have the
-same number of cells, are taken as they are. Others are evened out line by line: blank lines and
-comments go, short rows are filled, quoted cells get other separators.
+million Python strings that nobody reads is not. Most files, in which all rows have the same number
+of cells, are used unchanged. Others are normalised line by line: blank lines and comments are
+removed, short rows are filled, quoted cells get other separators.
 """
 
 import codecs
@@ -24,7 +24,7 @@ from netesto.report.expscript import numerals, textfile
 
 # Files are checked in parts of this many bytes: a copy of some hundred megabytes costs more.
 PART = 1 << 22
-# A ragged file is known by its first rows; a thousand equal warnings help nobody.
+# The first rows suffice to recognise a ragged file; a thousand equal warnings would not help.
 RAGGED_ROWS_TOLD = 3
 COMMA, NEWLINE = b",", b"\n"
 # Between cells and rows of a quoted file, whose cells may hold commas and line ends. ASCII has had
@@ -42,7 +42,7 @@ Warn: TypeAlias = Callable[[str], None]
 class CsvText:
     """Bytes with the separators between cells and after rows; rows begin at `start`.
 
-    The last row may lack its end. `is_even`: it is known that rows have equal numbers of cells.
+    The last row may lack its end. `is_even`: rows are known to have equal numbers of cells.
     """
 
     header: list[str]
@@ -97,7 +97,8 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def evened(data: bytes, path: Path, *, warn: Warn) -> CsvText:
-    """Without blank lines and comments, with rows of equal length. ScriptError if none is left."""
+    """The bytes without blank lines and comments, with rows of equal length. ScriptError if no row
+    is left."""
     stripped = map(bytes.strip, io.BytesIO(data))
     lines = (line for line in stripped if line and not line.startswith(b"#"))
     return _even(lines, path, COMMA, NEWLINE, warn)
@@ -111,7 +112,7 @@ def _quoted_lines(data: bytes) -> Iterator[bytes]:
         if ",".join(row).strip() and not row[0].lstrip().startswith("#"):
             line = between.join(row)
             if RECORD.decode() in line or line.count(between) != len(row) - 1:
-                # As pages show these characters in any case.
+                # Pages show these characters in the same way.
                 line = between.join(map(printable, row))
             yield line.encode()
 
@@ -148,7 +149,7 @@ _IRREGULAR_STARTS = tuple(b" \t\r\n\v\f#")
 _IRREGULAR_ENDS = tuple(b" \t\r\v\f")
 # Cells up to this many bytes are handled as one matrix; longer ones are prose.
 PADDED_MAX = 48
-# Rows at once, and bytes at once: what is computed with them stays small.
+# The number of rows and bytes to process at once, so that temporary arrays stay small.
 ROWS_AT_ONCE = 1 << 16
 BYTES_AT_ONCE = 1 << 23
 
@@ -174,15 +175,15 @@ class Cells:
         self._data = text.data
         self._bytes = np.frombuffer(text.data, dtype=np.uint8)
         self._width = len(text.header)
-        # Of all rows, one after another, and where the next cell would begin.
+        # The starts of the cells of all rows, one row after another, and the end of the last.
         self._starts = starts
         self.count = count
 
     @classmethod
     def of(cls, text: CsvText) -> "Cells | None":
-        """None if the rows have not all the same number of cells, or if lines are to be skipped."""
+        """None unless all rows have the same number of cells and no line has to be skipped."""
         data, width = np.frombuffer(text.data, dtype=np.uint8), len(text.header)
-        # A last row without its end has one all the same, after the last byte.
+        # A last row without a line end is treated as if it had one, after the last byte.
         open_end = len(data) > text.start and data[-1] != ord(text.after)
         count = text.data.count(text.after, text.start) + open_end
         starts: _Places = (
@@ -236,7 +237,7 @@ class Cells:
 
     def texts(self, column: int, rows: Integers | None) -> list[str]:
         """The column as written; `rows` None means all of them."""
-        # Factors repeat a few values a thousand times: one string each will do.
+        # Factors repeat a few values a thousand times: one string for each suffices.
         known: dict[bytes, str] = {}
         found: list[str] = []
         for starts, ends in self._parts(column, rows):
@@ -260,7 +261,7 @@ class Cells:
     def _numbers(self, starts: Integers, ends: Integers) -> tuple[Floats, Booleans]:
         written = self._padded(starts, ends)
         if written is not None and not np.any(written.view(np.uint8) == _UNDERSCORE):
-            # numpy reads 1_000 as a number; a CSV file does not mean it.
+            # numpy reads 1_000 as a number, which a CSV file does not.
             numeric = ends > starts
             values = np.full(len(written), np.nan)
             try:

@@ -1,4 +1,5 @@
-"""The rows a report works on: columns converted when needed, a selection, the columns shown."""
+"""The rows of a report: columns that are converted when needed, a selection, the visible
+columns."""
 
 import functools
 import os
@@ -20,10 +21,11 @@ from netesto.report.expscript.ids import NUMBER, Ids
 
 # The column whose text identifies a row: N.0 is the experiment N, N.1, N.2 … its groups.
 EXP = "exp"
-# Identify rows; a mean of them would mean nothing, and links would lead astray.
+# Columns that identify rows; their mean would be meaningless, and would break links.
 IDENTIFYING = frozenset({EXP, NUMBER, "expName", "group"})
 # Columns of our exp.csv (it has a status) that classic scripts, the paper's among them, make under
-# the same name. Ours gives way to theirs: its Jain's index is not their fastest over slowest.
+# the same name. A column of the script replaces ours: our Jain's index is not their fastest over
+# slowest.
 YIELDING = frozenset({"fairness"})
 STATUS = "status"
 DEFAULT_DECIMALS = 2
@@ -62,7 +64,7 @@ class Column:
         numbers: Callable[[], Parsed] | None = None,
         decimals: int | None = None,
     ) -> "Column":
-        """A column that is computed as a whole, once; its numbers are those its texts write."""
+        """A column that is computed as a whole, once; its numbers are those in its texts."""
         known = functools.cache(texts)
         parsed = functools.cache(numbers or (lambda: parse_all(known())))
         return cls(
@@ -101,7 +103,7 @@ class Column:
 
         def texts(among: Integers | None) -> list[str]:
             chosen = rows if among is None else rows[among]
-            # From all where they are converted already, else only these.
+            # From all if they are already converted, else only these.
             return _some(self.texts, chosen) if "texts" in vars(self) else self._read_texts(chosen)
 
         def numbers(among: Integers | None) -> Parsed:
@@ -160,7 +162,7 @@ class Dataset:
         return tuple(self.columns)
 
     def with_column(self, column: Column) -> "Dataset":
-        """One more column, at the end; one of that name that was there is gone."""
+        """Add a column at the end; it replaces one with the same name."""
         others = {name: known for name, known in self.columns.items() if name != column.name}
         return replace(
             self,
@@ -179,14 +181,14 @@ class Dataset:
         )
 
     def shown_decimals(self, name: str) -> int:
-        """How many decimals numbers of a column have when formatting is on."""
+        """The number of decimals of a column when formatting is on."""
         own = self.columns[name].decimals
         return self.decimals if own is None else own
 
     def shown(self, name: str, text: str) -> str:
         """A cell of a column as a table shows it."""
         if name == EXP and self.ids.mislead:
-            # With two decimals 12.1 would be shown as the tenth group.
+            # With two decimals 12.1 would look like the tenth group.
             return text
         return numerals.fixed(text, self.shown_decimals(name)) if self.formatted else text
 
@@ -215,7 +217,7 @@ class View:
         return tuple(name for name in self.data.names if name in chosen)
 
     def column(self, name: str, *, what: str) -> Column:
-        """A column. ScriptError naming `what` needs it and the nearest names if it is not there."""
+        """A column. ScriptError with `what` needs it and the nearest names if there is none."""
         if name not in self.data.columns:
             raise ScriptError(f"{what}: no column {name!r}", remedy=nearest(name, self.data.names))
         return self.data.columns[name]
@@ -227,7 +229,7 @@ class View:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """What might have been meant, as a sentence."""
+    """Similar names, as a sentence."""
     if near := alike(name, names, most=3):
         return f"is {' or '.join(map(repr, near))} meant?"
     shown = ", ".join(list(names)[:12])
@@ -281,7 +283,7 @@ def _name_and_decimals(written: str) -> tuple[str, int | None]:
 
 
 def _tell_duplicates(path: Path, ids: Column, *, warn: Warn) -> None:
-    # Different numbers are different texts, and a million of them are compared in no time.
+    # Different numbers are different texts, and comparing a million numbers is fast.
     if ids.numeric.all() and len(np.unique(ids.numbers)) == len(ids.numbers):
         return
     again = [text for text, count in Counter(ids.texts).items() if count > 1]
@@ -295,7 +297,7 @@ def append(view: View, path: Path, *, warn: Warn) -> View:
     """Add the rows of another file below, selected, with new ids above all that exist.
 
     The ids grow by the largest one rounded up to the next hundred. Columns are matched by name:
-    a missing one is filled with single blanks, an extra one is left out.
+    a missing one is filled with single spaces, an extra one is omitted.
     """
     old = view.data
     new = load(path, decimals=None, warn=warn)
@@ -385,5 +387,5 @@ def link(
     shown = folder.as_posix()
     if out_folder is not None:
         shown = Path(os.path.relpath(folder, out_folder)).as_posix()
-    # A folder's name may hold what means something in an address: # ? % and colons.
+    # A folder's name may contain characters with a meaning in a URL: # ? % and colons.
     return f"{quote(shown)}/{int(number)}/{quote(page)}"

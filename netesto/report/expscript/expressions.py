@@ -1,6 +1,6 @@
 """Text to tree for the expressions of NewCol; nothing is ever handed to Python to evaluate.
 
-Columns may have any name: where several begin at a place, the longest one that exists is meant.
+Columns may have any name: if several match at a place, the longest existing one counts.
 """
 
 import re
@@ -53,7 +53,7 @@ class _Token:
 
 _NUMBER = re.compile(r"[\d.]+(?:(?<=\d)[eE][+-]?\d+|[KMG](?!\w))?")
 
-# How tightly an operator binds; `&` joins texts and binds as `*` does.
+# The precedence of operators; `&` joins texts and has the precedence of `*`.
 _BINDING = {
     "or": 1, "and": 2,
     "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4,
@@ -68,8 +68,8 @@ def parse(
 ) -> Expression:
     """The tree of an expression for the column `new`. ScriptError if it cannot be read.
 
-    Classic forms stay: nothing at all is 0, an operator at the end is left out, a missing operand
-    makes every cell `*`; each with a warning.
+    Classic forms are valid, with a warning: an empty expression is 0, an operator at the end is
+    ignored, and a missing operand makes every cell `*`.
     """
     tokens = tuple(_tokens(text, columns, functions, new))
     if len(tokens) == 1:
@@ -116,12 +116,12 @@ def _tokens(
 
 
 def _forms(columns: Collection[str], functions: Collection[str]) -> re.Pattern[str]:
-    """What a token may be, in the order in which it is looked for."""
+    """The kinds of tokens, in the order in which they are tried."""
     longest_first = sorted(columns, key=len, reverse=True)
     # A name that ends in a letter or a digit is meant as a whole word.
     names = (re.escape(name) + (r"(?!\w)" if _is_word(name[-1]) else "") for name in longest_first)
     forms = {
-        # There are columns called exp and min; before a parenthesis only a function makes sense.
+        # There are columns called exp and min; before a parenthesis the name is that of a function.
         "function": rf"(?:{'|'.join(functions)})(?=\s*\()",
         "column": "|".join(names) or "(?!)",
         "number": _NUMBER.pattern,

@@ -11,10 +11,10 @@ import numpy as np
 from netesto.report.expscript import numerals
 from netesto.report.expscript.csvcells import Booleans, Floats
 
-# The column of our files that holds the experiment's number.
+# The column with the experiment's number in our files.
 NUMBER = "expNumber"
 TENTH = 10
-# No experiment has more groups than these digits count.
+# The digits suffice for the groups of any experiment.
 DIGITS_MAX = 6
 _PAIR = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
 
@@ -30,11 +30,11 @@ class Written(Protocol):
 
 @dataclass(frozen=True)
 class Ids:
-    """What the ids of some files are: pairs of whole numbers, or, in other files, plain numbers.
+    """The kind of ids in files: pairs of whole numbers, or plain numbers.
 
     They are pairs in files of ours, which have a column expNumber, and where the groups of every
-    experiment have the numbers 0, 1, 2 and so on without a gap. Below ten groups a pair is the
-    number that it looks like, and nothing is done.
+    experiment have the numbers 0, 1, 2 and so on without a gap. With fewer than ten groups a pair
+    equals the number that it looks like, and nothing is done.
     """
 
     ours: tuple[Written, ...] = ()
@@ -42,11 +42,11 @@ class Ids:
 
     @classmethod
     def of(cls, ids: Written, names: Iterable[str]) -> "Ids":
-        """Of one file with columns of these names."""
+        """The kind for one file with columns of these names."""
         return cls(ours=(ids,)) if NUMBER in names else cls(others=(ids,))
 
     def with_files(self, more: "Ids") -> "Ids":
-        """Of these files and more."""
+        """The kind for these files and others."""
         return Ids((*self.ours, *more.ours), (*self.others, *more.others))
 
     @cached_property
@@ -61,7 +61,7 @@ class Ids:
 
     @property
     def mislead(self) -> bool:
-        """True where numbers would take pairs for others: there is a tenth group."""
+        """True if numbers would confuse pairs: there is a tenth group."""
         return self._groups_max >= TENTH
 
     @cached_property
@@ -78,11 +78,11 @@ class Ids:
 
     @property
     def _room(self) -> int:
-        """Of each experiment in the order: for one group more than any has."""
+        """The places of each experiment in the order: one more than the maximum of groups."""
         return self._groups_max + 2
 
     def place(self, text: str) -> float:
-        """Where `order` puts what a script writes: 12.10 after 12.9, and 12 at 12.0."""
+        """The place of a script's value in `order`: 12.10 after 12.9, and 12 at 12.0."""
         written = pair(text) if self.mislead else None
         if written is not None:
             return written[0] * self._room + min(written[1], self._room - 1)
@@ -113,8 +113,8 @@ def pair(text: str) -> tuple[int, int] | None:
 
 
 def _may_have_tenth_group(file: Written) -> bool:
-    """False if all ids have one digit after the point: then no two are equal as numbers,
-    and no text need be looked at."""
+    """False if all ids have one digit after the point: then no two are equal as numbers, and texts
+    need not be compared."""
     tenths = file.numbers * 10
     has_one_digit = bool(np.all(np.abs(tenths - np.rint(tenths)) < 1e-4))
     return not has_one_digit or len(np.unique(file.numbers)) < len(file.numbers)
@@ -123,7 +123,7 @@ def _may_have_tenth_group(file: Written) -> bool:
 def _pairs(file: Written) -> tuple[Floats, Floats] | None:
     """The numbers of experiments and of groups, of all ids; None if one of them is not a pair.
 
-    Of many at once: the number that an id looks like, and where in it the point stands.
+    For many at once: the number that an id looks like, and the position of its point.
     """
     texts = file.texts
     points = np.array([text.find(".") for text in texts], dtype=np.int64)

@@ -11,9 +11,9 @@ from netesto.report.expscript import textfile
 _VARIABLE = re.compile(
     r"\$(?:(?P<dollar>\$)|\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))", re.ASCII
 )
-# A line of a report script is short; one that variables made so long is a mistake.
+# Lines of a report script are short; a longer one results from a mistake with variables.
 REPLACED_MAX = 1_000_000
-# Lines that mean something without an `=`.
+# Lines that are valid without an `=`.
 BARE_WORDS = frozenset({"dotable", "doplot", "end", "endfor", "endif", "else"})
 
 

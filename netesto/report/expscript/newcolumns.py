@@ -1,4 +1,4 @@
-"""NewCol, in both spellings: columns computed from columns, for every row read."""
+"""NewCol, in both spellings: columns computed from columns, for every row."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from netesto.report.expscript.expressions import Call, ColumnName, Expression, N
 from netesto.report.expscript.numerals import DIVIDED_BY_ZERO, NOT_A_NUMBER
 from netesto.units import Kind
 
-# What became of a cell: a number, `*`, `**`. Of two marks the greater one is passed on.
+# The state of a cell: a number, `*`, `**`. Of two marks the higher one is passed on.
 _FINE, _NOT_A_NUMBER, _DIVIDED_BY_ZERO = 0, 1, 2
 _MARKS = ("", NOT_A_NUMBER, DIVIDED_BY_ZERO)
 
@@ -41,7 +41,7 @@ class _Cells:
     is_text: bool = False
 
     def written(self, write: Callable[[float], str] = numerals.plain) -> list[str]:
-        """As text: what joining joins, and what the table shows."""
+        """The text, for joining and for tables."""
         if self.texts is not None:
             return self.texts()
         return [
@@ -71,7 +71,7 @@ def _marks_of(texts: Sequence[str], numeric: Booleans) -> NDArray[np.int8]:
 
 
 def _of_mask(mask: Booleans, marks: NDArray[np.int8] | None = None) -> _Cells:
-    """1 where it is true, else 0; every cell has an answer unless it is marked."""
+    """1 where it is true, else 0, for every cell that is not marked."""
     fine = np.zeros(len(mask), dtype=np.int8)
     return _Cells(mask.astype(np.float64), fine if marks is None else marks)
 
@@ -148,7 +148,7 @@ def _in_unit(text: str, kind: Kind, unit: Decimal) -> str:
 
 
 def _first_number(text: str) -> str:
-    """The number that a text is, 1M being 1000000; else the one that it begins with."""
+    """The number in a text, where 1M is 1000000; else the number at its beginning."""
     number = numerals.parse(text)
     if number is not None:
         return text.strip() if numerals.plain_number(text) is not None else numerals.plain(number)
@@ -184,7 +184,7 @@ FUNCTIONS: Mapping[str, _Function] = {
     "matches": _Function(2, 2, _of_pair(lambda text, part: re.search(part, text) is not None)),
     "lower": _Function(1, 1, _of_text(str.lower)),
     "upper": _Function(1, 1, _of_text(str.upper)),
-    # 100mbit is a text for the language; a plot over bandwidths needs it in one unit.
+    # 100mbit is a text in the language; a plot over bandwidths needs one unit.
     "mbit": _Function(1, 1, _of_text(lambda text: _in_unit(text, Kind.RATE, Decimal(10**6)))),
     "ms": _Function(1, 1, _of_text(lambda text: _in_unit(text, Kind.TIME, Decimal("1e-3")))),
     "number": _Function(1, 1, _of_text(_first_number)),
@@ -259,14 +259,14 @@ _OF_NUMBERS: Mapping[str, Callable[[Floats, Floats], Floats | Booleans]] = {
 }  # fmt: skip
 
 
-# What a comparison is with its sides exchanged.
+# The comparison with exchanged sides.
 _MIRRORED: Mapping[str, str] = {
     "==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
 }  # fmt: skip
 
 
 def _compare_id(operator: str, written: str, data: Dataset) -> _Cells:
-    """exp with what a script writes: 1.10 is group 10 of experiment 1, and not 1.1."""
+    """Compare exp with a script's value: 1.10 is group 10 of experiment 1, not 1.1."""
     column = data.columns[EXP]
     cells = _of_column(column)
     equal = data.ids.equal(column, written)
@@ -280,7 +280,7 @@ def _compare_id(operator: str, written: str, data: Dataset) -> _Cells:
 
 
 def _compare_any(operator: str, cells: _Arguments) -> _Cells:
-    """Equal as numbers where both are, else as texts; it always has an answer."""
+    """Equal as numbers if both are numbers, else as texts."""
     first, second = cells
     pairs = zip(first.written(), second.written(), strict=True)
     same = np.array([a == b for a, b in pairs], dtype=np.bool_)
@@ -312,7 +312,7 @@ def add(view: View, text: str, *, decimals: int, warn: Warn) -> View:
         shown = max(decimals, QUOTIENT_DECIMALS) if "/" in expression else decimals
         cells = _evaluate(tree, view.data)
         if isinstance(tree, ColumnName):
-            # A text alone is not a number; only what joins or chooses texts gives a text.
+            # A text alone is not a number; only functions that join or choose texts give a text.
             cells = _Cells(cells.numbers, cells.marks)
         view = view.with_column(_column(name, cells, view.data, shown))
     return view
@@ -336,7 +336,7 @@ def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:
         return Column.computed(name, texts=cells.written, decimals=decimals)
     numeric = cells.marks == _FINE
     if not data.formatted:
-        # Row by row: of a million rows as a rule a few are looked at.
+        # Row by row, because usually only a few of a million rows are needed.
         return Column(
             name,
             texts=lambda rows: _some(cells, rows).written(),

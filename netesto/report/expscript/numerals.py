@@ -18,7 +18,7 @@ DIFFERENT = "..."
 # Signs in the place of a number.
 SIGNS = frozenset({NOT_A_NUMBER, DIVIDED_BY_ZERO, DIFFERENT})
 
-# A larger value is not a measurement, and the width of an axis that holds it is infinite.
+# A larger value is not a measurement, and would make the width of an axis infinite.
 LARGEST_DRAWN = 1e150
 # A float has some 17 digits; more decimals show nothing.
 DECIMALS_MAX = 30
@@ -31,7 +31,7 @@ _SHORTENED = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))([KMG])\s*")
 
 def plain_number(text: str) -> float | None:
     """The number that `text` writes out, None for another text. `1e3`, `nan`, ` 7 ` are numbers."""
-    # Python reads 1_000 as a number, a CSV file does not mean it.
+    # Python reads 1_000 as a number, which a CSV file does not.
     if "_" in text:
         return None
     try:
@@ -52,7 +52,7 @@ def parse(text: str) -> float | None:
 def quantity(text: str) -> Quantity | None:
     """The rate or time that `text` writes with its unit: `10mbit`, `1gbit`, `20ms`.
 
-    A text with a unit is not a number, and is not drawn or averaged; it has a size all the same.
+    A text with a unit is not a number, and is not drawn or averaged, but it has a size.
     """
     found = units.quantity(text)
     if found is None or found.kind not in {Kind.RATE, Kind.TIME}:
@@ -72,7 +72,7 @@ def same(one: str, other: str) -> bool:
 
 
 def drawable(text: str) -> float | None:
-    """As parse, but only what has a place on an axis: neither nan nor infinite nor beyond all."""
+    """As parse, but only values that fit on an axis: neither nan nor infinite nor too large."""
     value = parse(text)
     return value if value is not None and abs(value) <= LARGEST_DRAWN else None
 

@@ -1,4 +1,5 @@
-"""The words of the language: remembered options, what each is for, and how their values read."""
+"""The words of the language: remembered options, their commands, and the parsing of their
+values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ def check(key: str, commands: Sequence[str], *, warn: Warn) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that are set, and where to report what is odd in them."""
+    """The options that are set, and the receiver of warnings about them."""
 
     values: Mapping[str, str]
     warn: Warn

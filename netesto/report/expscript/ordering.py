@@ -48,7 +48,7 @@ def _order(column: Column, numbers: Floats, *, descending: bool) -> Integers:
 
 
 def _places(texts: set[str]) -> dict[str, tuple[int, float]]:
-    """Behind the numbers come rates, then times, both by their size, then other texts."""
+    """After the numbers come rates, then times, both by size, then other texts."""
     ranks = {text: (3, float(rank)) for rank, text in enumerate(sorted(texts))}
     quantities = {text: numerals.quantity(text) for text in texts}
     kinds = {Kind.RATE: 1, Kind.TIME: 2}

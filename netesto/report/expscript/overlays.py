@@ -1,4 +1,4 @@
-"""plotType=time: what happened during chosen experiments, laid over each other.
+"""plotType=time: overlays time series of selected experiments.
 
 The lines come from series.json in the folder of each experiment.
 """

@@ -10,7 +10,7 @@ from netesto.report.expscript.blocks import Block, Heading, PlotBlock, TableBloc
 from netesto.report.expscript.dataset import EXP
 from netesto.report.expscript.tables import Cell, Table
 
-# A page of nothing has a title all the same.
+# The title of an empty page.
 UNTITLED = "Experiments"
 
 
@@ -86,7 +86,7 @@ def _numeric_columns(table: Table) -> list[int]:
 
 
 def _hint(table: Table) -> str:
-    """What one could write into a filter, with names that this table has."""
+    """An example of a filter, with names of this table."""
     numeric = [heading.name for heading in table.headings if heading.is_numeric]
     known = "rate" if "rate" in numeric else next((name for name in numeric if name != EXP), "")
     return f"bbr {known}>10" if known and " " not in known else "bbr"

@@ -1,4 +1,4 @@
-"""The axes of a plot: where each X stands, and how the values of Y are scaled and named."""
+"""The axes of a plot: the places of X values, and the scale and names of Y values."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from netesto.report.expscript.samples import Sample, Wanted
 from netesto.report.figures import BARS, Axis, Kind
 from netesto.report.ticks import Scale, Tick
 
-# More categories than this, and their labels are left to a round scale.
+# With more categories, a round scale replaces their labels.
 LABELLED_VALUES = 12
 # The most ticks that a script may request.
 MAX_STEPS = 200
@@ -23,8 +23,8 @@ MAX_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The X axis, and how far neighbours are apart. `find`: where a text stands, None for one that
-    has no place."""
+    """The X axis, and the distance of neighbours. `find`: the place of a text; None if it has
+    none."""
 
     scale: Scale
     find: Callable[[str], float | None]
@@ -48,7 +48,7 @@ class Vertical:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the builders of traces need of a plot under way."""
+    """The context for the builders of traces."""
 
     request: Options
     kind: Kind
@@ -152,7 +152,7 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
         lines = line_positions(request, "plotVLines" if frame.kind == "cdf" else "plotHLines")
     low = min([low, *lines]) if least is None else least
     high = max([high, *lines]) if most is None else most
-    # With none of the data in view, an axis of the requested range is drawn all the same.
+    # Without data in view, an axis of the requested range is still drawn.
     high = max(low, high)
     if step is not None and not 0 < (high - low) / MAX_STEPS <= step:
         raise ScriptError(
@@ -168,7 +168,8 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
 
 
 def line_positions(request: Options, key: str) -> list[float]:
-    """Where the reference lines of plotHLines or plotVLines stand; the axis must reach them."""
+    """The places of the reference lines of plotHLines or plotVLines, which the axis must
+    include."""
     found = (numerals.drawable(item.partition("=")[0]) for item in items(request.get(key)))
     return [position for position in found if position is not None]
 
@@ -208,7 +209,8 @@ def _own_divisor(request: Options, name: str) -> float:
 
 
 def left_values(frame: Frame) -> list[float]:
-    """What the left axis must hold: of all usable rows, also of series that are not listed."""
+    """The values that the left axis must include: of all usable rows, including series that are not
+    listed."""
     if frame.kind != "stacked":
         ends = [end for s in frame.samples for end in (s.low, s.high) if end is not None]
         return [sample.y for sample in frame.samples] + ends

@@ -26,7 +26,8 @@ from netesto.report.figures import BARS, KINDS, Axis, Box, Mark, Panel, Plot, St
 from netesto.report.ticks import Scale, Tick
 from netesto.units import counted
 
-# Of the distance between neighbours on the X axis: what a group of bars takes, and one bar of it.
+# The shares of the distance between neighbours on the X axis for a group of bars, and for a single
+# bar.
 GROUP_SHARE, BAR_SHARE = 0.8, 0.7
 # Diamonds and short lines.
 RIGHT_COLUMNS_MAX = 2
@@ -134,7 +135,7 @@ def _over_x(frame: Frame) -> Plot:
 
 
 def _plot(frame: Frame, x: Axis, left: Axis, traces: Callable[[str], Sequence[Trace]]) -> Plot:
-    """What plots of all kinds but those over time have; `traces` are those of a panel."""
+    """The common part of all plots except those over time; `traces` are those of a panel."""
     lefts, rights = frame.wanted.lefts, frame.wanted.rights
     title = frame.request.get("plotTitle") or f"Plot of {' and '.join((*lefts, *rights))}"
     return Plot(
@@ -270,7 +271,7 @@ def _box(x: float, values: Sequence[float]) -> Box:
     reach = 1.5 * (high - low)
     inside = [value for value in values if low - reach <= value <= high + reach]
     outside = tuple(value for value in values if not low - reach <= value <= high + reach)
-    # A whisker never ends within the box, as the last value inside may with few values.
+    # A whisker never ends within the box, although the last value may lie inside if there are few.
     ends = min(low, *inside), max(high, *inside)
     return Box(x, ends[0], low, median, high, ends[1], outside)
 
@@ -279,7 +280,7 @@ def _box(x: float, values: Sequence[float]) -> Box:
 
 
 def _right_names(frame: Frame) -> tuple[str, ...]:
-    """The legend's words for diamonds and for short lines; a title that is of both is neither's."""
+    """The legend's texts for diamonds and for short lines; a title for both is used for neither."""
     names = frame.wanted.rights
     given = frame.request.get("plotY2Title")
     return (given,) if given and len(names) == 1 else names
@@ -301,7 +302,7 @@ def reference_lines(
 
 
 def style(request: Options) -> Style:
-    """The looks of a plot of any kind. ScriptError for a size that cannot be drawn."""
+    """The appearance of a plot of any kind. ScriptError for a size that cannot be drawn."""
     sizes = (request.number(key) for key in ("plotXSize", "plotYSize", "plotXLen"))
     width, height, axis = (
         default if given is None else given
@@ -342,7 +343,7 @@ def _remarks(frame: Frame, plot: Plot) -> tuple[str, ...]:
 
 
 def _of_repeats(how: str, frame: Frame) -> str:
-    """What the points of repeats are, what their bars, and why some have none."""
+    """The meaning of points and bars of repeats, and why some have no bar."""
     drawn = [sample for sample in frame.samples if sample.is_drawn]
     without = sum(sample.low is None for sample in drawn)
     method, needed = (

@@ -1,4 +1,4 @@
-"""A finished report: its page and its files, written whole or not at all."""
+"""A finished report: its page and its files, written completely or not at all."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ class Report:
     files: Mapping[Path, bytes]
 
     def write(self, out: Path | None = None) -> None:
-        """Write the files, then the page to `out`, each whole or not at all.
+        """Write the files, then the page to `out`, each completely or not at all.
 
         ResultsError if one cannot be written. Without `out` the page is for the caller to send.
         """

@@ -12,7 +12,7 @@ from netesto.report.expscript.lines import Line
 from netesto.report.expscript.report import Report
 from netesto.report.expscript.session import Reporting, Session
 
-# So many files, one in another, and Python's own limit is still far.
+# This nesting of files is well below Python's own limit.
 SOURCES_MAX = 100
 
 _FOR = re.compile(r"(?P<name>[A-Za-z_]\w*)\s+in\s+(?P<values>.*)", re.DOTALL)
@@ -23,16 +23,16 @@ _INSIDE = frozenset({"endfor", "endif", "else"})
 
 
 class _EndReached(Exception):  # noqa: N818 - the end of a script is no error
-    """`end` stops everything, also the scripts that sourced this one."""
+    """`end` stops everything, including the scripts that sourced this one."""
 
 
 class Runner:
     """Runs one script, or the words of one command line. Nothing is written yet.
 
     `warn` receives each warning as `file:line: what; what would be right`; with `strict` the
-    first one is an error. With `explain`, `tell` receives what each step made of the rows, and
-    the page shows it too. `out` is where the page is meant to be: links and files are relative to
-    its folder, without it to the current one.
+    first one is an error. With `explain`, `tell` receives the effect of each step on the rows,
+    which the page shows, too. `out` is the destination of the page: links and files are relative to
+    its folder, or without it to the current one.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Runner:
         self._explain = explain
         self._place = Place("command line", 1)
         self._variables: dict[str, str] = {}
-        # Those that hold an id: a loop goes over the column exp with them.
+        # The variables that hold an id: those of loops over the column exp.
         self._of_ids: set[str] = set()
-        # The files that run at the moment, each sourced by the one before, and their variables.
+        # The running files, each sourced by the previous one, and their variables.
         self._sources: list[tuple[Path, dict[str, str]]] = []
         self._logged: list[str] = []
         self.session = Session(Reporting(self._warn, self._step, explain, out))
@@ -254,8 +254,8 @@ def _as_line(word: str, place: Place) -> str:
 
 
 def _extent(block: Sequence[Line], start: int) -> tuple[int, int]:
-    """Where the else of the block that begins at `start` stands, its end if it has none, and where
-    it ends. ScriptError if it does not."""
+    """The positions of the else of the block that begins at `start` (its end if it has none), and
+    of its end. ScriptError without an end."""
     word = block[start].word
     depth, middle = 0, None
     for position in range(start, len(block)):

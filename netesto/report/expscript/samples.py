@@ -1,4 +1,4 @@
-"""What a plot draws, before it has axes: the usable rows as samples, split into series."""
+"""The samples of a plot, before it has axes: the usable rows, split into series."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from netesto.report.expscript.lines import items
 class SeriesChoice:
     """`column;v1=Label 1,v2`: which values of a column are series, and their labels.
 
-    `listed`: the script names the values; rows of other values then are no part of the plot.
+    `listed`: the script names the values; rows of other values are then not part of the plot.
     """
 
     column: str
@@ -62,7 +62,7 @@ def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
             same = next((value for value in labels if numerals.same(value, cell)), None)
             labels |= {} if same is None else {cell: labels[same]}
         return SeriesChoice(column, labels, listed=True)
-    # A series without words would have bars and no entry in the legend.
+    # A series without a text would have bars but no entry in the legend.
     labels = {texts[row]: texts[row].strip() or f"(no {column})" for row in view.rows.tolist()}
     return SeriesChoice(column, labels, listed=False)
 
@@ -220,7 +220,7 @@ def _natural(text: str) -> list[tuple[int, float, str]]:
 
 
 def panel_title(column: str, value: str) -> str:
-    """A number says nothing without the name of its column."""
+    """A number is meaningless without the name of its column."""
     return value if numerals.drawable(value) is None else f"{column} = {value}"
 
 

@@ -1,4 +1,4 @@
-"""Select and Rows: which rows of the data the next table or plot is about."""
+"""Select and Rows: choose the rows of the next table or plot."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Vacuous:
-    """A clause without an operator: always true, with a warning."""
+    """A clause without an operator, which is always true and causes a warning."""
 
     text: str
 
@@ -99,7 +99,7 @@ class _Parser:
         parts = [self._one()]
         while self._skip(","):
             parts.append(self._one())
-        # A comma at the end is a slip that means nothing.
+        # A comma at the end is ignored.
         told = [part for part in parts if part != Vacuous("")] or parts[:1]
         return told[0] if len(told) == 1 else AllOf(tuple(told))
 
@@ -245,7 +245,7 @@ def _clause_mask(clause: Clause, column: Column, ids: Ids | None, warn: Warn) ->
 def _compared(column: Column, clause: Clause, ids: Ids | None, warn: Warn) -> Booleans:
     """A cell that is not of the kind compared with, a number or a rate or a time, is not selected.
 
-    If no cell is, that is a warning: nobody means such a condition.
+    If no cell is, that is a warning: such a condition is not intended.
     """
     found = [bound for bound in _bounds(clause) if bound is not None]
     bounds = [float(bound.value) for bound in found]

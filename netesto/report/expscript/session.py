@@ -1,4 +1,4 @@
-"""What the commands of a report script do: one state, one method a command, blocks come out."""
+"""The commands of a report script: one method per command on one state, which produce blocks."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -36,11 +36,11 @@ from netesto.report.expscript.tables import Table
 from netesto.report.figures import Plot
 from netesto.units import counted
 
-# Remembered in any case, until NewColName does the work.
+# Always remembered, until NewColName uses it.
 OLDER_NEW_COLUMN = ("newcolfield1", "newcolop", "newcolfield2")
 
 _FILE_NAME = re.compile(r"[^/\\\0]+")
-# Where links may lead; an address like javascript: would run what it holds.
+# The permitted schemes of links; a javascript: address would run code.
 LINKED_SCHEMES = frozenset({"http", "https", "file"})
 _SCHEME = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9+.-]*):")
 # Browsers read an address without these.
@@ -50,7 +50,7 @@ PLOTS, TABLES = Path("Plots"), Path("Tables")
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How a report is made and where it will be.
+    """The settings and the destination of a report.
 
     `warn` receives each warning, `step` what became of the rows. `explain`: tables and plots show
     how their rows were chosen. `out` is where the page will be: links and files are relative to
@@ -68,7 +68,7 @@ class Reporting:
 
 
 class Session:
-    """The data, the selection, the remembered options, and what has been shown so far."""
+    """The data, the selection, the remembered options, and the blocks so far."""
 
     def __init__(self, reporting: Reporting) -> None:
         self.title = ""
@@ -140,7 +140,7 @@ class Session:
 
     @property
     def is_empty_of_rows(self) -> bool:
-        """Whether nothing is shown because no rows are selected, and nothing says so."""
+        """Whether nothing is shown because no rows are selected, without a note about it."""
         shown = [each for each in self.blocks if not isinstance(each, Heading | Paragraph)]
         return not shown and self._view is not None and not len(self._view.rows)
 
@@ -163,7 +163,7 @@ class Session:
         self._became(View.of(data), step)
 
     def _load(self, path: Path) -> dataset.Dataset:
-        """The data of a file; what the file before held is let go first, it may be large.
+        """The data of a file; the data of the previous file, which may be large, is released first.
 
         A loop that needs its file again, because Average replaced the data, reads it once.
         """

@@ -1,4 +1,4 @@
-"""doTable: one neutral table, and what it looks like as HTML rows, CSV, Markdown and plain text."""
+"""doTable: a neutral table, and its forms as HTML rows, CSV, Markdown and plain text."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ _MARKED_ABOVE_ZERO: Mapping[str, str] = {
 }  # fmt: skip
 # exp ids further apart than this are another experiment: 12.1 follows 12.0, 13.0 does not.
 EXP_STEP = 1.5
-# What the row before the first one is taken to have been.
+# The assumed row before the first one.
 EXP_BEFORE_FIRST = 100.0
 NOTES = "Notes"
-# A column of this name always paints its changes.
+# Changes in a column of this name are always painted.
 VERSION = "Ver"
 
 
@@ -135,7 +135,7 @@ def build(
 
 
 def _is_numeric(view: View, name: str) -> bool:
-    """Numbers, and the signs that stand where one is missing."""
+    """Numbers, and the signs for missing ones."""
     if name == NOTES:
         return False
     column = view.data.columns[name]
@@ -146,7 +146,7 @@ def _is_numeric(view: View, name: str) -> bool:
 
 
 def _variants(view: View) -> list[str]:
-    """What marks each row, as far as its congestion control does."""
+    """The mark of each row, by its congestion control."""
     if "ca" not in view.data.columns:
         return [OTHER_VARIANT] * len(view.rows)
     texts = view.data.columns["ca"].take(view.rows).texts
@@ -197,7 +197,7 @@ def _change(text: str, base: str) -> str:
     if start is None or value is None:
         return text
     if text == base and numerals.plain_number(text) is None:
-        # 1M in every row was a text for the classic tool; only a change says more.
+        # In the classic tool 1M in every row is a text; show a percentage only for a change.
         return text
     if start == 0:
         return numerals.fixed(text, 1)

@@ -1,4 +1,5 @@
-"""Text files of other people: UTF-8 as a rule; what is not is reported, never changed silently."""
+"""Text files of other origin: usually UTF-8; deviations are reported, and never changed
+silently."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 def lines_of(text: str) -> list[str]:
     """The lines, whether they end in \\n, \\r\\n, or in \\r as they did on a Macintosh."""
     ends = "\n" if "\n" in text else "\r"
-    # The end of the last line begins no other.
+    # The end of the last line does not begin another one.
     return [line.removesuffix("\r") for line in text.removesuffix(ends).split(ends)]
 
 

@@ -1,8 +1,8 @@
 """netesto-flow, the traffic generator of this project: its commands, and the meaning of its JSON.
 
 The program is compiled when the package is installed (setup.py); its source is beside this module.
-What it does at its two ends is told at the top of source/flow.h. It differs from the other tools
-where they cannot do what experiments need:
+The comment at the top of source/flow.h describes its two ends. It differs from the other tools
+where they do not meet the needs of experiments:
 
 - It is ready before its flow begins, and begins at an absolute instant.
 - Goodput is what the receiver gets in a window of exactly the duration from its first byte on.
@@ -140,8 +140,8 @@ class Native:
         return command + [f"{key}={value}" for key, value in values.items() if value is not None]
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
-        # These make a connection for each transfer. Parallel ones would take the ports of
-        # the instances after this one.
+        # These make a connection for each transfer. Parallel ones would use the ports of later
+        # instances.
         if request.test in MANY_CONNECTIONS or request.parallel > 1:
             return None
         return traffic_ports.client_port(request, ports, instance)
@@ -235,7 +235,7 @@ def _result(output: str) -> _Result:
 
 
 def _common(result: _Result) -> TransferResult:
-    """What every test tells. The rate is the caller's."""
+    """The common values of every test. The rate is the caller's."""
     return TransferResult(
         rate_bps=0.0,
         elapsed_s=0.0,
@@ -253,7 +253,7 @@ def _intervals(
     amounts: list[float], request: GroupRequest, *, bits: float, start_s: float
 ) -> tuple[Interval, ...]:
     """Goodput of each interval in which there was some time to measure: the last one may be short.
-    Those that begin before `omit` has passed are left out."""
+    Those that begin before `omit` has passed are excluded."""
     return tuple(
         Interval(start_s + low, start_s + high, amounts[place] * bits / (high - low))
         for place, low, high in _measured(len(amounts), request)
@@ -277,7 +277,7 @@ def _stream(result: _Result, request: GroupRequest, *, started_s: float) -> Tran
     receiver = "client" if request.is_reverse else "server"
     received_bytes = result.number(f"{receiver}_received_bytes")
     # The receiver's window begins when the first byte arrives. Clocks of two hosts differ, but it
-    # arrives at the server half a round trip behind its sending.
+    # arrives at the server half a round trip after it was sent.
     start_s = started_s + result.number("client_min_rtt_us") / 2e6
     if receiver == "client":
         start_s = started_s + result.number("client_received_after_ns") / 1e9
@@ -307,7 +307,7 @@ def _datagrams(result: _Result, request: GroupRequest, *, started_s: float) -> T
     )
 
 
-# Somebody set the server's time meanwhile: the two clocks never differ by more in two looks.
+# Without a step of the server's time, the offsets of two readings differ by less than this.
 _TIME_SET_NS = 100_000
 
 
@@ -380,7 +380,7 @@ def _requests(result: _Result, request: GroupRequest, *, started_s: float) -> Tr
 
 
 def _completions(result: _Result, request: GroupRequest) -> TransferResult:
-    """The times of the transfers that were completed, and how many were not."""
+    """The times of the completed transfers, and the number of others."""
     begun, failed = int(result.number("begun")), int(result.number("failed"))
     if failed == begun > 0:
         raise OutputError(f"none of {begun} transfers was completed")
@@ -397,7 +397,7 @@ def _completions(result: _Result, request: GroupRequest) -> TransferResult:
 
 
 def _timed(result: _Result) -> TransferResult:
-    """What is known of times."""
+    """The statistics of times."""
     return replace(
         _common(result),
         min_latency_us=_us(result, "min_ns"),
