@@ -64,7 +64,7 @@ def test_report_makes_the_table_anew_with_columns_of_another_file_which_later_ru
         [["exp", "expName", "burst", "size", "rep"]] * 2,
     )
     assert "columns of exp.csv: out/fields.txt\n" in more.stderr
-    assert "had other rows" not in again.stderr
+    assert "differed from its data" not in again.stderr
 
 
 def test_a_run_without_pages_names_its_table_and_report_draws_them(made: Outcome, tmp_path: Path):
