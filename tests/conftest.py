@@ -4,10 +4,11 @@ NETESTO_REQUIRE=lab,uml,sim,machines,native names what must not be skipped on th
 """
 
 import functools
+import gc
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--instants-grounds", default="hosts,lab", help="of hosts,lab,uml,sim (default: hosts,lab)")
     add("--soak", type=int, default=0, help="experiments of the long run (default: none)")
     add("--streams", type=int, default=2000, help="what a hostile peer sends (default: 2000)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests stay until the end: looking for garbage among them, again and again, takes
+    half of the time of their collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -224,7 +224,7 @@ def peak_bytes(text: str) -> int:
 def test_memory_does_not_grow_with_the_number_of_steps():
     text = f"{ONE}FOR n IN 1..{{}} DO\nSET_NETEM host=a netem_delay=$n\nWAIT $n\nDONE\n"
     # So many that the file is no longer in memory.
-    few, many = peak_bytes(text.format(2_500)), peak_bytes(text.format(5_000))
+    few, many = peak_bytes(text.format(2_000)), peak_bytes(text.format(3_000))
     assert many < few * 1.2
 
 

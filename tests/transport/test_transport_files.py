@@ -141,7 +141,8 @@ async def test_place_that_cannot_be_written_is_the_results_fault(wire: Wire, tmp
 
 
 def names(*paths: str) -> list[FileEntry]:
-    return [entry(path, b"") for path in paths]
+    empty = entry("", b"")
+    return [FileEntry(path, empty.size, empty.sha256) for path in paths]
 
 
 # What an agent announces that no agent of ours would, and what is told.
