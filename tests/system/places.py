@@ -22,6 +22,9 @@ UML = pytest.param("uml", marks=pytest.mark.uml)
 SIM = pytest.param("sim", marks=pytest.mark.sim)
 LAB = pytest.param("lab", marks=pytest.mark.lab)
 
+# The story of the kernel for real time takes as long again: `make reliability` has it, too.
+GUESTS = [SIM, UML] if os.environ.get("NETESTO_FAULTS") == "all" else [SIM]
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

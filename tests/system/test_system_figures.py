@@ -47,7 +47,7 @@ DEFAULT loss=0
 LAB pair rate=10mbit delay=20 loss=$loss
 SOURCE inlib
 FOR _ IN 1..4 DO
-    RUN OneFlowStream server=b client=a expName=lossy ca=reno dur=2
+    RUN OneFlowStream server=b client=a expName=lossy ca=reno dur=1
 DONE
 """
 

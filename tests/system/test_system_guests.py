@@ -69,7 +69,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
         argv, privileged = starter(home)
         words = ["run", "--plain", "--ground", kernel.kind, "--seed", "1", "--out", "out"]
         words += [] if kernel.kind == "sim" else ["--no-pages"]
-        script = ("--lab", LAB, "-D", "dur=3", str(TWO_FLOWS))
+        script = ("--lab", LAB, "-D", "dur=1.5", str(TWO_FLOWS))
         done = at_home(home, [*argv, "-m", "netesto", *words, *script])
         outcome = Outcome(done.status, done.stdout, done.stderr, home / "out")
         yield Run(kernel.kind, privileged, outcome)

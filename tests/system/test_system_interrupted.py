@@ -13,7 +13,7 @@ from pathlib import Path
 import processes
 import psutil
 import pytest
-from places import LAB, PATIENCE_S, UML, Place, place_on, skip_unless_possible
+from places import GUESTS, LAB, PATIENCE_S, Place, place_on, skip_unless_possible
 from promptness import END_S, slowdown
 from whole_runs import command
 
@@ -192,7 +192,7 @@ class Beside:
     ended: Told
 
 
-@pytest.fixture(scope="module", params=[UML, LAB])
+@pytest.fixture(scope="module", params=[*GUESTS, LAB])
 def beside(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str
 ) -> Iterator[Beside]:

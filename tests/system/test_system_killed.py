@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from places import LAB, PATIENCE_S, SIM, UML, Place, place_on, skip_unless_possible
+from places import GUESTS, LAB, PATIENCE_S, Place, place_on, skip_unless_possible
 from processes import inside, is_alive
 from whole_runs import command
 
@@ -83,8 +83,6 @@ RUN OneFlowStream server=b client=a expName=long ca=cubic dur=90000
 SECOND_FLOWS = "#1.1: 25 h 0 min"
 
 # The guest first: pytest tells apart by their places what tests share.
-# The story of the kernel for real time takes as long again: `make reliability` has it, too.
-GUESTS = [SIM, UML] if os.environ.get("NETESTO_FAULTS") == "all" else [SIM]
 GROUNDS = [*GUESTS, LAB]
 
 NEXT_SCRIPT = """\

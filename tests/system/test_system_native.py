@@ -27,7 +27,8 @@ FOR test IN TCP_BIDI,KV_RR DO
     PROCESS_EXP
 DONE
 DO_SERVER exp=COUNTER host=b expName=Cut start=1
-DO_CLIENT host=a server=b test=TCP_FLOWS tool=native size=1000 count=20 gap=1 dur=30 hold=1
+DO_CLIENT host=a server=b test=TCP_FLOWS tool=native size=1000 count=20 gap=1 dur=30 hold=1 \\
+    interval=5
 START_FLOWS lead=1
 WAIT 10.5
 SET_NETEM host=a netem_delay=0 loss=100

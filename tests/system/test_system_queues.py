@@ -51,7 +51,7 @@ FOR h IN client,full,marked DO
 DONE
 FOR server IN full,marked DO
     DO_SERVER host=$server exp=COUNTER expName=queue order=0 start=1
-    DO_CLIENT host=client server=$server test=TCP_STREAM ca=cubic dur=2 interval=0.02 stats=1
+    DO_CLIENT host=client server=$server test=TCP_STREAM ca=cubic dur=1 interval=0.02 stats=1
     WAIT_FLOWS
     DO_SERVER host=$server order=1
     GET_DATA host=client

@@ -26,11 +26,11 @@ RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two
     ca1=cubic ca2=bbr dur1=2 dur2=1 delay2=0.5 randDelay=0.5
 """
 
-# Computes for 10 ms, 25 times a second. It ends by itself should nobody end it.
+# Computes for 10 ms, ten times a second. It ends by itself should nobody end it.
 SPIN = f"""
 import time
-for _ in range({PATIENCE_S} * 25):
-    time.sleep(0.03)
+for _ in range({PATIENCE_S} * 10):
+    time.sleep(0.09)
     end = time.monotonic() + 0.01
     while time.monotonic() < end:
         pass
