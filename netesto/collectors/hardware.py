@@ -32,16 +32,16 @@ def facts(device: str, *, root: Path = ROOT) -> dict[str, str]:
 
 
 def _processors(root: Path) -> Iterator[tuple[str, str]]:
-    cpus = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/topology"))
+    each_cpu = _numbered(root / "sys/devices/system/cpu", "cpu")
+    cpus = [path for cpu in each_cpu if (path := cpu / "topology").exists()]
     packages = [_text(cpu / "physical_package_id") for cpu in cpus]
     cores = list(zip(packages, (_text(cpu / "core_id") for cpu in cpus), strict=True))
     if cpus:
         yield "cpu sockets", str(len(set(packages)))
         yield "threads per core", f"{len(cpus) / len(set(cores)):g}"
-    governors = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
-    if each := _distinct(governors):
+    if each := _distinct(cpu / "cpufreq/scaling_governor" for cpu in each_cpu):
         yield "cpu governors", each
-    nodes = sorted((root / "sys/devices/system/node").glob("node[0-9]*"), key=_number)
+    nodes = sorted(_numbered(root / "sys/devices/system/node", "node"), key=_number)
     if nodes:
         lists = (f"{_number(node)}: {_text(node / 'cpulist')}" for node in nodes)
         yield "NUMA nodes", "; ".join(lists)
@@ -55,10 +55,10 @@ def _interface(root: Path, device: str) -> Iterator[tuple[str, str]]:
     folder = root / "sys/class/net" / device
     queues = _names(folder / "queues")
     for kind, names in (("rx", "rps_cpus"), ("tx", "xps_cpus")):
-        count = sum(name.startswith(f"{kind}-") for name in queues)
-        if count:
-            yield f"interface {kind} queues", str(count)
-        if masks := _distinct(folder.glob(f"queues/{kind}-*/{names}")):
+        of_kind = [folder / "queues" / name for name in queues if name.startswith(f"{kind}-")]
+        if of_kind:
+            yield f"interface {kind} queues", str(len(of_kind))
+        if masks := _distinct(queue / names for queue in of_kind):
             yield f"interface {names}", masks
     for name in ("mtu", "tx_queue_len", "speed"):
         if text := _text(folder / name):
@@ -83,6 +83,13 @@ def _distinct(paths: Iterable[Path]) -> str:
 def _number(path: Path) -> int:
     """The number of a processor, node or queue in a path."""
     return int((re.findall(r"\d+", str(path)) or ["0"])[-1])
+
+
+def _numbered(folder: Path, kind: str) -> list[Path]:
+    """What a folder has of a kind: cpu0, cpu1 … Path.glob takes milliseconds of each host of a lab
+    to compile its patterns."""
+    names = (name for name in _names(folder) if name.startswith(kind))
+    return [folder / name for name in names if name.removeprefix(kind).isdecimal()]
 
 
 def _names(folder: Path) -> list[str]:
