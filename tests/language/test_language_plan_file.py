@@ -181,7 +181,7 @@ def test_parts_have_steps_of_the_plan(path: Path):
     [first, *others] = made.head.parts
     made.head = replace(made.head, parts=(replace(first, ranges=((-1, 1),)), *others))
     write(made, path)
-    with pytest.raises(UsageError, match=f":{len(list(made.steps())) + 5}: {first.name} has other"):
+    with pytest.raises(UsageError, match=f":{len(list(made.steps())) + 5}: {first.name} has steps"):
         plan.read(path)
 
 
