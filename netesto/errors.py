@@ -7,6 +7,7 @@ NetestoError
 │   ├── AgentError         a host is wrong: unreachable, lost, refuses
 │   │   ├── AgentBusyError      another controller holds it
 │   │   ├── ConnectionLostError it does not respond; its hold may continue
+│   │   │   └── NoAnswerError       it was reached, but does not respond: frozen, or too busy
 │   │   ├── HoldEndedError      the hold is over: restart, or the lease ended
 │   │   └── NotAllowedError     no script may do this on a host
 │   ├── MissingError       a tool or kernel feature is missing
@@ -192,6 +193,10 @@ class AgentBusyError(AgentError):
 
 class ConnectionLostError(AgentError):
     """The connection to an agent was cut, or cannot be made. Its work for us may continue."""
+
+
+class NoAnswerError(ConnectionLostError):
+    """Something listens at the address of an agent, and does not answer."""
 
 
 class HoldEndedError(AgentError):

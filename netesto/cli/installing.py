@@ -22,7 +22,7 @@ from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Plan, Wanted
 from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
-from netesto.errors import AgentBusyError, AgentError, UsageError, WorldError
+from netesto.errors import AgentBusyError, AgentError, NoAnswerError, UsageError, WorldError
 from netesto.model import ALWAYS_THERE, Endpoint
 from netesto.results import store
 from netesto.run import agents, status
@@ -237,12 +237,12 @@ def _each_machine_once(
 
 async def _planned(host: Target, planned: Planner) -> Plan:
     """What is to be done on a host. AgentError if it cannot be, or a run holds the agent there,
-    which would be ended."""
+    which would be ended, or the agent does not answer."""
     try:
         facts = await remote.look(host)
         found = await planned(host, facts)
         is_up = facts.installed is not None and facts.installed.runs
-        if found.steps and is_up and (holder := await _holder(host, facts)):
+        if is_up and (holder := await _holder(host, facts)) and found.steps:
             raise AgentBusyError(holder, remedy="Wait for the end of that run.")
     except AgentError as error:
         text = error.message.removeprefix(f"{error.host or host.name}: ")
@@ -251,12 +251,16 @@ async def _planned(host: Target, planned: Planner) -> Plan:
 
 
 async def _holder(host: Target, facts: Facts) -> str:
-    """The holder of a host's agent; "" if there is none, or if it does not respond."""
+    """The holder of a host's agent; "" if there is none, or if it cannot be reached.
+
+    NoAnswerError if it does not respond: a run may hold it."""
     endpoint = Endpoint(host=host.name, agent=str(_agent_address(host, facts)))
     try:
         agent = await agents.connect(endpoint)
         async with asyncio.timeout(agents.CONNECT_TIMEOUT_S), agent:
             return (await agent.info()).holder
+    except NoAnswerError:
+        raise
     except (AgentError, TimeoutError):
         return ""
 

@@ -13,6 +13,7 @@ from netesto.errors import (
     ConnectionLostError,
     MissingError,
     NetestoError,
+    NoAnswerError,
     UsageError,
 )
 from netesto.model import (
@@ -186,20 +187,21 @@ class AgentClient:
     async def reach(self, *, timeout: float) -> HostInfo:
         """`info`, with errors that say why no agent responds at the address, or that its protocol
         differs."""
+        kind = ConnectionLostError
         try:
             timeout *= self._pace
             message = await self._methods["Info"](pb.Nothing(), timeout=timeout)
         except grpc.aio.AioRpcError as error:
             match error.code():
                 case grpc.StatusCode.DEADLINE_EXCEEDED:
-                    reason = f"no answer within {timeout:g} s"
+                    kind, reason = NoAnswerError, f"no answer within {timeout:g} s"
                 case grpc.StatusCode.UNAVAILABLE if self.tunnel is not None:
                     raise await self.tunnel.unreachable() from None
                 case grpc.StatusCode.UNAVAILABLE:
                     reason = _cause(error.details() or "")
                 case _:
                     self._raise(error)
-            raise ConnectionLostError(
+            raise kind(
                 f"agent unreachable at {self.tunnel.address if self.tunnel else self._address}:"
                 f" {reason}",
                 host=self.host,

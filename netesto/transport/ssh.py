@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from netesto import owned, process
-from netesto.errors import AgentError, ProcessError, UsageError
+from netesto.errors import AgentError, NoAnswerError, ProcessError, UsageError
 from netesto.process import Job
 from netesto.transport import addresses
 from netesto.transport.addresses import AGENT_SOCKET, USER_SOCKET, SshAddress, UnixAddress
@@ -209,6 +209,7 @@ class Tunnel:
             return self._failure(
                 "its agent listens, but does not respond",
                 "Is it stopped, or its host overloaded? Run there: ps -e -o stat,args",
+                kind=NoAnswerError,
             )
         cause, remedy = explained(self._said(), self.address)
         if "open failed" in cause:
@@ -259,11 +260,11 @@ class Tunnel:
             return text[self._greeting :]
         return ""
 
-    def _failure(self, cause: str, remedy: str = "") -> AgentError:
+    def _failure(
+        self, cause: str, remedy: str = "", *, kind: type[AgentError] = AgentError
+    ) -> AgentError:
         remedy = remedy or f"This must work without a prompt: {typed(self.address)} true"
-        return AgentError(
-            f"agent unreachable at {self.address}: {cause}", host=self.host, remedy=remedy
-        )
+        return kind(f"agent unreachable at {self.address}: {cause}", host=self.host, remedy=remedy)
 
 
 async def _said_word(lines: AsyncIterator[str], word: str) -> bool:

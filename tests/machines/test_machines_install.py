@@ -159,6 +159,17 @@ def test_an_agent_that_was_installed_has_the_traffic_generator(bare, installed):
     assert "native" in found["info"]["tools"]
 
 
+def test_an_agent_that_does_not_answer_is_told_and_left_alone(bare, installed):
+    pids = bare["host1"].run(["cat", "/opt/netesto/agent.lock"]).stdout
+    agent = bare["host1"].run(["ps", "-o", "pid=", "--ppid", pids]).stdout.strip()
+    bare["host1"].run(["kill", "-STOP", agent])
+    done = [netesto(bare, "hosts", what, "host1") for what in ("install", "remove")]
+    bare["host1"].run(["kill", "-CONT", agent], check=False)
+    told = "its agent listens, but does not respond"
+    found = [(each.status, told in each.stderr, each.stdout.strip()) for each in done]
+    assert found == [(3, True, ""), (3, True, "")]
+
+
 def test_nothing_is_done_where_one_only_asks_what_would_be(bare):
     before = state(bare["host3"])
     done = netesto(bare, "hosts", "install", "-n", "host3")
