@@ -119,7 +119,7 @@ def test_name_of_a_sysctl_that_may_be_meant_is_told(folder, capsys):
         ("LAB pair rate=abc", 10, "rate=abc"),
         ("LAB pair raet=1mbit", 10, "LAB pair: no setting 'raet'"),
         ("LAB star hosts=many", 10, "LAB star: hosts=many"),
-        ("LAB file=nowhere.toml", 5, "nowhere.toml: No such file"),
+        ("LAB file=nowhere.toml", 5, "nowhere.toml: cannot be read: No such file"),
     ],
 )
 def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message):

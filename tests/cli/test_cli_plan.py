@@ -105,7 +105,7 @@ def test_a_plan_that_was_changed_is_refused(here, capsys):
     text = (here / "plan.json").read_text()
     (here / "plan.json").write_text(text.replace('"cubic"', '"reno"'))
     status = cli.main(["run", "-n", "plan.json"])
-    assert (status, "was changed" in capsys.readouterr().err) == (2, True)
+    assert (status, "was modified" in capsys.readouterr().err) == (2, True)
 
 
 def test_a_script_that_is_wrong_makes_no_plan(here, capsys):

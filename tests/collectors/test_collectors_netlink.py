@@ -67,7 +67,7 @@ def test_a_dump_that_is_always_interrupted_is_none():
         message(DATA, b"half", sequence=number, flags=flags) + result(DONE, sequence=number)
         for number in range(1, 6)
     ]
-    with told(*always) as netlink, pytest.raises(OSError, match="changes meanwhile"):
+    with told(*always) as netlink, pytest.raises(OSError, match="changed during the dump"):
         netlink.dump(0, b"")
 
 

@@ -2,7 +2,6 @@
 no IPv4."""
 
 import json
-import shutil
 import sys
 
 import pytest
@@ -107,7 +106,7 @@ def world(tmp_path_factory):
         odd = made["odd"]
         odd.run(["mount", "-o", "remount,noexec", "/tmp"])
         for number, (name, shell) in enumerate(SHELLS.items(), start=5001):
-            add_user(odd, name, number, shutil.which(shell) or "/bin/sh")
+            add_user(odd, name, number, path_of(odd, shell) or "/bin/sh")
         odd.write("/home/babble/.bashrc", "echo Welcome; echo careful >&2; printf '$ '\n")
         odd.write("/home/csh/.cshrc", "echo Welcome\n")
         odd.write("/home/none/.cshrc", "setenv PATH /nowhere\n")
@@ -123,6 +122,11 @@ def world(tmp_path_factory):
         made.controller.write("/root/.ssh/config", CONFIG.format(address=odd.address6()))
         made.controller.write("/root/my.nts", SCRIPT)
         yield made
+
+
+def path_of(odd: Machine, program: str) -> str:
+    """Where a machine has a program; "" if it has none."""
+    return odd.run(["sh", "-c", f"command -v {program}"], check=False).stdout.strip()
 
 
 def add_user(odd: Machine, name: str, number: int, shell: str) -> None:
@@ -152,7 +156,8 @@ def check(world: World, hosts: str, *prefix: str) -> tuple[list[str], dict[str, 
 
 
 def test_a_run_over_ssh_needs_no_certain_login_shell_profile_or_ssh_config(world):
-    names = ["babble", "command", *(name for name in ("csh", "fish") if shutil.which(SHELLS[name]))]
+    there = [name for name in ("csh", "fish") if path_of(world["odd"], SHELLS[name])]
+    names = ["babble", "command", *there]
     argv = ["netesto", "run", "--plain", "--ssh", ",".join(names), "--map", f"b1={names[-1]}"]
     argv += ["--no-pages", "--family", "6"]
     done = world.controller.run([*argv, "-o", "out", "my.nts"], timeout=PATIENCE_S, check=False)
@@ -169,7 +174,7 @@ def test_a_run_over_ssh_tells_that_sshd_forwards_nothing(world):
 @pytest.fixture(scope="module")
 def refused(world) -> dict[str, Finished]:
     """What an installation, and a run, say of hosts that can have no agent."""
-    if shutil.which("tcsh") is None:
+    if not path_of(world["odd"], "tcsh"):
         pytest.skip("needs tcsh")
     hosts = ",".join(REFUSED)
     commands = {
@@ -199,7 +204,7 @@ def test_a_host_that_can_have_no_agent_is_told_with_the_remedy(refused, name):
 @pytest.fixture(scope="module")
 def installed(world) -> Finished:
     """An installation by a C shell, whose agent is below a home folder."""
-    if shutil.which("tcsh") is None:
+    if not path_of(world["odd"], "tcsh"):
         pytest.skip("needs tcsh")
     argv = ["netesto", "hosts", "install", "csh"]
     return world.controller.run(argv, timeout=PATIENCE_S, check=False)
