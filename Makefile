@@ -55,7 +55,8 @@ proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 
 reliability: $(VENV)/.dev ## inject every fault of docs/reliability.md, and write that page
 	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/reliability --soak 100 -k 'comes_through or long_run'
-	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/system/test_system_killed.py tests/system/test_system_interrupted.py
+	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/system/test_system_killed.py \
+		tests/system/test_system_interrupted.py tests/system/test_system_held.py
 	@$(BIN)/pytest $(WORKERS) tests/system/test_system_instants.py --instants 200 --instants-grounds hosts,lab,uml,sim
 	@$(BIN)/pytest $(WORKERS) tests/agent/test_agent_hostile.py --streams 100000
 	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from places import LAB, PATIENCE_S, SIM, UML, Place, place_on, skip_unless_possible
+from places import GUESTS, LAB, PATIENCE_S, SIM, Place, place_on, skip_unless_possible
 from test_system_interrupted import left_of
 from whole_runs import Outcome, run_script
 
@@ -48,10 +48,10 @@ PROCESS_EXP
 
 COMMANDS = "[commands.cut]\nrun = ['ip', 'link', 'set', 'sw', 'down']\n"
 
-# The first cell ends; flows of the second wait half a minute.
+# The first cell ends; flows of the second wait.
 LONG_SCRIPT = """\
 LAB pair rate=2mbit
-SWEEP lead=0.2,30 DO
+SWEEP lead=0.2,9 DO
     DO_SERVER host=b exp=COUNTER expName=held start=1
     DO_CLIENT host=a server=b test=TCP_STREAM tool=native dur=1 hold=1
     DO_CLIENT host=b server=a test=TCP_STREAM tool=native dur=1 hold=1
@@ -110,7 +110,7 @@ def held(
     return Held(run_script(folder, SCRIPT, options))
 
 
-EVERYWHERE = pytest.mark.parametrize("held", [LAB, UML, SIM], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("held", [LAB, *GUESTS], indirect=True)
 SIMULATED = pytest.mark.parametrize("held", [SIM], indirect=True)
 
 
@@ -162,7 +162,8 @@ def test_samples_begin_before_flows_that_took_longer_than_the_lead_to_get_ready(
 # ---- Ctrl-C ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=[LAB, UML])
+# Simulated time would be over at once.
+@pytest.fixture(params=[LAB, *(ground for ground in GUESTS if ground is not SIM)])
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str
 ) -> Iterator[Place]:
@@ -182,7 +183,7 @@ def held_clients(run: int) -> list[psutil.Process]:
 
 
 def test_flows_that_are_held_end_with_ctrl_c_and_are_run_by_resume(place):
-    with place.running(LONG_SCRIPT, "waiting 30") as run:
+    with place.running(LONG_SCRIPT, "waiting 9") as run:
         if place.ground == "lab":
             assert process.wait_until(lambda: len(held_clients(run.pid)) == 2, timeout=PATIENCE_S)
         children = psutil.Process(run.pid).children(recursive=True)
