@@ -16,7 +16,7 @@ COMPILE := $(BIN)/python -m compileall -q netesto
 WORKERS ?= -n $(shell expr 3 \* $$(nproc) / 2) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: reliability help demo test check coverage kernel format proto completions bench dist setup packages clean
+.PHONY: reliability chance help demo test check coverage kernel format proto completions bench dist setup packages clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -57,9 +57,11 @@ reliability: $(VENV)/.dev ## inject every fault of docs/reliability.md, and writ
 	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/reliability --soak 100 -k 'comes_through or long_run'
 	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/system/test_system_killed.py \
 		tests/system/test_system_interrupted.py tests/system/test_system_held.py
+	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
+
+chance: $(VENV)/.dev ## end 200 runs at random instants, and send 100,000 hostile streams (half an hour)
 	@$(BIN)/pytest $(WORKERS) tests/system/test_system_instants.py --instants 200 --instants-grounds hosts,lab,uml,sim
 	@$(BIN)/pytest $(WORKERS) tests/agent/test_agent_hostile.py --streams 100000
-	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
 
 completions: $(VENV)/.dev ## generate the shells' completions from the command line's options
 	@for kind in bash:netesto.bash zsh:_netesto; do $(BIN)/shtab --shell=$${kind%%:*} netesto.cli.options.parser >completions/$${kind##*:} || exit 1; done

@@ -294,11 +294,11 @@ after `netesto clean`. *Untouched* means that the fault came before the experime
 of its data had arrived. If a row has two outcomes, the test derives the expected one from the results folder.
 
 A controller ends within 5 s of the signal, and within 1 s of a second Ctrl-C. `make reliability`
-also ends 200 runs with random signals at random instants, on running agents, in labs and in guests
-(`tests/system/test_system_instants.py`), and kills agents, guests and runs on each ground
-(`tests/system/test_system_killed.py`). An agent still responds after 100,000 random, mutated and truncated streams and
-messages, with 1,000 silent connections and 100 messages of the maximum size open, and takes less than 200 MB
-(`tests/agent/test_agent_hostile.py`).
+also kills agents, guests and runs on each ground (`tests/system/test_system_killed.py`). `make chance` ends 200 runs
+with random signals at random instants, on running agents, in labs and in guests
+(`tests/system/test_system_instants.py`), and shows that an agent still responds after 100,000 random, mutated and
+truncated streams and messages, with 1,000 silent connections and 100 messages of the maximum size open, and takes less
+than 200 MB (`tests/agent/test_agent_hostile.py`). `make test` does the same with 15 runs and 2,000 streams.
 
 `--soak 500` runs 500 experiments (`make reliability`: 100), and compares the memory and the
 descriptors of controller and agents at the end with those at the beginning.
