@@ -49,7 +49,8 @@ async def fetch(inventory: Inventory, out: Path, *, connect: Connect) -> list[Fe
     """Fetch measurements that no controller has fetched into OUT/runs/RUN-unfetched/HOST/EXP.
 
     An agent removes its own files of an experiment when all of them are on our disk, compared by
-    SHA-256. Existing files with other content are not overwritten.
+    SHA-256. Until then the folder is called EXP.part; another call fetches the rest. Existing files
+    with other content are not overwritten.
     """
     return list(
         await asyncio.gather(*(_fetch(each, out, connect) for each in inventory.endpoints.values()))
@@ -97,18 +98,29 @@ async def _bring(agent: Connection, host: str, out: Path) -> AsyncIterator[tuple
 
 
 async def _ship(agent: Connection, host: str, exp: int, folder: Path) -> None:
-    def place(entry: FileEntry) -> Path:
-        path = folder / entry.path
-        if path.exists() and integrity.sha256_of(path) != entry.sha256:
-            raise ResultsError(
-                f"{path}: exists, with other content than on {host}",
-                remedy="Choose another folder with --out.",
-            )
-        return path
-
-    durable.make_folder(folder)
+    """Fetch the files of an experiment that an earlier call did not. Until all of them are here,
+    the folder is called EXP.part."""
     entries = (await agent.finish(exp)).files
-    await files.ship(agent, exp, entries, place, host=host, lasting=True)
+    files.check(entries, host)
+    part = folder.with_name(f"{folder.name}.part")
+    there = folder if folder.exists() else part
+    durable.make_folder(there)
+    with durable.writing(there):
+        missing = [each for each in entries if not _is_here(there / each.path, each, host)]
+        there.rename(part)
+    await files.ship(agent, exp, missing, lambda each: part / each.path, host=host, lasting=True)
+    with durable.writing(folder):
+        part.rename(folder)
+
+
+def _is_here(path: Path, entry: FileEntry, host: str) -> bool:
+    """Whether an earlier call has fetched a file. ResultsError if it has another content."""
+    if path.exists() and integrity.sha256_of(path) != entry.sha256:
+        raise ResultsError(
+            f"{path}: exists, with other content than on {host}",
+            remedy="Choose another folder with --out.",
+        )
+    return path.exists()
 
 
 def _settle(folder: Path, out: Path) -> None:

@@ -48,7 +48,7 @@ async def ship(
     confirms to the agent. AgentError names a file that differs or is implausible; ResultsError if
     it cannot be written.
     """
-    _check(entries, host)
+    check(entries, host)
     places = [destination(entry) for entry in entries]
     if len(set(places)) < len(places):
         raise AgentError("announces two files for one place", host=host)
@@ -113,8 +113,8 @@ async def _write(
                 )
 
 
-def _check(entries: Sequence[FileEntry], host: str) -> None:
-    """An agent may not choose where on this machine its files go, nor fill it with them."""
+def check(entries: Sequence[FileEntry], host: str) -> None:
+    """AgentError if an agent chooses where on this machine its files go, or announces too many."""
     if len(entries) > FILES_MAX:
         raise AgentError(
             f"announces {len(entries)} files; an experiment has at most {FILES_MAX}", host=host

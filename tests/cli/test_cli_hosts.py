@@ -22,7 +22,13 @@ from netesto.lab import nursery
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("agent")
+    with running(tmp_path_factory.mktemp("agent")) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[str]:
+    """The address of an agent with its files in this folder."""
     path = folder / "sock"
     words = ["--listen", f"unix:{path}", "--state", str(folder / "state"), "--device", "lo"]
     argv = [sys.executable, "-m", "netesto.agent.daemon", *words]
@@ -173,6 +179,10 @@ def test_a_run_is_refused_for_all_hosts_that_cannot_be_used(fifty, tmp_path, cap
 
 @pytest.fixture
 def unfetched(agent: str) -> Path:
+    return measured(agent)
+
+
+def measured(agent: str) -> Path:
     """The folder of an experiment that the agent has measured, and nobody fetched."""
     folder = Path(agent.removeprefix("unix:")).with_name("state") / "spool" / "2026-11-19T1" / "3"
     (folder / "0").mkdir(parents=True)
@@ -209,6 +219,29 @@ def test_a_second_fetch_has_nothing_to_do(tmp_path, capsys, agent):
     assert cli.main(words) == 0
     capsys.readouterr()
     assert (cli.main(words), capsys.readouterr().out) == (0, "h1: nothing to fetch\n")
+
+
+def test_a_fetch_that_is_killed_midway_leaves_nothing_that_looks_whole_and_can_be_repeated(
+    tmp_path, capsys
+):
+    with running(tmp_path) as address:
+        folder = measured(address)
+        with (folder / "b.pcap").open("wb") as file:
+            file.truncate(200_000_000)
+        words = ["hosts", "fetch", hosts_file(tmp_path, address), "--out", str(tmp_path / "out")]
+        child = process.launch([sys.executable, "-m", "netesto", *words], stdout=tmp_path / "log")
+        place = tmp_path / "out" / "runs" / "2026-11-19T1-unfetched" / "h1" / "3"
+        part = place.with_name("3.part")
+        begun = (part / ".b.pcap.new").exists
+        assert process.wait_until(lambda: begun() or child.poll() is not None, timeout=60)
+        process.kill_group(child.pid)
+        child.wait(60)
+    assert (place.exists(), (part / "b.pcap").exists()) == (False, False)
+    # The lease of the killed one's hold goes with its agent.
+    with running(tmp_path):
+        assert cli.main(words) == 0, capsys.readouterr().err
+    found = {each.name: each.stat().st_size for each in place.rglob("*") if each.is_file()}
+    assert found == {"uname": 1_000_000, "b.pcap": 200_000_000, "events.jsonl": 3}
 
 
 def test_a_run_says_that_its_hosts_have_unfetched_data(tmp_path, capsys, agent, unfetched):

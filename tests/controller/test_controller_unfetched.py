@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import hashlib
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from netesto.controller import unfetched
 from netesto.controller.inventory import Inventory
 from netesto.controller.unfetched import Fetched
 from netesto.errors import AgentError
-from netesto.model import Endpoint, Unfetched
+from netesto.model import Endpoint, FileEntry, FilePiece, Finished, Unfetched
 
 LEFT = Unfetched(run="2026-11-19T1", exp=3, files=1, size_bytes=len(CONTENT), age_s=60.0)
 
@@ -24,6 +26,68 @@ def fetch(agent: ScriptedAgent, out: Path) -> Fetched:
     inventory = Inventory([Endpoint(host="h1", agent="")])
     [fetched] = asyncio.run(unfetched.fetch(inventory, out, connect=connect))
     return fetched
+
+
+class Cut(ScriptedAgent):
+    """Has files `a` and `b`; it is killed when it has sent `a`, and half of `b`."""
+
+    asked: Sequence[str] = ()
+
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+        del exp, with_time_sync
+        digest = hashlib.sha256(CONTENT).hexdigest()
+        return Finished(tuple(FileEntry(name, len(CONTENT), digest) for name in "ab"), None)
+
+    async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
+        del exp
+        yield FilePiece(paths[0], CONTENT)
+        yield FilePiece(paths[1], CONTENT[:5])
+        raise AgentError("connection lost", host=self.host)
+
+
+class Back(Cut):
+    """The same, when it runs again."""
+
+    async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
+        del exp
+        self.asked = paths
+        for path in paths:
+            yield FilePiece(path, CONTENT)
+
+
+def everything_below(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+HALF = {"2026-11-19T1-unfetched/h1/3.part/a": CONTENT}
+WHOLE = {f"2026-11-19T1-unfetched/h1/3/{name}": CONTENT for name in "ab"}
+
+
+def test_half_an_experiment_does_not_look_whole(tmp_path: Path):
+    agent = Cut("h1", unfetched=(LEFT,))
+    fetched = fetch(agent, tmp_path)
+    found = (fetched.experiments, everything_below(tmp_path / "runs"), agent.calls)
+    assert found == ([], HALF, [])
+
+
+def test_a_second_fetch_brings_the_rest(tmp_path: Path):
+    fetch(Cut("h1", unfetched=(LEFT,)), tmp_path)
+    agent = Back("h1", unfetched=(LEFT,))
+    assert fetch(agent, tmp_path).error is None
+    found = (agent.asked, everything_below(tmp_path / "runs"), agent.calls)
+    assert found == (["b"], WHOLE, ["confirm 3"])
+
+
+def test_a_folder_that_lacks_a_file_does_not_look_whole_while_it_comes(tmp_path: Path):
+    fetch(Back("h1", unfetched=(LEFT,)), tmp_path)
+    (tmp_path / "runs/2026-11-19T1-unfetched/h1/3/a").unlink()
+    (tmp_path / "runs/2026-11-19T1-unfetched/h1/3/b").unlink()
+    fetch(Cut("h1", unfetched=(LEFT,)), tmp_path)
+    assert everything_below(tmp_path / "runs") == HALF
 
 
 def test_data_of_an_earlier_run_is_fetched_and_confirmed(tmp_path: Path):
