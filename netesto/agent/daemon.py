@@ -157,7 +157,7 @@ async def _run(
     spool = Spool(settings.state / "spool")
     with _life(journal):
         limits = OF_LAB if is_in_lab else settings.limits
-        for run in spool.remove_older(limits.spool_age):
+        for run in () if is_in_lab else spool.remove_older(limits.spool_age):
             log.warning("files never fetched are removed: too old", extra={"run": run})
         premises = Premises(
             limits=limits,
@@ -176,7 +176,11 @@ async def _run(
             ports=PortRange(used=_first_port(settings.host if is_in_lab else None)),
             machine_hosts=arguments.machine_hosts,
         )
-        await _serve(premises, entrance, arguments)
+        try:
+            await _serve(premises, entrance, arguments)
+        finally:
+            if not is_in_lab:
+                spool.see_ages()
 
 
 def _tls_server(address: TlsAddress, settings: Config, entrance: _Entrance) -> TlsServer:

@@ -3,6 +3,7 @@
 STATE/lock      held by the agent
 STATE/journal   changes to undo (agent.journal)
 STATE/spool/    files that no controller has confirmed yet (agent.spool)
+STATE/ages.json how long they have been there (agent.ages)
 STATE/servers/  output of lasting traffic servers
 """
 

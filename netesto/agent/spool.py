@@ -22,6 +22,8 @@ from collections.abc import Generator, Mapping
 from pathlib import Path, PurePosixPath
 
 from netesto import atomic
+from netesto.agent import ages
+from netesto.agent.ages import Seen
 from netesto.errors import AgentError
 from netesto.model import RUN_NAME, FileEntry, Unfetched
 
@@ -57,10 +59,15 @@ class Spool:
 
     def remove_older(self, age_s: float) -> list[str]:
         """Remove the runs to which nothing was written for `age_s` seconds; return their names."""
-        removed = [run for run in self.runs() if _age_s(self._folder / run) > age_s]
+        removed = [run for run, age in self.see_ages().items() if age > age_s]
         for run in removed:
             shutil.rmtree(self._folder / run)
         return removed
+
+    def see_ages(self) -> dict[str, float]:
+        """The age of each run in seconds, which only grows from one call to the next."""
+        seen = {run: Seen.now(_written_ns(self._folder / run)) for run in self.runs()}
+        return ages.grown(self._folder.with_name("ages.json"), seen)
 
     def runs(self) -> list[str]:
         """Runs with files that were not fetched."""
@@ -87,14 +94,13 @@ def _unfetched(folder: Path) -> Unfetched:
         exp=int(folder.name),
         files=len(sizes),
         size_bytes=sum(sizes),
-        age_s=max(0.0, _age_s(folder)),
+        age_s=max(0.0, time.time() - _written_ns(folder) / 1e9),
     )
 
 
-def _age_s(folder: Path) -> float:
-    """How long ago anything in a folder was written."""
-    latest = max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
-    return time.time() - latest
+def _written_ns(folder: Path) -> int:
+    """When anything in a folder was written last, as the system's time was then."""
+    return max(path.lstat().st_mtime_ns for path in (folder, *folder.rglob("*")))
 
 
 def entries(folder: Path) -> list[FileEntry]:

@@ -103,14 +103,22 @@ async def _ship(agent: Connection, host: str, exp: int, folder: Path) -> None:
     entries = (await agent.finish(exp)).files
     files.check(entries, host)
     part = folder.with_name(f"{folder.name}.part")
+    missing = _begin(folder, part, entries, host)
+    await files.ship(agent, exp, missing, lambda each: part / each.path, host=host, lasting=True)
+    with durable.writing(folder):
+        part.rename(folder)
+
+
+def _begin(
+    folder: Path, part: Path, entries: Sequence[FileEntry], host: str
+) -> Sequence[FileEntry]:
+    """The files that earlier calls have not fetched; what they have is in `part` from now on."""
     there = folder if folder.exists() else part
     durable.make_folder(there)
     with durable.writing(there):
         missing = [each for each in entries if not _is_here(there / each.path, each, host)]
         there.rename(part)
-    await files.ship(agent, exp, missing, lambda each: part / each.path, host=host, lasting=True)
-    with durable.writing(folder):
-        part.rename(folder)
+    return missing
 
 
 def _is_here(path: Path, entry: FileEntry, host: str) -> bool:

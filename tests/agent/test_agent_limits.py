@@ -16,7 +16,6 @@ from agent_values import request
 from netesto import process
 from netesto.agent import limits
 from netesto.agent.limits import OF_LAB, Limits
-from netesto.agent.spool import Spool
 from netesto.errors import AgentError, NotAllowedError
 from netesto.model import CaptureRequest, Ports, Qdisc, Sysctl
 
@@ -191,15 +190,6 @@ def test_a_lab_has_no_limits(tmp_path: Path):
     OF_LAB.check_interface("eth7", managing=["eth7"], test="eth0")
     OF_LAB.check_group(request(duration_s=1e9, instances=9000), WORLD, running=9000)
     OF_LAB.check_room(tmp_path / "spool")
-
-
-def test_runs_that_nobody_fetched_in_time_are_removed(tmp_path: Path):
-    for run in ("old", "new"):
-        (tmp_path / run / "1").mkdir(parents=True)
-    spool = Spool(tmp_path)
-    for path in (tmp_path / "old" / "1", tmp_path / "old"):
-        os.utime(path, (1e9, 1e9))
-    assert (spool.remove_older(3600), spool.runs()) == (["old"], ["new"])
 
 
 async def test_each_of_several_who_are_connected_is_audited_for_what_they_asked(
