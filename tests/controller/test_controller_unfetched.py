@@ -31,7 +31,7 @@ def fetch(agent: ScriptedAgent, out: Path) -> Fetched:
 class Cut(ScriptedAgent):
     """Has files `a` and `b`; it is killed when it has sent `a`, and half of `b`."""
 
-    asked: Sequence[str] = ()
+    wanted: Sequence[str] = ()
 
     async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
         del exp, with_time_sync
@@ -50,7 +50,7 @@ class Back(Cut):
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         del exp
-        self.asked = paths
+        self.wanted = paths
         for path in paths:
             yield FilePiece(path, CONTENT)
 
@@ -78,7 +78,7 @@ def test_a_second_fetch_brings_the_rest(tmp_path: Path):
     fetch(Cut("h1", unfetched=(LEFT,)), tmp_path)
     agent = Back("h1", unfetched=(LEFT,))
     assert fetch(agent, tmp_path).error is None
-    found = (agent.asked, everything_below(tmp_path / "runs"), agent.calls)
+    found = (agent.wanted, everything_below(tmp_path / "runs"), agent.calls)
     assert found == (["b"], WHOLE, ["confirm 3"])
 
 
