@@ -53,7 +53,7 @@ def install(options: argparse.Namespace) -> int:
         taken=_taken(options.hosts or HOSTS_FILE, hosts),
     )
     if not options.dry_run:
-        outcome = done.tell("installed", "has this agent: nothing to do")
+        outcome = done.tell("installed", "up to date: nothing to do")
         written = _write(options.hosts or HOSTS_FILE, done)
         return max(outcome, _prove(written, done)) if done.changed else outcome
     return done.tell("", "nothing to do")
@@ -70,7 +70,7 @@ def remove(options: argparse.Namespace) -> int:
         planned,
         dry=options.dry_run,
     )
-    return done.tell("" if options.dry_run else "removed", "has no agent of 'hosts install'")
+    return done.tell("" if options.dry_run else "removed", "no agent from 'hosts install'")
 
 
 def bundle(options: argparse.Namespace) -> int:
@@ -102,11 +102,11 @@ def _targets(options: argparse.Namespace) -> list[Target]:
     found = {each.host: target.of(each) for each in named or known.values()}
     if not found:
         raise UsageError(
-            f"no host is named, and there is no {HOSTS_FILE}",
+            f"no host given, and no {HOSTS_FILE}",
             remedy="Write: netesto hosts install root@host1 root@host2",
         )
     if len(found) < len(named):
-        raise UsageError("a host is named twice", remedy="Leave one out.")
+        raise UsageError("a host is given twice", remedy="Give each host once.")
     return list(found.values())
 
 
@@ -225,9 +225,9 @@ def _each_machine_once(
         there = next((text for text in own if text in at), "")
         if there:
             yield AgentError(
-                f"this is the machine of {at[there]}: ssh reaches both at {there}",
+                f"same machine as {at[there]}: ssh reaches both at {there}",
                 host=host.name,
-                remedy="Name each machine once. To rename one, change its name in the hosts file,"
+                remedy="Give each machine once. To rename one, change its name in the hosts file"
                 " and install it again.",
             )
         else:
@@ -243,7 +243,7 @@ async def _planned(host: Target, planned: Planner) -> Plan:
         found = await planned(host, facts)
         is_up = facts.installed is not None and facts.installed.runs
         if is_up and (holder := await _holder(host, facts)) and found.steps:
-            raise AgentBusyError(holder, remedy="Wait for the end of that run.")
+            raise AgentBusyError(holder, remedy="Wait until that run has ended.")
     except AgentError as error:
         text = error.message.removeprefix(f"{error.host or host.name}: ")
         raise AgentError(text, host=host.name, remedy=error.remedy) from None

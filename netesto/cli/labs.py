@@ -80,7 +80,7 @@ def _the_lab(name: str | None) -> Lab:
 def execute(options: argparse.Namespace) -> int:
     """Become a command on a host of the lab."""
     if not options.argv:
-        raise UsageError("lab exec: which command?", remedy="netesto lab exec client1 ip address")
+        raise UsageError("lab exec: missing command", remedy="netesto lab exec client1 ip address")
     words = options.argv[1:] if options.argv[0] == "--" else options.argv
     process.become(_the_lab(options.name).shell(options.host, words))
 
@@ -107,7 +107,7 @@ def path(options: argparse.Namespace) -> int:
     built = _the_lab(options.name)
     source, destination = (_address(built, host) for host in (options.source, options.destination))
     if source == destination:
-        raise UsageError(f"lab path: from {options.source} to itself")
+        raise UsageError(f"lab path: {options.source} is both source and destination")
     first, count = (options.sport, 1) if options.sport else (ways.FIRST_PORT, SAMPLE_FLOWS)
     flows = [
         Flow(
@@ -137,7 +137,7 @@ def take_down(options: argparse.Namespace) -> int:
     """Take the lab down."""
     taken = _the_lab(options.name)
     netns.take_down(taken)
-    printing.out(f"lab {taken.id} is gone")
+    printing.out(f"removed lab {taken.id}")
     return status.OK
 
 
@@ -148,5 +148,5 @@ def clean(options: argparse.Namespace) -> int:
     for thing in removed:
         printing.out(f"removed {thing}")
     if not removed:
-        printing.out("nothing was left behind")
+        printing.out("nothing to remove")
     return status.OK

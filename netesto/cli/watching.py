@@ -64,7 +64,7 @@ def watch(lab: Lab, hosts: Sequence[str], *, plain: bool) -> int:
             clock = time.strftime("%H:%M:%S", time.localtime())
             for each in second:
                 printing.out(_line(clock, each.words), flush=True)
-    printing.err(f"lab {lab.id} is gone")
+    printing.err(f"lab {lab.id} was removed")
     return status.OK
 
 

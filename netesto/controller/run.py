@@ -199,7 +199,7 @@ class Run:
                 await connection.close()
                 if isinstance(error, AgentBusyError) and (twin := self._twin(connection)):
                     raise AgentError(
-                        f"{twin} has the same agent", host=connection.name, remedy=ONE_EACH
+                        f"same agent as {twin}", host=connection.name, remedy=ONE_EACH
                     ) from None
                 raise
             connection.endpoint = self.inventory.learn(endpoint.host, connection.info.addresses)
@@ -222,7 +222,7 @@ class Run:
             return
         for experiment, group in self._groups():
             if not group.is_over and name in group.hosts:
-                self._end(experiment, group, f"{name}: {command.name} before the flow had ended")
+                self._end(experiment, group, f"{name}: {command.name} before the end of the flow")
         for experiment in self.experiments.values():
             if name in experiment.hosts:
                 experiment.lost.setdefault(name, f"{name}: {command.name} has released it")
@@ -244,7 +244,7 @@ class Run:
         _, late = await asyncio.wait(closing, timeout=RELEASE_S if self._is_in_haste else None)
         for task in late:
             task.cancel()
-            self._note_left(f"{closing[task]}: does not confirm that it put its settings back")
+            self._note_left(f"{closing[task]}: did not confirm that it put its settings back")
         for result in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(result, Exception):
                 raise result
@@ -301,7 +301,7 @@ class Run:
             experiment = self.experiments.get(command.exp)
             if experiment is None:
                 raise
-            reason = f"{error.message} (asked at {command.place})"
+            reason = f"{error.message} (requested at {command.place})"
             if isinstance(command, steps.DoClient) and command.group not in experiment.groups:
                 error.message = reason
                 raise
@@ -550,7 +550,7 @@ class Run:
         time_s, now_s = host.from_agent_clock(event.time_s), self.clock.now()
         if abs(time_s - now_s) < ABSURD_S:
             return time_s
-        reason = f"{host.name}: reports an event at an impossible time"
+        reason = f"{host.name}: reported an event at an impossible time"
         if reason not in experiment.reasons:
             experiment.reasons.append(reason)
         group.fail(reason, now_s)
@@ -582,7 +582,7 @@ class Run:
         if host in self._dismissed:
             return
         again = f"; ran again: {'; '.join(host.ran_again)}" if host.ran_again else ""
-        self._observer.warn(f"{host.name}: its agent is back, and has its settings again{again}")
+        self._observer.warn(f"{host.name}: its agent is back, with its settings made again{again}")
         self._changed.set()
 
     def _groups(self) -> Iterator[tuple[Experiment, Group]]:
@@ -603,7 +603,7 @@ class Run:
         if self._warnings > WARNINGS_MAX:
             return
         if self._warnings == WARNINGS_MAX:
-            text = f"{text} (further warnings of hosts are left out)"
+            text = f"{text} (further warnings of hosts are not shown)"
         if experiment is not None:
             experiment.warnings.append(text)
         self._observer.warn(text)
@@ -814,6 +814,6 @@ class Run:
                 if host.lost is None:
                     await host.agent.abort()
         except TimeoutError:
-            self._observer.warn(f"{host.name}: does not confirm that it ended its flows")
+            self._observer.warn(f"{host.name}: did not confirm that it ended its flows")
         except AgentError as error:
             self._observer.warn(error.message)

@@ -39,15 +39,15 @@ from netesto.transport.client import connect
 _READY_S = 300.0
 # The timeout for asking an installed agent for its holder.
 _ASK_S = 5.0
-_BUSY = "It is free when that run has ended; --wait waits for other runs with --ssh."
+_BUSY = "Wait until that run has ended; with --ssh, --wait does."
 # By what the host says.
 _REMEDIES = {
     "in use by": _BUSY,
-    "no space left": "Make room there: the agent's packages go to ~/.cache/netesto, and what it"
-    " measures to /tmp.",
+    "no space left": "Free some space there: the agent's packages go to ~/.cache/netesto, its"
+    " measurements to /tmp.",
     **dict.fromkeys(
         ("Read-only file system", "Not a directory", "Permission denied"),
-        "The user as whom ssh logs in must be able to write there.",
+        "Let the ssh user write there, or log in as another user.",
     ),
 }
 # What the pip of a host says that reaches no package index.

@@ -112,11 +112,11 @@ def check(facts: Facts, folder: str) -> None:
     if not facts.python:
         raise AgentError(
             f"has Python {facts.python_version}; an agent needs 3.11 or later",
-            remedy="Install one beside it there, such as python3.11; it is found by this name.",
+            remedy="Install another one beside it, such as python3.11: it is found by that name.",
         )
     if folder in facts.noexec:
         raise AgentError(
-            f"loads no libraries from {folder}, which is mounted noexec",
+            f"{folder} is mounted noexec: no library can be loaded from it",
             remedy="Mount it without noexec, or log in as a user whose folders are elsewhere.",
         )
 
@@ -124,7 +124,7 @@ def check(facts: Facts, folder: str) -> None:
 def _check_home(places: Places) -> None:
     if _PLAIN_PATH.fullmatch(places.socket) is None:
         raise AgentError(
-            f"no agent can listen in {places.socket!r}: spaces, or more than 107 bytes",
+            f"no agent can listen on {places.socket!r}: it has spaces or more than 107 bytes",
             remedy="Log in as root, or use 'netesto run --ssh', which installs nothing.",
         )
 
@@ -139,7 +139,9 @@ def fitting(facts: Facts, wanted: Wanted) -> Packages | None:
     if wanted.offline:
         raise AgentError(f"no packages for {platform}", remedy=bundle(facts))
     if not facts.pip:
-        raise AgentError(f"no packages for {platform}, and no pip there", remedy=bundle(facts))
+        raise AgentError(
+            f"no packages for {platform}, and no pip on the host", remedy=bundle(facts)
+        )
     return None
 
 
@@ -323,20 +325,20 @@ class _Host:
         if self.places.root:
             if self.facts.sudo and not self.group:
                 yield (
-                    f"{self.facts.user} cannot reach the agent, which is root's: set group in"
-                    f" {self.places.config}, and restart it"
+                    f"{self.facts.user} cannot connect to the agent, which runs as root: set group"
+                    f" in {self.places.config} and restart the agent"
                 )
             if not self.facts.systemd:
-                yield "no systemd: the agent runs, and will not after a reboot of the host"
+                yield "no systemd: the agent runs, but will not start after a reboot"
         else:
             yield "without root: no captures, no changes of sysctls, interfaces, qdiscs or routes"
             if not self.by_systemd:
-                yield "the agent runs, and will not after a reboot of the host"
+                yield "the agent runs, but will not start after a reboot"
         if missing:
             by_hand = "; install them by hand" if self.wanted.with_tools else ""
             yield f"missing: {', '.join(missing)}{by_hand}"
         if self.keeps_config:
-            yield f"{self.places.config} was changed there, and is kept"
+            yield f"{self.places.config} was changed on the host and is kept"
 
     def steps(self) -> Iterator[Step]:
         """The steps from the present state to the record."""
@@ -463,9 +465,9 @@ def remove(facts: Facts, *, force: bool) -> Plan:
     # With it go the record and the lock.
     steps.append(_remove(f"remove {places.prefix}", places.prefix))
     if places.config in there.changed and places.config in facts.existing:
-        notes.append(f"left: {places.config}, which was changed")
+        notes.append(f"kept: {places.config}, which was changed")
     if tools := record.get("tools"):
-        notes.append(f"left: the packages with {', '.join(tools)}, which came with it")
+        notes.append(f"kept: the packages with {', '.join(tools)}, installed with the agent")
     return Plan(facts, tuple(steps), tuple(notes))
 
 

@@ -83,7 +83,9 @@ def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
     drop all that TCP sends, as warnings with their places. A module may be called so: only hosts
     know."""
     if limit := _tiny_limit(command):
-        message = f"limit={limit}: a full packet has {_FULL_PACKET_BYTES} bytes: each is dropped"
+        message = (
+            f"limit={limit}: less than a full packet ({_FULL_PACKET_BYTES} bytes); all are dropped"
+        )
         yield message, command.place.narrowed("limit=")
     for kind, name, near in _names(command):
         if message := slip(kind, name):

@@ -75,7 +75,7 @@ def test_watch_ends_with_the_lab():
         assert watch.stdout is not None
         watch.stdout.readline()
     said = watch.communicate(timeout=TIMEOUT_S)[1]
-    assert (watch.returncode, said) == (0, f"lab {lab.id} is gone\n")
+    assert (watch.returncode, said) == (0, f"lab {lab.id} was removed\n")
 
 
 def test_watch_of_an_unknown_host_says_which_there_are(

@@ -133,7 +133,7 @@ def test_a_lost_agent_is_held_again_with_its_settings(tmp_path: Path):
         await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "1"))
         here.agents["a"].calls.clear()
         here.agents["a"].events.put_nowait(None)
-        await here.watcher.until("a: its agent is back, and has its settings again")
+        await here.watcher.until("a: its agent is back, with its settings made again")
         return here.agents["a"].calls
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [
@@ -208,7 +208,7 @@ def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: Path):
         await here.run.wait_flows(1, None)
         return statuses(here.run), here.run.experiments[1].reasons, here.watcher.warnings
 
-    reason = "b: No space left on device (asked at a.nts:1:1)"
+    reason = "b: No space left on device (requested at a.nts:1:1)"
     assert asyncio.run(scenario()) == (
         ["b: No space left on device"],
         [reason],
@@ -335,7 +335,7 @@ def test_held_flows_of_a_host_that_is_released_fail_and_the_others_start(
         await here.run.wait_flows(1, None)
         return statuses(here.run)
 
-    reason = f"{host}: {command.__name__.upper()} before the flow had ended"
+    reason = f"{host}: {command.__name__.upper()} before the end of the flow"
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [reason, "ok"]
 
 
@@ -350,7 +350,7 @@ def test_flows_of_a_host_that_is_released_fail_and_end_at_their_client(tmp_path:
         return statuses(here.run), here.agents["a"].calls
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
-        [f"{host}: CLOSE before the flow had ended"],
+        [f"{host}: CLOSE before the end of the flow"],
         ["start 1 1", "abort", "finish 1", "confirm 1"],
     )
 
@@ -504,8 +504,8 @@ def test_in_haste_a_host_that_does_not_answer_is_left_and_all_others_are_not(tmp
         ["raw/b/log"],
         ["a: its data did not arrive in time"],
         [
-            "a: does not confirm that it ended its flows",
-            "a: does not confirm that it put its settings back",
+            "a: did not confirm that it ended its flows",
+            "a: did not confirm that it put its settings back",
         ],
     )
 
@@ -525,7 +525,7 @@ def test_an_event_at_an_impossible_time_fails_its_flow_and_no_other(tmp_path: Pa
         await here.run.wait_flows(1, None)
         return statuses(here.run), here.run.experiments[1].reasons
 
-    reason = "a: reports an event at an impossible time"
+    reason = "a: reported an event at an impossible time"
     assert asyncio.run(scenario()) == ([reason, "ok"], [reason])
 
 
@@ -556,7 +556,7 @@ def test_a_host_that_never_stops_warning_is_left_unheard(tmp_path: Path):
     assert asyncio.run(scenario()) == (
         WARNINGS_MAX,
         "a: w",
-        "a: w (further warnings of hosts are left out)",
+        "a: w (further warnings of hosts are not shown)",
     )
 
 

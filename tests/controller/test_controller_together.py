@@ -106,7 +106,7 @@ def test_what_a_host_refuses_costs_the_experiment(controller, agents, tmp_path):
     controller.wait_flows(1, None)
     controller.process_experiment(1, steps.ExperimentNotes())
     told = manifest.read(tmp_path / "1" / manifest.NAME)
-    assert "a: no room (asked at a.nts:1:1)" in told.reasons
+    assert "a: no room (requested at a.nts:1:1)" in told.reasons
 
 
 def test_an_interrupted_run_leaves_no_preparation_behind(controller, agents):

@@ -123,7 +123,7 @@ def test_a_host_that_we_hold_under_another_name_is_not_waited_for(tmp_path: Path
     with pytest.raises(AgentError) as caught:
         in_time(scenario())
     assert str(caught.value) == (
-        "b: a has the same agent\nEach host has its own agent; --map gives a host a second name."
+        "b: same agent as a\nEach host has its own agent; --map gives a host a second name."
     )
 
 

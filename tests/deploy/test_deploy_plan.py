@@ -82,7 +82,10 @@ def test_what_an_installation_that_was_cut_short_lacks_is_brought():
 
 def test_a_configuration_that_was_changed_there_is_kept_and_named():
     found = plan.install(done(FACTS, changed=(ROOT.config,)), WANTED, name="h1")
-    assert (found.steps, found.notes) == ((), (f"{ROOT.config} was changed there, and is kept",))
+    assert (found.steps, found.notes) == (
+        (),
+        (f"{ROOT.config} was changed on the host and is kept",),
+    )
 
 
 def test_an_agent_that_somebody_else_installed_is_left_alone():
@@ -106,7 +109,7 @@ def test_without_systemd_the_agent_is_supervised_and_the_user_is_told():
     found = plan.install(replace(FACTS, systemd=False), WANTED, name="h1")
     assert (words(found)[-1], found.notes) == (
         "start the agent",
-        ("no systemd: the agent runs, and will not after a reboot of the host",),
+        ("no systemd: the agent runs, but will not start after a reboot",),
     )
 
 
@@ -133,7 +136,7 @@ def test_without_root_the_users_own_service_manager_runs_the_agent_if_it_stays()
 
 def test_a_home_folder_whose_name_no_address_can_have_is_refused():
     facts = replace(AS_USER, places=of_user("/home/a b"))
-    with pytest.raises(AgentError, match="no agent can listen in '/home/a b/"):
+    with pytest.raises(AgentError, match="no agent can listen on '/home/a b/"):
         plan.install(facts, WANTED, name="h1")
 
 
@@ -195,11 +198,11 @@ def test_no_tools_are_installed_if_the_user_says_so_and_those_missing_are_named(
         ),
         (
             {"machine": "riscv64"},
-            "no packages for Python 3.11 on riscv64 with glibc-2.36, and no pip there",
+            "no packages for Python 3.11 on riscv64 with glibc-2.36, and no pip on the host",
         ),
         (
             {"libc": "glibc-2.12"},
-            "no packages for Python 3.11 on x86_64 with glibc-2.12, and no pip there",
+            "no packages for Python 3.11 on x86_64 with glibc-2.12, and no pip on the host",
         ),
         (
             {"free_bytes": 9_000_000},
@@ -255,7 +258,7 @@ def test_removal_spares_measurements_that_nobody_has_fetched_unless_forced():
 def test_removal_names_the_packages_that_an_installation_added_and_that_stay():
     facts = done(replace(FACTS, tools=frozenset(TOOLS) - {"iperf3", "netperf"}))
     assert plan.remove(facts, force=False).notes == (
-        "left: the packages with iperf3, netperf, which came with it",
+        "kept: the packages with iperf3, netperf, installed with the agent",
     )
 
 

@@ -66,7 +66,7 @@ def test_a_queue_that_holds_no_full_packet_is_a_warning(findings):
     DONE
     """
     assert findings == [
-        "2:60: warning: limit=625: a full packet has 1514 bytes: each is dropped",
+        "2:60: warning: limit=625: less than a full packet (1514 bytes); all are dropped",
     ]
 
 

@@ -95,7 +95,7 @@ def test_a_second_installation_of_all_hosts_of_the_file_changes_nothing_and_says
     done = netesto(bare, "hosts", "install")
     after = [state(bare[name]) for name in ("host1", "host2")]
     said = [line for line in done.stdout.splitlines() if "no systemd" not in line]
-    nothing = [f"{name}: has this agent: nothing to do" for name in ("host1", "host2")]
+    nothing = [f"{name}: up to date: nothing to do" for name in ("host1", "host2")]
     assert (done.status, said, after) == (0, nothing, before)
 
 
@@ -182,7 +182,7 @@ def test_nothing_is_done_where_one_only_asks_what_would_be(bare):
             "host3: write /opt/netesto/netesto-agent",
             "host3: write /etc/netesto/agent.toml",
             "host3: start the agent",
-            "host3: no systemd: the agent runs, and will not after a reboot of the host",
+            "host3: no systemd: the agent runs, but will not start after a reboot",
         ],
         before,
     )
@@ -190,7 +190,7 @@ def test_nothing_is_done_where_one_only_asks_what_would_be(bare):
 
 def test_a_host_that_fails_stops_no_other(bare, installed):
     done = netesto(bare, "hosts", "install", "host1", "nowhere")
-    assert (done.status, "host1: has this agent: nothing to do" in done.stdout) == (3, True)
+    assert (done.status, "host1: up to date: nothing to do" in done.stdout) == (3, True)
     assert done.stderr.startswith("netesto: nowhere: not reached by ssh: ")
 
 

@@ -97,7 +97,7 @@ def repeated(world, cut) -> list[int | None]:
 def test_a_machine_that_is_named_twice_is_refused_the_second_time_before_any_change(world):
     address = world["plain"].address()
     done = install(world, "-n", f"plain,{address}")
-    said = f"netesto: {address}: this is the machine of plain: ssh reaches both at {address}"
+    said = f"netesto: {address}: same machine as plain: ssh reaches both at {address}"
     assert (done.status, done.stderr.splitlines()[:1]) == (3, [said])
 
 
@@ -106,7 +106,7 @@ def test_a_second_name_for_a_machine_of_the_hosts_file_is_refused_before_any_cha
     text = f'[first]\nagent = "ssh://plain"\naddresses = ["{address}"]\n'
     world.controller.write("/root/second.toml", text)
     done = install(world, "--hosts", "second.toml", "plain")
-    machine = "this is the machine of first in second.toml"
+    machine = "same machine as first in second.toml"
     said = f"netesto: plain: {machine}: ssh reaches both at {address}"
     left = (world.controller.read("/root/second.toml"), world["plain"].exists("/opt/netesto"))
     found = (done.status, done.stderr.splitlines()[0], *left)

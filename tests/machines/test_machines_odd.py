@@ -66,7 +66,7 @@ REFUSED = {
         "Install it there, such as by: apt install python3",
     ),
     "noexec": (
-        "loads no libraries from /home/noexec/{}, which is mounted noexec",
+        "/home/noexec/{} is mounted noexec: no library can be loaded from it",
         "Mount it without noexec, or log in as a user whose folders are elsewhere.",
     ),
     "unknown": (

@@ -38,4 +38,4 @@ def test_congestion_control_that_a_sysctl_names_is_missed_before_any_traffic(tmp
 
 def test_what_only_the_host_refuses_tells_the_place_in_the_script(tmp_path: Path):
     outcome = run_script(tmp_path, "LAB pair\nSET_QDISC host=a qdisc=pfifo other=nosuch,3\n")
-    assert (outcome.status, "(asked at script.nts:2:1)" in outcome.stderr) == (3, True)
+    assert (outcome.status, "(requested at script.nts:2:1)" in outcome.stderr) == (3, True)

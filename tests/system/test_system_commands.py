@@ -37,7 +37,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_script_waits_until_the_command_of_a_killed_agent_has_run_again(killed: Path):
     said = (killed / "stderr").read_text()
     warnings = [line for line in said.splitlines() if line.startswith("warning")]
-    again = "warning: a: its agent is back, and has its settings again; ran again: command kill"
+    again = "warning: a: its agent is back, with its settings made again; ran again: command kill"
     assert ((killed / "told").read_text(), warnings[-1], "Traceback" in said) == (
         "x\nx\n", again, False,
     )  # fmt: skip
