@@ -4,7 +4,7 @@
 #include <math.h>
 #include <time.h>
 
-/* Later than this a sleeper wakes only when the machine is busy, and no margin would help. */
+/* A sleeper wakes later than this only if the machine is busy; no margin would help then. */
 #define MARGIN_MAX 200000
 
 int64_t now(void)
@@ -29,7 +29,7 @@ void pace(struct pacer *pacer, int64_t instant)
         sleep_until(wake);
         time = now();
         int64_t late = time - wake;
-        /* Up at once, down slowly: the late wakings are few and are those that count. */
+        /* Up at once, down slowly: late wakeups are rare, and they are the ones that matter. */
         pacer->margin = late > pacer->margin ? late : pacer->margin - (pacer->margin - late) / 64;
         if (pacer->margin > MARGIN_MAX)
             pacer->margin = MARGIN_MAX;
@@ -50,7 +50,7 @@ uint64_t random_next(uint64_t *state)
 
 double random_exponential(uint64_t *state, double mean)
 {
-    /* In (0, 1]: the logarithm of 0 is none. */
+    /* In (0, 1]: 0 has no logarithm. */
     double uniform = (double)((random_next(state) >> 11) + 1) / 9007199254740992.0;
     return -mean * log(uniform);
 }

@@ -1,9 +1,9 @@
 /* TCP_FLOWS and TCP_MESSAGES: how long sized transfers take, each from its first byte to the
  * acknowledgement of its last one.
  *
- * The kernel tells the second instant (SO_TIMESTAMPING, TX_ACK; Linux, networking/timestamping), in
- * the clock that the first is read from. A flow has a connection, a message a write on a lasting
- * one. Without a gap the next one begins when the one before is complete.
+ * The kernel reports the second instant (SO_TIMESTAMPING, TX_ACK; Linux, networking/timestamping), in
+ * the clock from which the first is read. A flow is a connection of its own, a message one write on a
+ * lasting connection. Without a gap the next one begins when the previous one is complete.
  */
 #include "flow.h"
 
@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
-/* After the last arrival: a transfer that is not complete by then has failed. */
+/* After the last arrival: a transfer that is still incomplete then has failed. */
 #define COMPLETION_TIMEOUT (30 * NS_PER_S)
 #define EVENTS 256
 #define AT_ONCE 32
-/* More flows than these wait to be accepted, or until others end, as without descriptors. */
+/* Further flows wait to be accepted until others end, as if descriptors had run out. */
 #define OPEN_MAX 65536
 #define DESCRIPTORS_WAIT_MS 100
 
@@ -39,7 +39,7 @@ struct record {
     enum status status;
 };
 
-/* A connection of the client. Messages `first` to `last`, without it, are on their way in it. */
+/* A connection of the client. Messages `first` to `last`, exclusive, are in flight on it. */
 struct transfer {
     int fd;
     bool is_connected, is_closed;
@@ -81,8 +81,8 @@ static int ask_for_acknowledgements(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags);
 }
 
-/* The next acknowledgement that the kernel has a time for: the number of its last byte, modulo 2^32,
- * and the instant. False if there is none. */
+/* Get the next acknowledgement that the kernel has timestamped: the number of its last byte, modulo
+ * 2^32, and the instant. False if there is none. */
 static bool next_acknowledgement(int fd, uint32_t *byte, int64_t *instant)
 {
     char control[512];
@@ -124,8 +124,8 @@ static struct record *begin_record(struct sender *sender)
     return record;
 }
 
-/* Hand over what the kernel takes. MSG_EOR keeps messages in packets of their own: one packet can
- * bear one time only. */
+/* Write as much as the kernel accepts. MSG_EOR keeps messages in packets of their own, because a
+ * packet can carry only one timestamp. */
 static void send_more(struct sender *sender, struct transfer *transfer)
 {
     int64_t size = sender->flow->options.size;
@@ -160,7 +160,7 @@ static void close_transfer(struct sender *sender, struct transfer *transfer)
     free(transfer);
 }
 
-/* Note what was acknowledged; `transfer->acknowledged` counts its complete messages. */
+/* Record acknowledgements; `transfer->acknowledged` counts complete messages. */
 static void note_acknowledgements(struct sender *sender, struct transfer *transfer)
 {
     size_t end = sender->lasting ? sender->begun : transfer->number + 1;
@@ -184,7 +184,7 @@ static void note_acknowledgements(struct sender *sender, struct transfer *transf
     }
 }
 
-/* A flow's connection is there: from here on its time counts. Returns -1 if that ends the test. */
+/* The connection of a flow is established: its time counts from here. Returns -1 if the test ends. */
 static int begin_data(struct sender *sender, struct transfer *transfer)
 {
     if (ask_for_acknowledgements(transfer->fd))
@@ -211,15 +211,15 @@ static int begin_flow(struct sender *sender)
         return fail_errno(flow->why, "socket");
     if (set_options(transfer->fd, peer->ss_family, SOCK_STREAM, &flow->options, CLIENT, flow->why))
         return -1;
-    /* connect then takes a port that is free for this peer, and bind does not search for one that is
-     * free for all: ip(7). */
+    /* bind then does not search for a port that is free for all peers; connect takes one that is free
+     * for this peer: ip(7). */
     setsockopt(transfer->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
     if (bind(transfer->fd, (const struct sockaddr *)&flow->local, address_size(&flow->local)))
         return fail_errno(flow->why, "cannot bind the flow's local address");
     if (connect(transfer->fd, (const struct sockaddr *)peer, address_size(peer)) &&
         errno != EINPROGRESS)
         return fail_errno(flow->why, "cannot connect");
-    /* On one machine the handshake is over by now. */
+    /* On one machine the handshake is complete by now. */
     if (wait_for(transfer->fd, POLLOUT, 0) == POLLOUT && begin_data(sender, transfer))
         return -1;
     struct epoll_event event = {.events = EPOLLIN | EPOLLET | (transfer->to_send ? EPOLLOUT : 0),
@@ -238,7 +238,7 @@ static int begin_message(struct sender *sender)
     return 0;
 }
 
-/* Whether another one is to begin at all; its instant is `sender->next`. */
+/* Whether another transfer remains to be started; its instant is `sender->next`. */
 static bool has_next(const struct sender *sender)
 {
     const struct options *options = &sender->flow->options;
@@ -253,8 +253,8 @@ static int set_timer(const struct sender *sender, int64_t instant)
     return timerfd_settime(sender->timer, TFD_TIMER_ABSTIME, &time, NULL);
 }
 
-/* Begin those whose instant has come, and set the timer for the next. If many are late, the timer
- * comes at once: between them, those that have ended are closed, so that their ports are free. */
+/* Begin the transfers that are due, and set the timer for the next. If many are late, the timer
+ * expires at once: connections that have ended are closed in between, which frees their ports. */
 static int begin_due(struct sender *sender)
 {
     const struct options *options = &sender->flow->options;
@@ -273,7 +273,7 @@ static int begin_due(struct sender *sender)
     return has_next(sender) ? set_timer(sender, sender->next) : 0;
 }
 
-/* What happened to a connection. Returns -1 if that ends the test. */
+/* Handle the events of a connection. Returns -1 if the test ends. */
 static int advance(struct sender *sender, struct transfer *transfer, uint32_t events)
 {
     char buffer[64];
@@ -293,14 +293,14 @@ static int advance(struct sender *sender, struct transfer *transfer, uint32_t ev
     else if (transfer->is_connected)
         send_flow(sender, transfer);
     note_acknowledgements(sender, transfer);
-    /* Nothing but its end comes from the server. */
+    /* The server sends nothing; it only closes. */
     if (events & (EPOLLIN | EPOLLHUP)) {
         ssize_t got = recv(transfer->fd, buffer, sizeof buffer, MSG_DONTWAIT);
         transfer->is_closed = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
     }
     if (sender->lasting)
         return transfer->is_closed ? fail(sender->flow->why, "the server closed the connection") : 0;
-    /* The server closes a connection when it has all: then nobody keeps the client's port. */
+    /* The server closes a connection first, when it has everything: the client's port stays free. */
     if (transfer->is_closed) {
         note_acknowledgements(sender, transfer);
         close_transfer(sender, transfer);
@@ -465,7 +465,7 @@ int completions_client(struct flow *flow, struct json *result)
     return status;
 }
 
-/* ---- the server: reads, and closes a flow's connection when it has all of it */
+/* ---- the server: reads, and closes a flow's connection when it is complete */
 
 struct arrival {
     struct arrival *next, **link;
@@ -476,7 +476,7 @@ struct arrival {
 struct receiver {
     struct arrival *open;
     bool is_lasting;
-    int64_t bytes, whole, count; /* `count`: of those that are open */
+    int64_t bytes, whole, count; /* `count`: open ones */
 };
 
 static void close_arrival(struct receiver *receiver, struct arrival *arrival)
@@ -489,7 +489,7 @@ static void close_arrival(struct receiver *receiver, struct arrival *arrival)
     free(arrival);
 }
 
-/* Read what has come; false if that was the end of the connection, which is then closed. */
+/* Read what has arrived; at the end of the connection close it and return false. */
 static bool read_arrival(struct receiver *receiver, struct arrival *arrival)
 {
     static _Thread_local char buffer[256 * 1024];
@@ -511,7 +511,7 @@ static bool read_arrival(struct receiver *receiver, struct arrival *arrival)
     }
 }
 
-/* Accept who waits; false if not all can be. */
+/* Accept waiting connections; false if some must keep waiting. */
 static bool accept_arrivals(struct receiver *receiver, const struct flow *flow, int epoll)
 {
     int fd;
@@ -527,7 +527,7 @@ static bool accept_arrivals(struct receiver *receiver, const struct flow *flow, 
             arrival->next->link = &arrival->next;
         receiver->open = arrival;
         receiver->count++;
-        /* A short flow has often come whole before it is accepted. */
+        /* A short flow has often arrived completely before it is accepted. */
         if (read_arrival(receiver, arrival) && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
             close_arrival(receiver, arrival);
     }

@@ -1,8 +1,8 @@
-/* UDP_STREAM: datagrams at absolute instants, and what became of them.
+/* UDP_STREAM: datagrams at absolute instants: which were sent, lost, reordered or duplicated.
  *
- * A datagram has an instant, n / rate behind the first. One whose instant has passed by more than the
- * gap between two is skipped, not sent late with others: a sender that was kept from running never
- * sends a burst. Without a rate it sends as fast as the socket takes.
+ * The instant of datagram n is n / rate after the first. One that is late by more than the gap between
+ * two is skipped, not sent in a burst with others, so that a sender that could not run never sends
+ * bursts. Without a rate it sends as fast as the socket accepts.
  */
 #include "flow.h"
 
@@ -17,23 +17,23 @@
 
 #define DEFAULT_LENGTH 1448
 #define LARGEST 65507
-/* What is still under way when the sender has told its number: that long after the last arrival. */
+/* For datagrams in flight when the sender reports its count: this long after the last arrival. */
 #define DRAIN NS_PER_S
-/* A copy comes right behind its original: that long after all have arrived. */
+/* For copies, which closely follow their originals: this long after all have arrived. */
 #define DRAIN_COPIES (NS_PER_S / 20)
-/* More than any flow sends, and longer than any lasts: what a datagram says may be anything. */
+/* More than any flow sends, and longer than any lasts: a datagram may contain anything. */
 #define NUMBER_MAX (1LL << 40)
 #define SENT_MAX (30LL * 24 * 3600 * NS_PER_S)
-/* So many numbers behind the greatest, arrivals are told from copies: at least two seconds of
- * datagrams at any rate, in 1 MiB. What comes later is lost. */
+/* Arrivals up to so many numbers below the greatest can be distinguished from copies: at least two
+ * seconds of datagrams at any rate, in 1 MiB. Later ones count as lost. */
 #define WINDOW (1LL << 23)
 #define BATCH 64
-/* Room for what arrives while the receiver does not run. */
+/* Room for datagrams that arrive while the receiver does not run. */
 #define RECEIVE_BUFFER (8 * 1024 * 1024)
 
 /* The beginning of each datagram, in network order. */
 struct header {
-    uint64_t number, sent; /* `sent`: nanoseconds behind the first */
+    uint64_t number, sent; /* `sent`: nanoseconds after the first */
 };
 #define HEADER_BYTES sizeof(struct header)
 
@@ -48,7 +48,7 @@ static size_t interval_of(const struct options *options, int64_t passed, size_t 
     return place < count ? place : count - 1;
 }
 
-/* Numbers are those of datagrams that were sent: what was skipped was not lost. */
+/* Only datagrams that are sent get numbers: a skipped one is not lost. */
 static ssize_t put_datagram(int fd, char *data, int64_t length, int64_t number, int64_t zero,
                             int64_t *stamp)
 {
@@ -104,7 +104,7 @@ int datagrams_client(struct flow *flow, struct json *result)
         int64_t stamp;
         ssize_t put = put_datagram(fd, data, length, sent, zero, &stamp);
         if (put < 0 && errno == EAGAIN) {
-            /* The socket is full: wait for room, and for what follows see above. */
+            /* The socket is full: wait for room; the datagrams that follow are late, see above. */
             wait_for(fd, POLLOUT, end);
             put = put_datagram(fd, data, length, sent, zero, &stamp);
         }
@@ -119,7 +119,7 @@ int datagrams_client(struct flow *flow, struct json *result)
             status = fail_errno(flow->why, "send");
         }
         last = time = now();
-        /* Not at each datagram: a look at the socket costs more than one at the clock. */
+        /* Not for each datagram: polling the socket costs more than reading the clock. */
         if (!(slot & 255) && wait_for(flow->control, POLLIN, 0))
             status = fail(flow->why, "the server has ended");
     }
@@ -143,19 +143,19 @@ int datagrams_client(struct flow *flow, struct json *result)
     return status;
 }
 
-/* The datagrams that were sent in one interval, as far as they arrived. Numbers rise with the time of
- * sending: all from `low` to `high` were sent in it, also those that were lost. */
+/* The datagrams of one interval of sending that arrived. Numbers rise with the time of sending: all
+ * from `low` to `high` were sent in the interval, including those that were lost. */
 struct span {
-    int64_t low, high, low_sent, high_sent; /* number, and when it was sent, of the outermost */
+    int64_t low, high, low_sent, high_sent; /* number and sending time of the first and the last */
     int64_t arrived, duplicates, reordered, lost;
     int64_t least, most; /* transit */
     double transits, jitter; /* their sum, behind `least` of the flow; as it is after the last */
 };
 
 /* What arrived. Jitter is that of RFC 3550, section 6.4.1. Reordered is the singleton of RFC 4737,
- * section 3.3: a number smaller than one that came before it. A copy is a duplicate, and nothing
- * else. A transit counts from the begin of the sender's flow: it is that instant on this clock, and
- * the one-way delay. */
+ * section 3.3: a number smaller than one that arrived before it. A copy counts as duplicate only. A
+ * transit counts from the start of the sender's flow: it is that instant on this clock plus the
+ * one-way delay. */
 struct arrivals_seen {
     uint8_t *seen; /* a bit for each number of the window, at the number modulo WINDOW */
     int64_t count, marked, greatest, bytes, first, last, transit, base;
@@ -163,8 +163,8 @@ struct arrivals_seen {
     int64_t *intervals;
     struct span *spans;
     size_t interval_count;
-    int64_t ahead; /* system time, of which arrivals are, minus the monotonic clock */
-    uint32_t dropped; /* by the kernel, for want of room in the socket */
+    int64_t ahead; /* system time, that of arrivals, minus the monotonic clock */
+    uint32_t dropped; /* by the kernel, because the socket was full */
 };
 
 /* The bit of a number in the window, and its byte. */
@@ -174,7 +174,7 @@ static uint8_t *bit_of(const struct arrivals_seen *seen, int64_t number, uint8_t
     return &seen->seen[number % WINDOW / 8];
 }
 
-/* Move the window: of the numbers behind the greatest, up to this one, none has arrived. */
+/* Move the window up to this number: none above the greatest so far has arrived. */
 static void advance(struct arrivals_seen *seen, int64_t number)
 {
     uint8_t bit;
@@ -245,13 +245,13 @@ static void note_arrival(struct arrivals_seen *seen, const struct options *optio
     }
 }
 
-/* A number, and when it was sent. */
+/* A number and its sending time. */
 struct sending {
     int64_t number, sent;
 };
 
-/* Count `first` to `last`, of which none arrived, in the intervals in which they were sent: at equal
- * distances between two sendings. */
+/* Count `first` to `last`, none of which arrived, in the intervals of their sending, which is assumed
+ * to be evenly spaced between two known times. */
 static void note_losses(struct arrivals_seen *seen, const struct options *options, int64_t first,
                         int64_t last, struct sending from, struct sending to)
 {
@@ -271,7 +271,7 @@ static void note_losses(struct arrivals_seen *seen, const struct options *option
     }
 }
 
-/* All of `sent` datagrams that did not arrive, when the last one was sent at `end`. */
+/* Count the losses among `sent` datagrams, the last of which was sent at `end`. */
 static void note_all_losses(struct arrivals_seen *seen, const struct options *options, int64_t sent,
                             int64_t end)
 {
@@ -283,7 +283,7 @@ static void note_all_losses(struct arrivals_seen *seen, const struct options *op
             continue;
         struct sending low = {span->low, span->low_sent};
         note_losses(seen, options, first, span->low - 1, before, low);
-        /* Numbers rise with time: whatever of them arrived was sent in this interval. */
+        /* Numbers rise with time: those of them that arrived were sent in this interval. */
         int64_t missing = span->high - span->low + 1 - span->arrived;
         span->lost += missing > 0 ? missing : 0;
         before = (struct sending){span->high, span->high_sent};
@@ -335,7 +335,7 @@ static void receive_batch(const struct flow *flow, struct arrivals_seen *seen)
                                               .msg_control = controls[n],
                                               .msg_controllen = sizeof controls[n]};
     }
-    /* MSG_TRUNC: the length is that of the datagram, of which only the header is read. */
+    /* MSG_TRUNC: only the header is read, the length is that of the whole datagram. */
     int count = recvmmsg(flow->listener, messages, BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
     for (int n = 0; n < count; n++) {
         struct timespec time = {0};
@@ -360,8 +360,8 @@ static void receive_batch(const struct flow *flow, struct arrivals_seen *seen)
     }
 }
 
-/* The number that the client says it sent, and how long it took, once it has said so; -1 if it is
- * gone. */
+/* How many datagrams the client reports that it sent, and how long that took, as soon as it does; -1
+ * if it has gone. */
 static int64_t number_sent(const struct flow *flow, int64_t *sending)
 {
     char line[LINE_MAX_BYTES];
@@ -403,7 +403,7 @@ int datagrams_server(struct flow *flow, struct json *result)
              ? setsockopt(flow->listener, IPPROTO_IP, IP_RECVTOS, &yes, sizeof yes)
              : setsockopt(flow->listener, IPPROTO_IPV6, IPV6_RECVTCLASS, &yes, sizeof yes)))
         status = fail_errno(flow->why, "IP_RECVTOS");
-    /* Beyond the limit of the kernel, if we may. */
+    /* Above the kernel's limit, if permitted. */
     if (!options->remote_buffer &&
         setsockopt(flow->listener, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer))
         setsockopt(flow->listener, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);

@@ -1,11 +1,11 @@
-/* Shared declarations of netesto-flow, which makes the traffic of one flow and measures it.
+/* Shared declarations of netesto-flow, which generates the traffic of one flow and measures it.
  *
  *   client                                server
  *     | control: one line of options  --->  |   (the client's own, word for word)
  *     | <---  "ready" or "error WHY"        |
  *     | control: "go"                 --->  |   (tests in which the server sends by itself)
  *     | data:    connections or datagrams   |
- *     | control: "end ..."            --->  |   (tests in which the server has to be told)
+ *     | control: "end ..."            --->  |   (tests whose end the server cannot see)
  *     | <---  one line of results           |
  *
  * Times are nanoseconds of CLOCK_MONOTONIC.
@@ -39,7 +39,7 @@ enum zerocopy { COPY, MSG, SENDFILE };
 
 enum arrivals { CONSTANT, POISSON };
 
-/* What a flow is to be; the words of the command line, and of the control connection. */
+/* The options of a flow, as on the command line and on the control connection. */
 struct options {
     int64_t test, port, client_port, duration, omit, interval, parallel, length, bitrate;
     int64_t request, reply, size, count, gap, arrivals, rate, seed;
@@ -53,18 +53,18 @@ struct options {
 /* Which end of a flow this process is. */
 enum end { CLIENT, SERVER };
 
-/* A text that says why something failed. */
+/* The reason of a failure. */
 struct failure {
     char text[256];
 };
 
-/* Growing array of times: `start` counts from the flow's zero, `took` is a latency or an error. */
+/* A growing array of times: `start` counts from the flow's zero, `took` is a latency or an error. */
 struct times {
     struct time { int64_t start, took; } *items;
     size_t count, room;
 };
 
-/* What both ends of a flow work with. `control` is the connection to the other process. */
+/* The state of either end of a flow. `control` is the connection to the other process. */
 struct flow {
     struct options options;
     struct sockaddr_storage local, peer; /* of the data; at the server `local` only */
@@ -84,15 +84,15 @@ bool test_is_udp(int64_t test);
 int64_t now(void);
 void sleep_until(int64_t instant);
 
-/* Waits for instants as exactly as the machine can. The kernel wakes a sleeper late; `margin` is how
- * much earlier to wake and then to look at the clock instead. It follows what was seen, so that in
- * simulated time, where nobody wakes late, nothing looks at the clock in vain. */
+/* Waits for instants as exactly as the machine can. The kernel wakes a sleeper late: it sleeps until
+ * `margin` before the instant, then polls the clock. The margin adapts to the observed delays, so that
+ * in simulated time, where no wakeup is late, nothing polls. */
 struct pacer {
     int64_t margin;
 };
 void pace(struct pacer *pacer, int64_t instant);
 
-/* Pseudo-random numbers, alike for equal seeds (xorshift64*, Vigna 2016). */
+/* Pseudo-random numbers, the same for equal seeds (xorshift64*, Vigna 2016). */
 uint64_t random_next(uint64_t *state);
 double random_exponential(uint64_t *state, double mean);
 
@@ -139,7 +139,7 @@ void abort_connection(int fd);
 int pin_to(const char *cpus, struct failure *why);
 
 /* ---- result.c */
-/* One JSON object of one line. `text` grows; `is_full` without memory for it. */
+/* One JSON object in one line. `text` grows; `is_full` is set if memory for it is lacking. */
 struct json {
     char *text;
     size_t used, room;
@@ -164,7 +164,7 @@ int64_t quantile_ns(const int64_t *sorted, size_t count, double p);
 struct processor_use processor_use(void);
 double processor_percent(struct processor_use before, struct processor_use after);
 
-/* ---- the tests; each has its client's end and its server's. They return 0, or -1 with `why`. */
+/* ---- the tests; each has a client and a server function, which return 0, or -1 with `why`. */
 int stream_client(struct flow *flow, struct json *result);
 int stream_server(struct flow *flow, struct json *result);
 int requests_client(struct flow *flow, struct json *result);

@@ -1,8 +1,9 @@
 /* KV_RR: requests to a key-value store in memcached's text protocol (doc/protocol.txt of memcached),
- * and a store of our own that answers them: get, set, version, quit.
+ * and a store that answers them: get, set, version, quit.
  *
- * The first request is a set. Then each is a get with the probability of the option `get`, of a key
- * that was set before, or a set, of such a key or, as long as there are less than KEYS, of a new one.
+ * The first request is a set. Each later one is, with the probability of the option `get`, a get of a
+ * key that was set before; otherwise a set of such a key or, while there are fewer than KEYS, of a new
+ * one.
  */
 #include "flow.h"
 
@@ -16,7 +17,7 @@
 #define VALUE_MAX_BYTES 1000000
 #define COMMAND_MAX_BYTES 8192
 #define STORE_MAX_BYTES (256u << 20)
-/* What an item costs beside its value, at most. */
+/* The most that an item costs in addition to its value. */
 #define ITEM_BYTES (sizeof(struct item) + KEY_MAX_BYTES + 64)
 #define BUCKETS 4096
 
@@ -59,7 +60,7 @@ static size_t make_request(struct keyvalue *keyvalue)
     return used + (size_t)keyvalue->size + 2;
 }
 
-/* How long the reply is that begins so; 0 if that cannot be told yet, -1 for one of an error. */
+/* The length of the reply that begins like this; 0 if not yet known, -1 if it reports an error. */
 static ssize_t reply_size(struct keyvalue *keyvalue, size_t used)
 {
     const char *end = memchr(keyvalue->reply, '\n', used);
@@ -112,7 +113,7 @@ int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why)
 struct item {
     struct item *next;
     size_t size;
-    char *value; /* behind it the key */
+    char *value; /* followed by the key */
     char key[];
 };
 
@@ -120,7 +121,7 @@ struct store {
     int fd;
     struct item *buckets[BUCKETS];
     size_t bytes;
-    char *input, *output; /* input: what was received and not yet carried out */
+    char *input, *output; /* input: received and not yet handled */
     size_t used, begin;
 };
 
@@ -136,7 +137,7 @@ static struct item **place_of(struct store *store, const char *key)
     return place;
 }
 
-/* Have `size` bytes of input; false at the end of the connection. */
+/* Read until there are `size` bytes of input; false at the end of the connection. */
 static bool have(struct store *store, size_t size)
 {
     if (store->begin + size > VALUE_MAX_BYTES + COMMAND_MAX_BYTES) {
@@ -156,7 +157,7 @@ static bool have(struct store *store, size_t size)
     return true;
 }
 
-/* The next line, without its end; NULL at the end of the connection, or for a line too long. */
+/* The next line, without its end; NULL at the end of the connection or if the line is too long. */
 static char *next_line(struct store *store)
 {
     for (size_t size = 1; size <= COMMAND_MAX_BYTES; size = store->used - store->begin + 1) {
@@ -192,7 +193,7 @@ static int get(struct store *store, char *keys)
         memcpy(store->output + used, item->value, item->size);
         used += item->size;
         memcpy(store->output + used, "\r\nEND\r\n", 7);
-        /* One write for one key, which is the usual request. */
+        /* A single write for a single key, the usual request. */
         used += keys && *keys ? 2 : 7;
         if (write_all(store->fd, store->output, used))
             return -1;
@@ -275,6 +276,6 @@ int keyvalue_serve(int fd, struct failure *why)
         free(store->output);
     }
     free(store);
-    /* What ends a connection ends the test, and is no failure of the store. */
+    /* The end of a connection ends the test; it is not a failure of the store. */
     return *why->text ? -1 : 0;
 }

@@ -5,9 +5,9 @@
  *     netesto-flow at COMMAND...
  *     netesto-flow version
  *
- * `at` is for other tools: it becomes the command at its instant (start.c). A client prints a JSON
- * object a line: "interval" as they pass, "result" at the end; when it began it tells as start.c says.
- * It exits with 1, and a line on standard error, if the flow failed.
+ * `at` is for other tools: it executes the command at its instant (start.c). A client prints one JSON
+ * object per line: "interval" after each interval, "result" at the end; it reports its start as start.c
+ * describes. If the flow failed, it prints a line on standard error and exits with status 1.
  */
 #include "flow.h"
 
@@ -21,7 +21,7 @@
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
 #define LAST_WORDS_TIMEOUT (NS_PER_S / 5)
 #define READY_TIMEOUT (10 * NS_PER_S)
-/* For results over a path whose queues the test has filled. */
+/* The timeout for results over a path whose queues the test has filled. */
 #define RESULTS_TIMEOUT (30 * NS_PER_S)
 
 static int run(struct flow *flow, struct json *result)
@@ -38,7 +38,7 @@ static int run(struct flow *flow, struct json *result)
     }
 }
 
-/* Tell the server what is to happen, and wait until it is ready. */
+/* Send the options to the server and wait until it is ready. */
 static int agree(struct flow *flow)
 {
     char words[LINE_MAX_BYTES - 64], line[LINE_MAX_BYTES];
@@ -53,7 +53,7 @@ static int agree(struct flow *flow)
     return fail(flow->why, "server: %.200s", line + (strncmp(line, "error ", 6) ? 0 : 6));
 }
 
-/* The server's results, an object without a newline behind it, or why it failed. */
+/* The server's results, an object without a newline at its end, or the reason of its failure. */
 static int take_results(struct flow *flow, struct json *result)
 {
     char *text = read_rest(flow->control, now() + RESULTS_TIMEOUT, flow->why);
@@ -67,13 +67,13 @@ static int take_results(struct flow *flow, struct json *result)
     } else if (!strncmp(text, "error ", 6)) {
         status = fail(flow->why, "server: %.200s", text + 6);
     } else {
-        status = fail(flow->why, "the server told no results");
+        status = fail(flow->why, "the server reported no results");
     }
     free(text);
     return status;
 }
 
-/* If the server failed first, its reason says more than what that made of the client. */
+/* If the server failed first, its reason says more than the failure that followed at the client. */
 static void prefer_reason_of_server(struct flow *flow)
 {
     char line[LINE_MAX_BYTES];
@@ -128,7 +128,7 @@ static int client(const char *server, int port, int count, char **words, struct 
 int main(int count, char **words)
 {
     struct failure why = {""};
-    /* Otherwise every sleeper wakes 50 µs late, to spare the processor an interrupt: prctl(2). */
+    /* Otherwise the kernel wakes every sleeper up to 50 µs late, to save interrupts: prctl(2). */
     prctl(PR_SET_TIMERSLACK, 1);
     if (count > 2 && !strcmp(words[1], "at"))
         return start_at(words + 2);

@@ -60,11 +60,11 @@ static int set_number(int fd, int level, int name, int value, const char *what, 
     return setsockopt(fd, level, name, &value, sizeof value) ? fail_errno(why, what) : 0;
 }
 
-/* What a flow's sockets are to be, before they are connected or listen. */
+/* Set the options of a flow's socket before it connects or listens. */
 int set_options(int fd, int family, int type, const struct options *options, enum end end,
                 struct failure *why)
 {
-    /* The congestion control under test is that of the sender of the data; if both ends are, the
+    /* The congestion control under test is that of the end that sends data; if both do, the
      * client's. */
     bool is_sender = (options->test == TCP_MAERTS) == (end == SERVER);
     const char *control =
@@ -75,7 +75,7 @@ int set_options(int fd, int family, int type, const struct options *options, enu
     if (buffer && (set_number(fd, SOL_SOCKET, SO_SNDBUF, (int)buffer, "SO_SNDBUF", why) ||
                    set_number(fd, SOL_SOCKET, SO_RCVBUF, (int)buffer, "SO_RCVBUF", why)))
         return -1;
-    /* Of a datagram the two lowest bits say ECT(0), RFC 3168; those of TCP are the kernel's. */
+    /* The two lowest bits of a datagram are ECT(0), RFC 3168; for TCP the kernel sets them. */
     if (options->dscp >= 0 || options->ecn) {
         int value = (options->dscp >= 0 ? (int)options->dscp << 2 : 0) | (options->ecn ? 2 : 0);
         if (family == AF_INET ? set_number(fd, IPPROTO_IP, IP_TOS, value, "IP_TOS", why)
@@ -94,7 +94,7 @@ int set_options(int fd, int family, int type, const struct options *options, enu
         return fail(why, "congestion control %s: %s", control, strerror(errno));
     if (options->mss && set_number(fd, IPPROTO_TCP, TCP_MAXSEG, (int)options->mss, "TCP_MAXSEG", why))
         return -1;
-    /* Otherwise short requests wait for the acknowledgement of the ones before them. */
+    /* Otherwise short requests wait for the acknowledgement of previous ones. */
     return set_number(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY", why);
 }
 
@@ -104,7 +104,7 @@ int set_nonblocking(int fd, bool is_nonblocking)
     return fcntl(fd, F_SETFL, is_nonblocking ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
 }
 
-/* For connections of control, or with `options` of data. */
+/* For control connections or, with `options`, data connections. */
 int listen_on(const struct sockaddr_storage *address, const struct options *options,
               struct failure *why)
 {
@@ -127,7 +127,7 @@ int listen_on(const struct sockaddr_storage *address, const struct options *opti
     return fd;
 }
 
-/* How many are ready; 0 when the deadline passes. */
+/* How many are ready; 0 after the deadline. */
 static int poll_until(struct pollfd *polls, nfds_t count, int64_t deadline)
 {
     for (;;) {
@@ -152,7 +152,7 @@ bool is_same_host(const struct sockaddr_storage *one, const struct sockaddr_stor
                    &((const struct sockaddr_in6 *)other)->sin6_addr, sizeof(struct in6_addr));
 }
 
-/* A connection; without `options` the one of control. */
+/* A data connection; without `options` the control connection. */
 int connect_to(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
                const struct options *options, int64_t deadline, struct failure *why)
 {
@@ -187,7 +187,7 @@ bad:
     return -1;
 }
 
-/* Have a connection whose other end has vanished end, after some minutes without a word of it. */
+/* Let a connection end if its peer has been silent for some minutes. */
 void keep_alive(int fd)
 {
     int yes = 1, seconds = 60;
@@ -196,7 +196,7 @@ void keep_alive(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
 }
 
-/* The next data connection of this flow's client, which blocks. Ends early when the client is gone. */
+/* The next data connection of this flow's client, blocking. Waits no longer if the client has gone. */
 int accept_one(const struct flow *flow, int64_t deadline)
 {
     for (;;) {
@@ -214,8 +214,8 @@ int accept_one(const struct flow *flow, int64_t deadline)
     }
 }
 
-/* A waiting data connection of this flow's client, which does not block; not one of anybody else's.
- * -1, with errno EAGAIN, if there is none. */
+/* A waiting data connection of this flow's client, non-blocking; those of other peers are closed. -1
+ * with errno EAGAIN if there is none. */
 int accept_from_client(const struct flow *flow)
 {
     for (;;) {
@@ -234,15 +234,14 @@ int accept_from_client(const struct flow *flow)
     }
 }
 
-/* Wait until one of the two can be read, or the deadline passes, which returns 0. */
+/* Wait until one of the two can be read; 0 after the deadline. */
 int wait_for_either(int fd, int other, int64_t deadline)
 {
     struct pollfd polls[2] = {{.fd = fd, .events = POLLIN}, {.fd = other, .events = POLLIN}};
     return poll_until(polls, 2, deadline);
 }
 
-/* Wait until `fd` has one of the events, or an error, or the deadline passes: the events, 0 for the
- * deadline. */
+/* Wait until `fd` has one of the events or an error. Returns the events, 0 after the deadline. */
 int wait_for(int fd, short events, int64_t deadline)
 {
     struct pollfd poll = {.fd = fd, .events = events};
@@ -265,7 +264,7 @@ int write_all(int fd, const void *data, size_t size)
     return 0;
 }
 
-/* A line without its newline; read byte for byte, as the next line may be another's to read. */
+/* A line without its newline, read byte by byte, because other code may read the next line. */
 int read_line(int fd, char *line, size_t size, int64_t deadline, struct failure *why)
 {
     for (size_t used = 0; used < size;) {
@@ -296,8 +295,7 @@ int say(int fd, const char *format, ...)
     return size < 0 || (size_t)size >= sizeof line ? -1 : write_all(fd, line, (size_t)size);
 }
 
-/* Close a connection whose test is over. What it still holds is dropped rather than sent: it would
- * be in the way of the next flow. */
+/* Close a connection whose test is over. Unsent data is dropped: it would disturb the next flow. */
 void abort_connection(int fd)
 {
     struct linger drop = {.l_onoff = 1, .l_linger = 0};
@@ -305,7 +303,7 @@ void abort_connection(int fd)
     close(fd);
 }
 
-/* The calling thread, and those that it starts, to a list of processors such as "0,2,8-15". */
+/* Bind the calling thread, and those that it starts, to a list of processors such as "0,2,8-15". */
 int pin_to(const char *cpus, struct failure *why)
 {
     cpu_set_t set;
@@ -331,7 +329,7 @@ int pin_to(const char *cpus, struct failure *why)
                : 0;
 }
 
-/* A socket for datagrams; with a `peer` from and to it alone. */
+/* A socket for datagrams; with a `peer`, only from and to it. */
 int datagram_socket(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
                     const struct options *options, enum end end, struct failure *why)
 {
@@ -351,7 +349,7 @@ int datagram_socket(const struct sockaddr_storage *local, const struct sockaddr_
     return fd;
 }
 
-/* Everything until the other end closes, as a text to free; NULL with `why`. */
+/* Read until the other end closes. Returns a text, to be freed; NULL with `why`. */
 char *read_rest(int fd, int64_t deadline, struct failure *why)
 {
     size_t used = 0, room = LINE_MAX_BYTES;
@@ -367,7 +365,7 @@ char *read_rest(int fd, int64_t deadline, struct failure *why)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
-            fail(why, "the other end tells no results");
+            fail(why, "the other end reported no results");
             free(text);
             return NULL;
         }
@@ -382,7 +380,7 @@ char *read_rest(int fd, int64_t deadline, struct failure *why)
     return NULL;
 }
 
-/* The same address in IPv4, if it is one of IPv4 in the form of IPv6 (::ffff:192.0.2.1). */
+/* Turn an IPv4-mapped IPv6 address (::ffff:192.0.2.1) into the IPv4 address. */
 void address_unmap(struct sockaddr_storage *address)
 {
     const struct sockaddr_in6 v6 = *(const struct sockaddr_in6 *)address;

@@ -1,4 +1,4 @@
-/* Options as words, `name=value`: on the command line, and on the control connection. */
+/* Options as words, `name=value`, on the command line and on the control connection. */
 #include "flow.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ enum kind { WHOLE, SECONDS, CHOICE, TEXT };
 
 #define NO_LIMIT INT64_MAX
 #define WEEK (7 * 24 * 3600 * NS_PER_S)
-/* Both ends keep what passed in each interval, and the server tells it in one line. */
+/* Both ends keep a value for each interval, and the server sends its own in one line. */
 #define INTERVALS_MAX 1000000
 #define MEMBER(member) offsetof(struct options, member)
 
@@ -164,8 +164,8 @@ int options_parse(struct options *options, int count, char **words, struct failu
     return 0;
 }
 
-/* The words that differ from the defaults, for the other end: paths and addresses of this end are
- * nobody else's. Returns -1 if they do not fit. */
+/* The words that differ from the defaults, for the other end; paths and addresses stay at this end.
+ * Returns -1 if they do not fit. */
 int options_format(const struct options *options, char *text, size_t size)
 {
     size_t used = 0;

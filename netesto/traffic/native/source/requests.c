@@ -1,7 +1,7 @@
 /* TCP_RR, TCP_CRR, UDP_RR, KV_RR: one request and its reply after the other; every latency is kept.
  *
  * With `rate`, requests have instants, and a latency counts from its request's instant even if the
- * reply before was late: otherwise a stall would hide all requests that it delayed ("coordinated
+ * previous reply was late: otherwise a stall would hide all requests that it delayed ("coordinated
  * omission").
  */
 #include "flow.h"
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
-/* A datagram that is not answered by then is lost. */
+/* A datagram without a reply by then is lost. */
 #define REPLY_TIMEOUT NS_PER_S
-/* What is read at once, at most; also larger than any datagram. */
+/* The most that is read at once; larger than any datagram. */
 #define PIECE (1u << 20)
 #define TIMES_MAX (1u << 26)
 
@@ -27,14 +27,14 @@ struct requester {
     struct times times;
     struct pacer pacer;
     int64_t zero, end, lost;
-    int64_t next_interval, told; /* when to tell progress, and how many were told of */
+    int64_t next_interval, told; /* when to report progress, and how many were reported */
     char *request, *reply;
-    struct keyvalue keyvalue; /* of KV_RR, and how many bytes of it were told */
+    struct keyvalue keyvalue; /* of KV_RR, and how many of its bytes were reported */
     int64_t told_bytes;
     sem_t begun; /* `end` is known */
 };
 
-/* Ends what blocks in the connection when the time is over. */
+/* Interrupt calls that block on the connection when the time is over. */
 struct watchdog {
     pthread_t thread;
     int fd;
@@ -72,7 +72,7 @@ static void start_now(struct requester *requester)
     requester->next_interval = requester->zero + options->interval;
 }
 
-/* Wait for the instant of the next request: the instant from which its latency counts, -1 behind the
+/* Wait for the instant of the next request. Returns it: the latency counts from it. -1 after the
  * end. */
 static int64_t next_request(struct requester *requester, int64_t number)
 {
@@ -89,7 +89,7 @@ static int64_t next_request(struct requester *requester, int64_t number)
     return instant < requester->end ? instant : -1;
 }
 
-/* At the end of each interval: how many requests were answered in it. */
+/* At the end of each interval: report how many replies arrived in it. */
 static void tell_progress(struct requester *requester, int64_t time)
 {
     const struct options *options = &requester->flow->options;
@@ -112,7 +112,7 @@ static void tell_progress(struct requester *requester, int64_t time)
     requester->next_interval = time + options->interval;
 }
 
-/* Transactions in each interval, by when they were complete. */
+/* Transactions completed in each interval. */
 static void tell_intervals(struct json *json, const struct requester *requester)
 {
     const struct options *options = &requester->flow->options;
@@ -130,7 +130,7 @@ static void tell_intervals(struct json *json, const struct requester *requester)
     free(transactions);
 }
 
-/* Keep a latency. What began before `omit` had passed does not count. */
+/* Keep a latency. A request sent before the end of `omit` does not count. */
 static int keep(struct requester *requester, int64_t begin)
 {
     int64_t end = now(), start = begin - requester->zero;
@@ -143,8 +143,8 @@ static int keep(struct requester *requester, int64_t begin)
     return 0;
 }
 
-/* All `size` bytes, of which nobody needs more than their number, by a buffer of at most PIECE: 1, 0
- * at the end of the connection, -1 for an error. */
+/* Read `size` bytes and discard them, through a buffer of at most PIECE. Returns 1, 0 at the end of
+ * the connection, -1 for an error. */
 static int receive_all(int fd, char *buffer, size_t size)
 {
     while (size) {
@@ -192,7 +192,7 @@ static int on_one_connection(struct requester *requester, int fd)
         }
         status = keep(requester, begin);
     }
-    /* After an error the time is not over, but there is nothing to wait for. */
+    /* After an error there is nothing to wait for, though time remains. */
     watchdog.is_called_off = true;
     if (status)
         pthread_cancel(watchdog.thread);
@@ -225,7 +225,7 @@ static int on_many_connections(struct requester *requester)
             return fail(flow->why, "a connection ended before its reply");
         }
         int status = got == (size_t)options->reply ? keep(requester, begin) : 0;
-        /* The server closes first, so that it, not the client, keeps the port in TIME_WAIT. */
+        /* The server closes first, so that TIME_WAIT is at the server and not at the client. */
         if (wait_for(fd, POLLIN, requester->end))
             close(fd);
         else
@@ -236,7 +236,7 @@ static int on_many_connections(struct requester *requester)
     return 0;
 }
 
-/* A datagram begins with its number, as far as it has room for it. */
+/* A datagram begins with its number, or as much of it as fits. */
 static size_t number_size(const struct options *options)
 {
     int64_t smaller = options->request < options->reply ? options->request : options->reply;
@@ -262,7 +262,7 @@ static int by_datagrams(struct requester *requester, int fd)
             ssize_t got = recv(fd, requester->reply, PIECE, MSG_DONTWAIT);
             if (got < 0 && errno != EAGAIN && errno != EINTR)
                 return fail_errno(why, "receive");
-            /* Others are late replies to requests that were given up. */
+            /* Others are late replies to requests that timed out. */
             is_answered = got == options->reply &&
                           !memcmp(requester->reply, &n, number_size(options));
         }
@@ -353,7 +353,7 @@ static void serve_datagrams(const struct flow *flow, char *request, char *reply)
 int requests_server(struct flow *flow, struct json *result)
 {
     const struct options *options = &flow->options;
-    /* Memory of the reply that nobody writes is none. */
+    /* Pages of the reply that are never written take no memory. */
     char *request = malloc(PIECE), *reply = calloc(1, (size_t)options->reply + 8);
     struct processor_use before = processor_use();
     int fd = -1, status = request && reply ? 0 : fail(flow->why, "no memory");
@@ -371,7 +371,7 @@ int requests_server(struct flow *flow, struct json *result)
             abort_connection(fd);
         }
     } else if (!status) {
-        /* Ends when the client says so, or is gone. */
+        /* Ends when the client says so or has gone. */
         while ((fd = accept_one(flow, INT64_MAX)) >= 0) {
             serve_connection(options, fd, request, reply);
             close(fd);

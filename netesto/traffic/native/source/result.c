@@ -1,4 +1,4 @@
-/* Results: JSON objects of one line, the file of all times, and what the processors did. */
+/* Results: JSON objects of one line, the file of all times, and the load of the processors. */
 #include "flow.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static void add_key(struct json *json, const char *key)
     add(json, is_first ? "\"%s\":" : ",\"%s\":", key);
 }
 
-/* An event's name is the first member; "" for an object without. */
+/* The first member is the name of the event; "": an object without one. */
 void json_open(struct json *json, const char *event)
 {
     json->used = 0;
@@ -56,7 +56,7 @@ void json_integer(struct json *json, const char *key, int64_t value)
     add(json, "%lld", (long long)value);
 }
 
-/* What is not a number in JSON is left out. */
+/* Infinity and NaN, which JSON does not have, are omitted. */
 void json_number(struct json *json, const char *key, double value)
 {
     if (!isfinite(value))
@@ -86,7 +86,7 @@ void json_intervals(struct json *json, const char *key, const int64_t *bytes, si
     add(json, count ? "]" : "[]");
 }
 
-/* The members of another object, as they stand between its braces. */
+/* Append the members of another object: the text between its braces. */
 void json_members(struct json *json, const char *members)
 {
     if (*members)
@@ -110,7 +110,7 @@ void json_free(struct json *json)
     *json = (struct json){0};
 }
 
-/* What the kernel says of this end's sockets, in sum; the names are those of tcp_info. */
+/* The kernel's counters of this end's sockets, summed; the names are those of tcp_info. */
 void json_tcp(struct json *json, const char *end, const int *sockets, int count)
 {
     int64_t retransmits = 0, bytes_acked = 0;
@@ -240,8 +240,8 @@ struct processor_use processor_use(void)
     return use;
 }
 
-/* Of all processors together; not a number if no tick passed. The time between is the clock's, which
- * has no ticks: idle ones are counted apart on each processor, and their sum jumps. */
+/* The load of all processors; NaN if no tick passed. The elapsed time is that of the clock and not of
+ * the ticks: each processor counts its idle ticks separately, and their sum jumps. */
 double processor_percent(struct processor_use before, struct processor_use after)
 {
     double took_s = (double)(after.instant - before.instant) / NS_PER_S;

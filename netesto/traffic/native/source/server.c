@@ -11,12 +11,12 @@
 #define OPTIONS_TIMEOUT (10 * NS_PER_S)
 #define CLOSE_TIMEOUT (30 * NS_PER_S)
 #define WORDS_MAX 64
-/* More than any run has flows; each has a thread, and up to some hundred megabytes. */
+/* More flows than any run has; each takes a thread, and up to some hundred megabytes. */
 #define SESSIONS_MAX 4096
-/* How long to wait for a descriptor that somebody else closes. */
+/* How long to wait until another thread closes a descriptor. */
 #define DESCRIPTORS_WAIT (NS_PER_S / 10)
 
-/* `running` counts those of this process. */
+/* `running` counts the flows of this process. */
 struct session {
     int control;
     _Atomic int *running;
@@ -31,7 +31,7 @@ static int split(char *line, char **words)
     return count;
 }
 
-/* The options of the flow, which a client of the same version sends in one line. */
+/* Read the options of the flow, which a client of the same version sends in one line. */
 static int read_options(struct flow *flow)
 {
     char line[LINE_MAX_BYTES], *words[WORDS_MAX];
@@ -77,7 +77,7 @@ static int run(struct flow *flow, struct json *result)
     }
 }
 
-/* Unread words would turn the end of a connection into a reset, which takes the results with it. */
+/* Closing a connection with unread data resets it, and the results would be lost. */
 static void close_control(int control)
 {
     char rest[256];
@@ -155,7 +155,7 @@ int serve(int port)
             return 1;
         }
         keep_alive(control);
-        /* Somebody who does not read would keep the results. */
+        /* A client that does not read must not block its thread for ever. */
         setsockopt(control, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
         struct session *session = running < SESSIONS_MAX ? malloc(sizeof *session) : NULL;
         pthread_t thread;

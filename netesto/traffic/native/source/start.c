@@ -1,8 +1,8 @@
-/* The instant at which a flow begins. Everything is ready before it; at it, nothing but the first
- * byte is left to do.
+/* The instant at which a flow begins. Everything is prepared before it; only the first byte remains
+ * to be sent.
  *
- * With `hold=1`, whoever started the client tells the instant later, by what it gave as standard
- * input, which can be written, too (a socket):
+ * With `hold=1`, the process that started the client sends the instant later, through the socket that
+ * is the client's standard input:
  *
  *     client --- "ready"     ---> agent
  *     client <-- instant, ns ---- agent
@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #define STARTER STDIN_FILENO
-/* How long before its instant a flow does the last thing that takes time. */
+/* How long before its instant a flow finishes its preparation. */
 #define APPROACH (5 * NS_PER_S / 1000)
 
-/* Say that all is ready, and learn the instant. Ends early when the server has something to say,
- * which is that it failed; `control` is -1 without one. */
+/* Report that all is ready, and read the instant. Stops waiting if the server sends something, which
+ * means that it failed; `control` is -1 if there is no server. */
 static int learn_start(int control, int64_t *start, struct failure *why)
 {
     char line[32], *end;
@@ -51,8 +51,8 @@ int be_ready(struct flow *flow)
     return flow->options.hold ? learn_start(flow->control, &flow->options.start, flow->why) : 0;
 }
 
-/* Until the first byte is written, before everybody who does not hurry: others start at the same
- * instant, and their agents have work then. Without the right to it, it is a start like any other. */
+/* Run with real-time priority until the first byte is written: other flows start at the same instant,
+ * and their agents have work then. Without permission the flow starts with normal priority. */
 void hurry(bool does)
 {
     struct sched_param priority = {.sched_priority = does ? sched_get_priority_min(SCHED_FIFO) : 0};
@@ -60,8 +60,8 @@ void hurry(bool does)
         sched_setscheduler(0, does ? SCHED_FIFO : SCHED_OTHER, &priority);
 }
 
-/* Sleep until shortly before the start: how busy the processors were until then. In a hurry: who is
- * woken late here has missed the start. */
+/* Sleep until shortly before the start, and read the load of the processors then. Already with
+ * real-time priority: a late wakeup here would delay the start. */
 struct processor_use approach(int64_t start)
 {
     if (start) {
@@ -97,7 +97,7 @@ void begin(struct flow *flow, int64_t instant)
     hurry(false);
 }
 
-/* For tools that cannot wait: become `command` at the instant. */
+/* For tools that cannot wait: execute `command` at the instant. */
 int start_at(char **command)
 {
     int64_t start;
@@ -108,7 +108,7 @@ int start_at(char **command)
     }
     reach(start);
     int64_t instant = now();
-    /* What the command inherits is what it would have without this program before it. */
+    /* The command must inherit what it would without this program. */
     hurry(false);
     prctl(PR_SET_TIMERSLACK, 0);
     tell_begun(true, instant);

@@ -2,7 +2,7 @@
  * direction of each. A server that sends begins when its client says "go".
  *
  * Goodput is what the receiver gets in a window of exactly `duration`, which begins `omit` after its
- * first byte. What comes later counts nowhere, and is dropped when the test is over.
+ * first byte. Later data does not count, and is dropped at the end of the test.
  */
 #include "flow.h"
 
@@ -20,13 +20,13 @@
 #include <unistd.h>
 
 #define DEFAULT_LENGTH (128 * 1024)
-/* More than a socket takes, or has, at once. */
+/* More than a socket accepts or holds at once. */
 #define LENGTH_MAX (4 * 1024 * 1024)
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
-/* How long a receiver waits for the first byte: handshakes over a slow path. */
+/* How long a receiver waits for the first byte: enough for handshakes over a slow path. */
 #define FIRST_BYTE_TIMEOUT (30 * NS_PER_S)
 
-/* What the directions of one end share. `zero` is the instant of the first byte received. */
+/* Shared by the directions of one end. `zero` is the instant of the first byte received. */
 struct receipt {
     _Atomic int64_t zero;
     _Atomic int64_t *intervals; /* bytes */
@@ -47,7 +47,7 @@ struct direction {
     const _Atomic bool *is_over;
 };
 
-/* How much is written, and read, at once. */
+/* The size of one write, and of one read. */
 static size_t length_of(const struct options *options)
 {
     int64_t length = options->length ? options->length : DEFAULT_LENGTH;
@@ -66,7 +66,7 @@ static int receipt_open(struct receipt *receipt, const struct options *options, 
 static void count_bytes(struct receipt *receipt, const struct options *options, int64_t time,
                         int64_t bytes)
 {
-    /* Another connection's first byte may have been read after this one, and noted before it. */
+    /* The first byte of another connection may have been read after this one and recorded earlier. */
     int64_t passed = time > receipt->zero ? time - receipt->zero : 0;
     if (passed >= options->omit + options->duration)
         return;
@@ -106,7 +106,7 @@ static void *receive(void *argument)
                 break;
             }
         } else {
-            /* The sender ended before the time, which it has to explain, or all is over. */
+            /* Either the sender ended early, and reports why, or the test is over. */
             if (!*direction->is_over) {
                 direction->has_failed = true;
                 fail(&direction->why, "the sender closed the connection%s%s",
@@ -127,7 +127,7 @@ static void *receive(void *argument)
     return NULL;
 }
 
-/* Completions of MSG_ZEROCOPY, which otherwise fill the socket's memory. */
+/* Read the completions of MSG_ZEROCOPY, which would otherwise fill the socket's memory. */
 static void drain_errors(int fd)
 {
     char control[256];
@@ -176,10 +176,10 @@ static void *transmit(void *argument)
     while (!direction->has_failed && !*direction->is_over) {
         size_t part = size - (size_t)direction->sent % size;
         if (rate) {
-            /* The instant at which everything before this write has had its time. */
+            /* The instant at which, at this rate, everything before this write has been sent. */
             int64_t due = zero + (int64_t)((__int128)direction->sent * 8 * NS_PER_S / rate);
             if (due > time) {
-                /* Without events: only the end of the test is an earlier reason to go on. */
+                /* No events: only the end of the test interrupts the wait. */
                 wait_for(direction->fd, 0, due);
                 time = now();
                 continue;
@@ -195,7 +195,7 @@ static void *transmit(void *argument)
         } else if (errno == EAGAIN || errno == ENOBUFS) {
             if (options->zerocopy == MSG)
                 drain_errors(direction->fd);
-            /* An error in the queue makes poll return at once: only room to write is awaited. */
+            /* poll returns at once while the error queue is not empty; wait only for room to write. */
             wait_for(direction->fd, POLLOUT, INT64_MAX);
         } else if (errno != EINTR && !*direction->is_over) {
             fail_errno(&direction->why, "send");
@@ -278,8 +278,8 @@ static void tell_receipt(struct json *json, const struct receipt *receipt, enum 
     json_intervals(json, text, (const int64_t *)receipt->intervals, receipt->interval_count);
 }
 
-/* At the client, each interval: how much was acknowledged, or received, in it. Ends early when the
- * other end has something to say. */
+/* At the client, report after each interval how much was acknowledged or received in it. Stops early
+ * if the other end sends something. */
 static void progress(const struct flow *flow, const int *sockets, const struct receipt *receipt,
                      int64_t zero)
 {
@@ -306,7 +306,7 @@ static void progress(const struct flow *flow, const int *sockets, const struct r
     json_free(&line);
 }
 
-/* The other end says that it has received everything, or why it has not. */
+/* The other end reports that it has received everything, or why not. */
 static int read_done(const struct flow *flow, int64_t zero)
 {
     const struct options *options = &flow->options;
@@ -317,8 +317,8 @@ static int read_done(const struct flow *flow, int64_t zero)
     return strcmp(line, "done") ? fail(flow->why, "%.200s", line) : 0;
 }
 
-/* One end of all connections of a flow. Each end that receives ends by itself, and tells the other,
- * which sends until then. */
+/* Run one end of all connections of a flow. An end that receives stops by itself and informs the
+ * other, which sends until then. */
 static int run(struct flow *flow, int *sockets, enum end end, struct json *result)
 {
     const struct options *options = &flow->options;
@@ -342,7 +342,7 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
             say(flow->control, "go\n");
             begin(flow, zero);
         } else {
-            /* The threads that send hurry by themselves. */
+            /* The sending threads set their own priority. */
             hurry(false);
             zero = options->start > zero ? options->start : zero;
         }
@@ -355,8 +355,8 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
         if (is_good)
             say(flow->control, "done\n");
     }
-    /* What a sender saw counts only if the receiver does not say that it has everything: it may have
-     * closed by now. */
+    /* An error at the sender counts only if the receiver has not reported that it has everything:
+     * it may have closed already. */
     if (is_good && sends(options, end))
         is_good = !read_done(flow, zero) || (failed(senders, count, flow->why), false);
     json_number(result, end == CLIENT ? "client_cpu_percent" : "server_cpu_percent",
@@ -394,7 +394,7 @@ int stream_client(struct flow *flow, struct json *result)
     return status;
 }
 
-/* A server that sends waits for the client's word. */
+/* A server that sends waits for the client's "go". */
 static int await_go(const struct flow *flow)
 {
     char line[LINE_MAX_BYTES];
