@@ -287,7 +287,7 @@ class Draft:
         self._named.add(name)
         near = table.nearest(name)
         if not there and (near or not is_factor):
-            meant = f"; is {near} meant?" if near else ""
+            meant = f"; did you mean {near}?" if near else ""
             self.warn(
                 f"{table.source} has no column {name}: exp.csv has it as the last{meant}", place
             )

@@ -200,7 +200,7 @@ def _aggregated_otherwise(base: Path, new: Path, found: Comparison) -> Iterator[
         if old and now and old != now:
             yield (
                 f"{measure} of an experiment is {old} of its groups in base, and {now} in new:"
-                f" `netesto report {base} --fields {new / store.FIELDS}` makes it the same."
+                f" `netesto report {base} --fields {new / store.FIELDS}` makes them agree."
             )
 
 
@@ -381,7 +381,7 @@ def _pairs(pair: _Pair, measure: str) -> list[tuple[float, float]] | str:
             one, other = (_value(row, measure) for row in rows)
             if one is not None and other is not None:
                 found.append((one, other))
-    return sorted(found) or "there is no pair of runs without a failed one"
+    return sorted(found) or "each pair has a failed run"
 
 
 # ---- verdicts ----------------------------------------------------------------------------
@@ -447,7 +447,7 @@ def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> 
     what = "pairs" if is_paired else "runs on each side"
     there = min(len(base), len(new))
     if needed is None:
-        return f"the number of {what} that are needed is not known"
+        return f"the number of {what} needed is unknown"
     if needed > there:
         return f"about {needed} {what} are needed"
     return f"close to the threshold: more than these {there} {what} may be needed"
@@ -486,7 +486,7 @@ def _remarks(
             "not of a transaction."
         )
     if request.is_paired and not any(row.get(REPETITION) for row in folders[0].rows):
-        yield "There is no rep to pair by: runs are paired in their order."
+        yield "There is no column rep: runs are paired in their order."
 
 
 def _columns_of_one(factors: Sequence[str], own: _Runs, other: _Runs) -> Iterable[str]:
@@ -496,6 +496,6 @@ def _columns_of_one(factors: Sequence[str], own: _Runs, other: _Runs) -> Iterabl
             continue
         if len({row[name] for row in own.rows}) > 1:
             yield (
-                f"Only {own.name} has a column {name}: runs that differ in it are taken for "
+                f"Only {own.name} has a column {name}: runs that differ in it count as "
                 "repetitions of each other."
             )

@@ -195,22 +195,22 @@ def _method(within: str, *, is_paired: bool) -> tuple[str, ...]:
         else ("the Mann-Whitney test", "all ratios of a run of new to a run of base")
     )
     what = (
-        "Medians are of the runs that did not fail. The change is not their ratio, but the median"
+        "Medians exclude failed runs. The change is not their ratio, but the median"
         f" of {ratios} (Hodges and Lehmann); its 95 % interval and p are those of {test}, so that"
-        " no direction can contradict its p. "
+        " its sign cannot contradict p. "
         + (
             ""
             if is_paired
-            else "The test supposes an equal spread of both; with equally many runs it hardly"
-            " matters. "
+            else "The test assumes that both have the same spread; with equally many runs this"
+            " hardly matters. "
         )
-        + "Each interval is of its comparison alone; p is"
+        + "Each interval is that of its comparison alone; p is"
         " corrected for the number of comparisons (Holm)."
     )
     verdicts = (
         f"Worse and better: p below {ALPHA:g}, and a change of {within} or more. Equivalent: the"
-        f" whole interval is within {within}. Cannot tell: neither; the number of runs is what"
-        f" finds a change of {within} in 80 of 100 cases, if the variance of runs stays the same."
+        f" whole interval is within {within}. Cannot tell: neither; the given number of runs would"
+        f" detect a change of {within} in 80 of 100 cases, if their variance stays the same."
         " Not comparable: one side has no run that can be compared. Shares of failed runs are"
         " compared by Fisher's exact test."
     )

@@ -37,10 +37,10 @@ def of_experiment(folder: Path, known: Manifest) -> dict[str, Chart]:
     if not layers:
         return {}
     remark = (
-        "The share of transactions or transfers that took at least so long; both axes are"
-        f" logarithmic. The lines are of {', '.join(f'{count:,}' for count in counts)} of them."
+        "The share of transactions or transfers that took at least this long; both axes are"
+        f" logarithmic. Each line shows {', '.join(f'{count:,}' for count in counts)} of them."
     )
-    title = "How long transactions and transfers took"
+    title = "Durations of transactions and transfers"
     return {
         "latencies": Chart(
             title, "milliseconds", "share that took longer", tuple(layers), 1.0, (remark,), "log"

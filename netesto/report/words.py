@@ -45,15 +45,15 @@ def simulated(manifest: Manifest) -> str:
 
 
 def verdict(manifest: Manifest) -> str:
-    """The outcome of the experiment's flows: "2 of 3 flows ended well, 1 failed"."""
+    """The outcome of the experiment's flows: "2 of 3 flows succeeded, 1 failed"."""
     flows = [flow for group in manifest.groups for flow in group.instances]
     failed = sum(flow.status != OK for flow in flows)
     if not flows:
         return "no flow was requested"
     if 0 < failed < len(flows):
-        return f"{len(flows) - failed} of {len(flows)} flows ended well, {failed} failed"
+        return f"{len(flows) - failed} of {len(flows)} flows succeeded, {failed} failed"
     which = {1: "the flow", 2: "both flows"}.get(len(flows), f"all {len(flows)} flows")
-    return f"{which} {'failed' if failed else 'ended well'}"
+    return f"{which} {'failed' if failed else 'succeeded'}"
 
 
 def together(found: Together) -> str:
@@ -165,11 +165,11 @@ def happened(group: GroupRecord) -> str:
     if not flows:
         return "No flow was started."
     if not good:
-        return f"No flow ended well (tool: {tool})."
+        return f"No flow succeeded (tool: {tool})."
     which = (
         "It" if len(flows) == 1 else "All" if len(good) == len(flows) else f"{len(good)} of them"
     )
-    sentences = [f"{which} ran with {tool} and ended well"]
+    sentences = [f"{which} ran with {tool} and succeeded"]
     if (skew := _range([flow.start_skew_ms for flow in good], "ms")) != "":
         sentences.append(f"started {skew} after the requested instant")
     requested_ms = group.request.interval_s * 1000

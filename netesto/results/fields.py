@@ -148,6 +148,6 @@ def _field(content: str, *, where: str) -> Field:
             return Field(name, known)
     near = nearest(operation, OPERATIONS)
     raise UsageError(
-        f"{where}: {operation!r} is not an operation" + (f"; is {near} meant?" if near else ""),
+        f"{where}: {operation!r} is not an operation" + (f"; did you mean {near}?" if near else ""),
         remedy=f"Operations: {' '.join(OPERATIONS)}",
     )

@@ -104,7 +104,7 @@ def test_check_warns_of_a_key_of_other_without_a_column_with_its_place(folder, c
     ("factor", "warned"),
     [
         ("cable", False),
-        ("mtus", "; is mtu meant?"),
+        ("mtus", "; did you mean mtu?"),
         # Like `lost`, which is measured: no factor can be meant for it.
         ("loss", False),
     ],

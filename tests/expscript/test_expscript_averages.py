@@ -90,7 +90,7 @@ def test_any_other_suffix_agrees_with_everything_and_is_told(run):
     outcome = run("File=exp\nAverage=ca[odd]\nCols=ca,avgCnt\ndoTable")
     assert outcome.table == [["...", "5"]]
     assert outcome.warnings == [
-        "my.exp:2: Average: [odd] agrees with everything; there are [int] and [has:text]"
+        "my.exp:2: Average: [odd] is unknown and ignored; write [int] or [has:text]"
     ]
 
 

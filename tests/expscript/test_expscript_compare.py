@@ -246,7 +246,7 @@ def test_a_measure_that_the_folders_aggregate_otherwise_is_told(written):
     (remark,) = compare.compare(base, new).remarks
     assert remark == (
         "rate of an experiment is sum of its groups in base, and sumRateDur in new:"
-        f" `netesto report {base} --fields {new}/fields.txt` makes it the same."
+        f" `netesto report {base} --fields {new}/fields.txt` makes them agree."
     )
 
 
@@ -254,10 +254,7 @@ def test_a_column_of_one_folder_that_varies_there_is_told():
     base = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
     new = rows("exp,ecn,rate", *(f"{run}.0,{run % 2},9{run}" for run in range(6)))
     assert compare.compare_rows(base, new, Request()).remarks == (
-        (
-            "Only new has a column ecn: runs that differ in it are taken for repetitions of each "
-            "other."
-        ),
+        ("Only new has a column ecn: runs that differ in it count as repetitions of each other."),
     )
 
 
@@ -374,7 +371,7 @@ def test_runs_without_rep_are_paired_in_their_order_and_it_is_told():
     runs = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
     comparison = compare.compare_rows(runs, runs, Request(is_paired=True))
     assert (comparison.verdict, comparison.remarks) == (
-        Verdict.EQUIVALENT, ("There is no rep to pair by: runs are paired in their order.",),
+        Verdict.EQUIVALENT, ("There is no column rep: runs are paired in their order.",),
     )  # fmt: skip
     unequal = compare.compare_rows(runs, runs[1:], Request(is_paired=True))
     assert unequal.judged[0].reason == "6 and 5 runs of one repetition cannot be paired"

@@ -192,7 +192,7 @@ def test_the_right_axis_shows_even_with_a_narrow_range(run):
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".."])
 def test_a_plot_cannot_be_put_elsewhere(run, name):
-    with pytest.raises(Exception, match="cannot name a file"):
+    with pytest.raises(Exception, match="invalid file name"):
         run(f"File=exp\n{PLOT}doPlot={name}")
 
 

@@ -85,7 +85,7 @@ def test_an_unknown_series_column_means_no_series_and_is_told(plan):
     told: list[str] = []
     plot = plan(plotSeries="caa", warn=told.append, xUniform="on", plotX="rate")
     assert [trace.label for trace in plot.panels[0].traces] == [""]
-    assert told == ["plotSeries: no column 'caa', there are no series; is 'ca' meant?"]
+    assert told == ["plotSeries: no column 'caa', there are no series; did you mean 'ca'?"]
 
 
 def test_categories_are_sorted_by_number_and_labelled_as_written(plan):

@@ -80,7 +80,7 @@ def test_an_unknown_column_is_always_true_and_is_told(run):
     outcome = run("File=exp\nSelect=CA==bbr\nCols=exp\ndoTable")
     assert outcome.column("exp") == ALL
     assert outcome.warnings == [
-        "my.exp:2: Select: no column 'CA', its condition is always true; is 'ca' meant?"
+        "my.exp:2: Select: no column 'CA', its condition is always true; did you mean 'ca'?"
     ]
 
 

@@ -57,8 +57,9 @@ def test_a_new_column_is_visible_until_the_next_cols(run):
 
 def test_an_unknown_column_is_told(run):
     outcome = run("File=exp\nCols=exp,Rate\ndoTable")
-    assert outcome.warnings == [("my.exp:2: Cols: no column 'Rate'; is 'rate' or 'rateMin' or "
-                                "'rateMax' meant?")]  # fmt: skip
+    assert outcome.warnings == [
+        "my.exp:2: Cols: no column 'Rate'; did you mean 'rate' or 'rateMin' or 'rateMax'?"
+    ]
 
 
 # ---- numbers -----------------------------------------------------------------------------

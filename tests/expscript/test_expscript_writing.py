@@ -35,7 +35,7 @@ def test_a_folder_is_not_overwritten(tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ResultsError, match="a page is written with -o FILE"):
+    with pytest.raises(ResultsError, match="-o FILE writes the page to another place"):
         PAGE.write(tmp_path / "file/report.html")
 
 

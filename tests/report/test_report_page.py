@@ -21,7 +21,7 @@ def test_page_has_number_name_description_status_and_date(two, read):
     wanted = [
         "Experiment 1 1s2c1fs",
         "cubic all the time, bbr from 8 s",
-        "ok both flows ended well",
+        "ok both flows succeeded",
         "20 November 2026, 12:15:00 UTC",
     ]
     assert [each for each in wanted if each not in text] == []

@@ -46,7 +46,7 @@ def test_pacing_and_discarded_data_are_told_once():
 
 def test_what_became_of_a_good_group_is_told():
     assert words.happened(TWO.groups[0]) == (
-        "It ran with netperf 2.7.0 and ended well; started 1.3 ms after the requested instant; "
+        "It ran with netperf 2.7.0 and succeeded; started 1.3 ms after the requested instant; "
         "sockets were sampled every 200.1 ms (requested: 200 ms); segments held 1448 bytes."
     )
 
@@ -60,15 +60,15 @@ def test_the_longest_time_without_samples_is_told_if_it_is_more_than_requested()
 
 def test_what_became_of_a_failed_group_is_told():
     told = samples.manifest(samples.all_failed())
-    assert words.happened(told.groups[0]) == "No flow ended well (tool: netperf 2.7.0)."
+    assert words.happened(told.groups[0]) == "No flow succeeded (tool: netperf 2.7.0)."
 
 
 @pytest.mark.parametrize(
     ("evidence", "verdict"),
     [
-        (samples.two_flows(), "both flows ended well"),
-        (samples.request_reply(), "the flow ended well"),
-        (samples.partial(), "2 of 4 flows ended well, 2 failed"),
+        (samples.two_flows(), "both flows succeeded"),
+        (samples.request_reply(), "the flow succeeded"),
+        (samples.partial(), "2 of 4 flows succeeded, 2 failed"),
         (samples.all_failed(), "both flows failed"),
         (samples.experiment(), "no flow was requested"),
     ],

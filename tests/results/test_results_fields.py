@@ -84,7 +84,7 @@ def test_comments_and_blank_lines_are_skipped():
 
 
 def test_unknown_operation_is_named_with_its_line_and_the_nearest():
-    with pytest.raises(UsageError, match=r"^f:2: 'avrg' is not an operation; is avg meant\?"):
+    with pytest.raises(UsageError, match=r"^f:2: 'avrg' is not an operation; did you mean avg\?"):
         fields.parse("exp:one\ncwnd:avrg\n", source="f")
 
 

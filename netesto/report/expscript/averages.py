@@ -193,7 +193,7 @@ def _keys(text: str, data: Dataset, *, warn: Warn) -> tuple[_Key, ...]:
             warn(f"Average: no column {column!r}; {nearest(column, names)}")
             continue
         if how and how != "int" and not how.startswith("has:"):
-            warn(f"Average: [{how}] agrees with everything; there are [int] and [has:text]")
+            warn(f"Average: [{how}] is unknown and ignored; write [int] or [has:text]")
         keys.append(_Key(column, how, is_text=column == EXP and data.ids.mislead))
     if not keys:
         warn("Average: no column distinguishes rows; all selected rows become one")

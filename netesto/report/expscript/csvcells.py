@@ -164,7 +164,7 @@ def load(path: Path, *, warn: Warn) -> tuple[list[str], "Cells"]:
     if cells is None:
         text = evened(bytes(text.data), path, warn=warn)
         cells = Cells.of(text)
-        assert cells is not None, "rows that were made even are even"
+        assert cells is not None, "each row has as many cells as the header"
     return text.header, cells
 
 

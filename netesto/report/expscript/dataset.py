@@ -231,7 +231,7 @@ class View:
 def nearest(name: str, names: Sequence[str]) -> str:
     """Similar names, as a sentence."""
     if near := alike(name, names, most=3):
-        return f"is {' or '.join(map(repr, near))} meant?"
+        return f"did you mean {' or '.join(map(repr, near))}?"
     shown = ", ".join(list(names)[:12])
     return f"there are: {shown}{', …' if len(names) > 12 else ''}"
 

@@ -107,9 +107,8 @@ def _tokens(
             )
         if kind == "other":
             raise ScriptError(
-                f"{where}{written!r} means nothing in the expression {text!r}",
-                remedy="a column whose name has such characters is written as it is, or in"
-                " `backticks`",
+                f"{where}unexpected {written!r} in the expression {text!r}",
+                remedy="write the name of a column as it is, or in `backticks`",
             )
         yield _Token(kind, written)
     yield _Token("end", "")

@@ -325,9 +325,7 @@ def _parts(text: str) -> list[str]:
 
 def _refuse_existing(name: str, view: View) -> None:
     if name in view.data.columns and name not in view.data.yielding:
-        raise ScriptError(
-            f"NewCol: there is a column {name!r} already", remedy="choose another name"
-        )
+        raise ScriptError(f"NewCol: column {name!r} exists already", remedy="choose another name")
 
 
 def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:

@@ -59,5 +59,5 @@ def _writing(what: str) -> Iterator[None]:
     except OSError as error:
         raise ResultsError(
             f"{what}: cannot write: {error.strerror}",
-            remedy="a page is written with -o FILE, where there is room for it and it is allowed",
+            remedy="-o FILE writes the page to another place",
         ) from error

@@ -103,13 +103,13 @@ class Runner:
             through = "".join(f", through {one.name}" for one in way[1:])
             raise ScriptError(
                 f"{path} sources itself{through}",
-                remedy="it would never end; with other variables a script may source itself, where"
+                remedy="this would never end; a script may source itself with other variables, if"
                 " an If ends it",
             )
         if len(self._sources) >= SOURCES_MAX:
             raise ScriptError(
-                f"{path} would be sourced {SOURCES_MAX + 1} files deep",
-                remedy=f"a script may source another, and so on, {SOURCES_MAX} files deep",
+                f"{path}: more than {SOURCES_MAX} nested files",
+                remedy="source the files one after the other, from one script",
             )
         outer, self._variables = self._variables, dict(variables)
         self._sources.append(own)

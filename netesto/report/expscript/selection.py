@@ -337,7 +337,7 @@ def _span(item: str, ids: Column) -> list[int]:
     first, _, last = item.partition("..")
     bounds = [numerals.drawable(first), numerals.drawable(last)]
     if bounds[0] is None or bounds[1] is None:
-        raise ScriptError(f"Rows: {item!r} is not a span of experiments", remedy="write 12..15")
+        raise ScriptError(f"Rows: {item!r} is not a range of experiments", remedy="write 12..15")
     with np.errstate(invalid="ignore"):
         whole = np.floor(ids.numbers)
         inside = (whole >= np.floor(bounds[0])) & (whole <= np.floor(bounds[1]))

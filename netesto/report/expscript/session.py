@@ -339,12 +339,12 @@ class Session:
         """
         if contents and (_FILE_NAME.fullmatch(name) is None or name in {".", ".."}):
             raise ScriptError(
-                f"{name!r} cannot name a file", remedy="a name has no folder and no suffix"
+                f"invalid file name {name!r}", remedy="write a name without folder and suffix"
             )
         for form, content in contents:
             path = self._reporting.folder / folder / f"{name}.{form}"
             if path in self.files:
-                self._warn(f"{path} is made twice; the later one stays")
+                self._warn(f"{path} is written twice; the later one is kept")
             self.files[path] = content
         if self._reporting.out is None:
             return ()
@@ -360,9 +360,9 @@ class Session:
         scheme = _SCHEME.match(_UNSEEN.sub("", prefix))
         if scheme is not None and scheme["name"].lower() not in LINKED_SCHEMES:
             raise ScriptError(
-                f"relPath: links do not lead to {scheme['name']}: addresses",
-                remedy="a folder (../results), or an address that begins with http, https or file;"
-                " a folder whose name holds a colon is written ./a:b",
+                f"relPath: {scheme['name']}: URLs are not allowed",
+                remedy="write a folder (../results), or a URL of http, https or file;"
+                " for a folder whose name has a colon, ./a:b",
             )
         self._prefix = prefix
 

@@ -35,7 +35,7 @@ for (const section of document.querySelectorAll(".shown")) {
     kept = conditions.length ? rows.filter((row) => conditions.every((each) => each(textsOf(row)))) : rows;
     show();
     shown.textContent = conditions.length ? `${count(kept.length)} of ${count(rows.length)} rows`
-      : large ? `${count(rows.length)} rows; the browser's own search sees those in view only` : "";
+      : large ? `${count(rows.length)} rows; the browser's own search finds only those in view` : "";
   };
   filter.addEventListener("input", () => { keep(); scroll.scrollTop = 0; });
   tools.addEventListener("submit", (event) => event.preventDefault());

@@ -55,7 +55,7 @@
     show();
     const all = experiments.length.toLocaleString("en");
     shown.textContent = conditions.length ? `${kept.length.toLocaleString("en")} of ${all}`
-      : large ? `${all} experiments; the browser's own search sees those in view only` : "";
+      : large ? `${all} experiments; the browser's own search finds only those in view` : "";
   };
   filter.addEventListener("input", () => { apply(); scroll.scrollTop = 0; });
   filter.form.addEventListener("submit", (event) => event.preventDefault());

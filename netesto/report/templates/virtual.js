@@ -107,7 +107,7 @@ const virtual = (() => {
       make(0, Math.min(lines.length, ELEMENTS_MAX));
       spread(0, 0);
       const more = lines.length - to;
-      note.textContent = more ? `${more.toLocaleString("en")} more rows are not here: filter, or save as CSV.` : "";
+      note.textContent = more ? `${more.toLocaleString("en")} more rows are not shown: filter, or save as CSV.` : "";
     };
     const view = () => { note.textContent = ""; draw(); };
     scroll.addEventListener("scroll", draw, { passive: true });
