@@ -40,7 +40,7 @@ check: $(VENV)/.dev ## form, types, and who imports whom
 coverage: $(VENV)/.dev ## which branches the tests reach that need no guest; fails below 90 %
 	@$(COMPILE)
 	@.ci/sshd
-	@$(BIN)/pytest $(WORKERS) -m "not uml and not sim" --cov --cov-report=term:skip-covered
+	@$(BIN)/pytest $(WORKERS) -m "not thorough and not uml and not sim" --cov --cov-report=term:skip-covered
 
 kernel: setup ## the kernel for simulated time (--ground sim): some minutes, once
 	@remote/install-packages kernel
@@ -53,10 +53,10 @@ format: $(VENV)/.dev ## put the form right
 proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. netesto/proto/agent.proto
 
-reliability: $(VENV)/.dev ## inject every fault of docs/reliability.md, and write that page
-	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/reliability --soak 100 -k 'comes_through or long_run'
-	@NETESTO_FAULTS=all $(BIN)/pytest $(WORKERS) tests/system/test_system_killed.py \
-		tests/system/test_system_interrupted.py tests/system/test_system_held.py
+reliability: $(VENV)/.dev ## what make test leaves out: all other faults of docs/reliability.md, moments and grounds
+	@$(COMPILE)
+	@.ci/sshd
+	@$(BIN)/pytest $(WORKERS) -m thorough
 	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
 
 chance: $(VENV)/.dev ## end 200 runs at random instants, and send 100,000 hostile streams (half an hour)

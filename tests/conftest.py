@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     # With this seed 15 instants have all signals, and one host that has to miss its controller.
     add("--instants-seed", type=int, default=34, help="draws these instants (default: 34)")
     add("--instants-grounds", default="hosts,lab", help="of hosts,lab,uml,sim (default: hosts,lab)")
-    add("--soak", type=int, default=0, help="experiments of the long run (default: none)")
+    add("--soak", type=int, default=100, help="experiments of the long run (default: 100)")
     add("--streams", type=int, default=2000, help="what a hostile peer sends (default: 2000)")
 
 

@@ -61,6 +61,9 @@ INTERFACES: Mapping[Plane, str] = {"management": "eth0", "data": "eth1"}
 _NETWORKS: Mapping[Plane, str] = {"management": "10.81.1.", "data": "10.81.2."}
 _NETWORKS6: Mapping[Plane, str] = {"management": "fd81:1::", "data": "fd81:2::"}
 
+# What a machine gets at most, on each network: as much as flows can takes all processors.
+_RATE = ("tbf", "rate", "500mbit", "burst", "128k", "limit", "1m")
+
 # Locally administered: network and machine (IEEE 802, section 8.2).
 _HARDWARE = "02:00:00:00:{:02x}:{:02x}"
 
@@ -538,6 +541,12 @@ def _join(machine: Machine, switch: int) -> None:
         ]
     _ip(switch, wires)
     _ip(machine.pid, own)
+    # The switch's ends alone: a machine sees nothing of it.
+    slowed = [
+        ["qdisc", "add", "dev", _wire(plane, machine.number), "root", *_RATE]
+        for plane in INTERFACES
+    ]
+    _ip(switch, slowed, program="tc")
 
 
 def _wire(plane: Plane, number: int) -> str:
@@ -545,9 +554,9 @@ def _wire(plane: Plane, number: int) -> str:
     return f"{plane}{number}"
 
 
-def _ip(pid: int, commands: Sequence[Sequence[str]]) -> None:
-    """Run these commands of ip(8) in the network namespace of a process."""
-    argv = ["nsenter", f"--target={pid}", "--net", "ip", "-batch", "-"]
+def _ip(pid: int, commands: Sequence[Sequence[str]], *, program: str = "ip") -> None:
+    """Run these commands of ip(8), or of another, in the network namespace of a process."""
+    argv = ["nsenter", f"--target={pid}", "--net", program, "-batch", "-"]
     text = "".join(" ".join(command) + "\n" for command in commands)
     process.run(argv, timeout=_PATIENCE_S, stdin=text)
 

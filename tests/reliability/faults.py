@@ -5,9 +5,11 @@ compares everything that its row of the table says.
 """
 
 import itertools
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
 
 OK, FAILED, WORLD, INTERRUPTED, KILLED = 0, 1, 3, 130, -9
 
@@ -45,7 +47,7 @@ STEPS_S = {"+1 h": 3600.0, "-1 h": -3600.0, "+0.5 s": 0.5}
 # Longer than keepalive pings take to notice a silent peer.
 FROZEN_S = 4.5
 
-# `make test` injects these: one of each kind.
+# `make test` injects these, one of each kind; `make reliability` the others.
 TELLING = frozenset(
     {
         "agent of the client: SIGKILL, in mid-flow",
@@ -278,17 +280,21 @@ FAULTS = {
 }
 
 
-def injected() -> list[str]:
-    """The faults that this run of the tests injects: one of each kind, or all."""
-    return list(FAULTS) if os.environ.get("NETESTO_FAULTS") == "all" else sorted(TELLING)
+def injected(*, on_machines: bool) -> list[Any]:
+    """The names of the faults, as parameters of tests: one of each kind tells."""
+    return [
+        pytest.param(name, marks=() if name in TELLING else pytest.mark.thorough)
+        for name, fault in FAULTS.items()
+        if (fault.target == "machines") == on_machines
+    ]
 
 
 _ABOVE = """\
 # Reliability
 
 Each row is a test (`tests/reliability`). It injects the fault into the second of three experiments of
-a run, in a lab or on two machines that are reached by ssh, and compares everything that the row says. `make
-reliability` runs all tests and writes this page. *Left behind* counts namespaces, processes
+a run, in a lab or on two machines that are reached by ssh, and compares everything that the row says. `make test`
+injects one of each kind, `make reliability` all others, and writes this page. *Left behind* counts namespaces, processes
 and sockets in a lab, and settings and holds on machines; if the controller was killed, those that remain
 after `netesto clean`. *Untouched* means that the fault came before the experiment had begun on that host, or after all
 of its data had arrived. If a row has two outcomes, the test derives the expected one from the results folder.

@@ -92,7 +92,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("name", [name for name in injected() if FAULTS[name].target != "machines"])
+@pytest.mark.parametrize("name", injected(on_machines=False))
 def test_a_run_comes_through(name: str, folder: Path):
     fault = FAULTS[name]
     outcome = run_with(fault, folder)

@@ -87,7 +87,7 @@ class Outcome:
 
 # The longest cuts, and what follows from them.
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("name", [name for name in injected() if FAULTS[name].target == "machines"])
+@pytest.mark.parametrize("name", injected(on_machines=True))
 def test_a_run_comes_through(name: str, world: World):
     fault = FAULTS[name]
     finished = ("ok",) if fault.begins else ()

@@ -48,11 +48,10 @@ class Use:
 
 
 @pytest.mark.lab
+@pytest.mark.thorough
 @pytest.mark.timeout(PATIENCE_S)
 def test_a_long_run_does_not_grow(pytestconfig: pytest.Config, tmp_path: Path):
     count = pytestconfig.getoption("--soak")
-    if not count:
-        pytest.skip("takes minutes: --soak 100, as in make reliability")
     assert count >= 4 * WINDOW, "too short to tell"
     early, late, seconds = used(count, tmp_path)
     # Told only: how busy the machine is besides may change.

@@ -11,8 +11,6 @@ from netesto.lab import netns
 from netesto.lab.netns import Lab
 from netesto.run import labs
 
-pytestmark = pytest.mark.lab
-
 
 @pytest.fixture(scope="module")
 def hosts(lab_obstacle: str) -> Iterator[Lab]:
@@ -26,14 +24,28 @@ def hosts(lab_obstacle: str) -> Iterator[Lab]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "instant" in metafunc.fixturenames:
-        option = metafunc.config.getoption
-        grounds = option("--instants-grounds").split(",")
-        found = drawn(option("--instants"), seed=option("--instants-seed"), grounds=grounds)
-        metafunc.parametrize("instant", found, ids=str)
+    option = metafunc.config.getoption
+    grounds = option("--instants-grounds").split(",")
+    found = drawn(option("--instants"), seed=option("--instants-seed"), grounds=grounds)
+    on_hosts = "hosts" in metafunc.fixturenames
+    mine = [each for each in found if (each.ground == "hosts") == on_hosts]
+    metafunc.parametrize(
+        "instant",
+        [
+            pytest.param(each, marks=getattr(pytest.mark, each.ground.replace("hosts", "lab")))
+            for each in mine
+        ],
+        ids=str,
+    )
 
 
-def test_a_run_ends_at_any_instant(instant: Instant, hosts: Lab, lab_obstacle: str):
-    skip_unless_possible(instant.ground.replace("hosts", "lab"), lab_obstacle)
-    ended = tried(instant, hosts if instant.ground == "hosts" else None)
+def test_a_run_on_hosts_ends_at_any_instant(instant: Instant, hosts: Lab):
+    ended = tried(instant, hosts)
+    assert ended.fault(instant) == "", ended.said
+
+
+# Shares nothing: workers take any of these.
+def test_a_run_ends_at_any_instant(instant: Instant, lab_obstacle: str):
+    skip_unless_possible(instant.ground, lab_obstacle)
+    ended = tried(instant, None)
     assert ended.fault(instant) == "", ended.said

@@ -6,9 +6,10 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import processes
 import psutil
@@ -19,6 +20,8 @@ from whole_runs import command
 
 from netesto import process
 from netesto.lab import records
+
+_T = TypeVar("_T")
 
 # A whole story each, on a machine that may do much else.
 pytestmark = pytest.mark.timeout(1600)
@@ -53,13 +56,23 @@ MOMENTS = [
     *((text, after_s) for text in ("a ══ b", "#1.1: 1 s") for after_s in (0.1, 0.4)),
 ]
 
+# While it measures paths, in mid-flow, between experiments.
+TELLING = [("a ══ b", 0.4), ("#1.1: 1 s", 0.1), ("experiment 1: ok", 0.0)]
+
 HANG_UP, TERMINATE, CTRL_C = signal.SIGHUP, signal.SIGTERM, signal.SIGINT
 
 TWICE = [
-    pytest.param((TERMINATE, HANG_UP), id="TERM HUP"),
-    pytest.param((TERMINATE, TERMINATE), id="TERM TERM"),
+    pytest.param((TERMINATE, HANG_UP), id="TERM HUP", marks=pytest.mark.thorough),
+    pytest.param((TERMINATE, TERMINATE), id="TERM TERM", marks=pytest.mark.thorough),
     pytest.param((CTRL_C, CTRL_C), id="INT INT"),
 ]
+
+
+def telling(values: Sequence[_T], chosen: Collection[_T]) -> list[Any]:
+    """Parameters of a test; those that are not chosen are of the thorough ones."""
+    return [
+        pytest.param(each, marks=() if each in chosen else pytest.mark.thorough) for each in values
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +129,9 @@ def left_of(run: int, place: Place) -> list[Path]:
 
 @pytest.mark.lab
 @pytest.mark.parametrize("place", ["lab"], indirect=True)
-@pytest.mark.parametrize(("text", "after_s"), MOMENTS)
-def test_a_run_ends_at_any_moment(place, text, after_s):
+@pytest.mark.parametrize("moment", telling(MOMENTS, TELLING), ids=str)
+def test_a_run_ends_at_any_moment(place, moment):
+    text, after_s = moment
     ended = told(place, text, [CTRL_C], after_s=after_s)
     assert (ended.status, ended.left) == (130, [])
 
@@ -132,7 +146,7 @@ def test_a_run_that_is_told_twice_leaves_nothing(place, signals):
 
 @pytest.mark.lab
 @pytest.mark.parametrize("place", ["lab"], indirect=True)
-@pytest.mark.parametrize("after_s", [0.0, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("after_s", telling([0.0, 0.2, 0.5, 0.9], [0.2]))
 def test_a_run_killed_while_it_measures_leaves_nothing_that_clean_does_not_find(place, after_s):
     with place.running(SCRIPT, "a ══ b") as run:
         process.wait_until(lambda: run.poll() is not None, timeout=after_s)
@@ -177,6 +191,20 @@ def running_apart(place: Place) -> Iterator[tuple[process.Child, int]]:
         yield run, pid
 
 
+@contextlib.contextmanager
+def standing_still(run: int, place: Place) -> Iterator[None]:
+    """A guest in simulated time would compute without end meanwhile. Its kernel is stopped, which
+    looks after its other processes."""
+    guest = psutil.Process(run).children() if place.ground == "sim" else []
+    for each in guest:
+        each.suspend()
+    try:
+        yield
+    finally:
+        for each in guest:
+            each.resume()
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What came of netesto beside a run: another run that writes to the same results folder, one
@@ -201,10 +229,11 @@ def beside(
         other = Place(place.ground, tmp_path_factory.mktemp("other"), place.temporary)
         with running_apart(place) as (run, pid):
             words = other.words(NEXT_SCRIPT)
-            refused = other.netesto([*words, "--out", str(place.out)])
-            told = other.output.read_text()
-            following = other.netesto(words)
-            cleaned = other.netesto(command("clean"))
+            with standing_still(pid, place):
+                refused = other.netesto([*words, "--out", str(place.out)])
+                told = other.output.read_text()
+                following = other.netesto(words)
+                cleaned = other.netesto(command("clean"))
             lives = run.poll() is None and place.output.read_text().rstrip().endswith(SECOND_FLOWS)
             status = ended_by((HANG_UP, HANG_UP), place, run, pid)
         ended = Told(status, left_of(pid, place), place.statuses)

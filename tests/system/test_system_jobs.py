@@ -1,6 +1,12 @@
-"""Cells of a SWEEP side by side, each in a guest of its own, in simulated time."""
+"""Cells of a SWEEP side by side, each in a guest of its own, in simulated time, which repeats: one
+script, one seed, one result, whatever else the machine does."""
 
+import contextlib
 import json
+import os
+import re
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,19 +20,30 @@ from netesto import process
 # Several guests, on a machine that may do much else.
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(900)]
 
+# Chance is in the delay and the loss of every packet, and in when each flow begins.
 SWEEP = """\
-LAB pair rate=10mbit rtt=10
+LAB pair rate=10mbit delay=5 jitter=1 loss=0.2
 SOURCE inlib
 ECHO two cells
 SWEEP ca=reno,cubic DO
     ECHO cell $ca
-    RUN OneFlowStream server=b client=a expName=cell ca=$ca dur=1
+    RUN OneFlowStream server=b client=a expName=cell ca=$ca dur=1 randDelay=0.5
 DONE
 """
 
 TIMEOUT_S = 400
 
 WORDS = ("run", "--plain", "--ground", "sim", "--seed", "7", "--out", "out")
+
+# Computes for 10 ms, ten times a second. It ends by itself should nobody end it.
+SPIN = f"""
+import time
+for _ in range({TIMEOUT_S} * 10):
+    time.sleep(0.09)
+    end = time.monotonic() + 0.01
+    while time.monotonic() < end:
+        pass
+"""
 
 
 def run_sweep(folder: Path, *words: str) -> Outcome:
@@ -46,10 +63,32 @@ def side_by_side(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return run_sweep(tmp_path_factory.mktemp("two"), *WORDS, "--jobs", "2", "script.nts")
 
 
+@contextlib.contextmanager
+def elsewhere(folder: Path) -> Iterator[None]:
+    """Another user's environment, and every processor is taken away for a moment again and again.
+    `folder` is empty."""
+    # As of another version of Python: other random numbers were used before, and more calls failed.
+    site = folder / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import os\nos.urandom(1000)\n")
+    nowhere = [str(folder / f"nowhere{number}") for number in range(20)]
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
+        patch.setenv("A_VARIABLE_OF_SOMEBODY", "with a value of some length")
+        # Every module is compiled again, in the guest, which then has more files.
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "")
+        patch.setenv("PYTHONPYCACHEPREFIX", str(folder / "nothing is compiled here"))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(site), *nowhere]))
+        for _ in range(os.cpu_count() or 1):
+            argv = [sys.executable, "-I", "-c", SPIN]
+            stack.enter_context(process.background(argv, stdout=folder / "spinner"))
+        yield
+
+
 @dataclass(frozen=True, slots=True)
 class TakenUp:
     """A run of the script's plan, one guest after another, that was killed after its first
-    experiment, and taken up again. `left`: processes of the first that did not end with it."""
+    experiment, and taken up again elsewhere, under other names. `left`: processes of the first that
+    did not end with it."""
 
     left: list[psutil.Process]
     outcome: Outcome
@@ -58,7 +97,7 @@ class TakenUp:
 @pytest.fixture(scope="module")
 def taken_up(tmp_path_factory: pytest.TempPathFactory) -> TakenUp:
     kernel_or_reason("sim")
-    folder = tmp_path_factory.mktemp("killed")
+    folder = tmp_path_factory.mktemp("a folder of another name")
     (folder / "script.nts").write_text(SWEEP)
     netesto(folder, "plan", "--seed", "7", "-o", "plan.json", "script.nts")
     words = ("run", "--plain", "--no-pages", "--ground", "sim", "--out", "out", "--jobs", "1")
@@ -70,7 +109,8 @@ def taken_up(tmp_path_factory: pytest.TempPathFactory) -> TakenUp:
         child.kill()
         psutil.wait_procs(theirs, timeout=60)
     left = [each for each in theirs if each.is_running()]
-    return TakenUp(left, run_sweep(folder, *words, "--resume", "plan.json"))
+    with elsewhere(tmp_path_factory.mktemp("elsewhere")):
+        return TakenUp(left, run_sweep(folder, *words, "--resume", "plan.json"))
 
 
 def test_every_cell_has_its_row(side_by_side: Outcome):
@@ -81,16 +121,30 @@ def test_every_cell_has_its_row(side_by_side: Outcome):
     )
 
 
-def test_results_do_not_change_with_the_number_of_guests_nor_if_a_plan_is_run_and_taken_up(
+def test_results_do_not_change_with_the_number_of_guests_nor_on_busy_processors_under_other_names(
     taken_up: TakenUp, side_by_side: Outcome
 ):
     assert taken_up.outcome.status == 0
     assert unnumbered(taken_up.outcome) == unnumbered(side_by_side)
 
 
-def unnumbered(run: Outcome) -> list[dict[str, str]]:
-    """The rows of exp.csv without the numbers of experiments: each run takes new ones."""
-    return [row | {"exp": "", "expNumber": ""} for row in run.rows]
+@pytest.mark.thorough
+def test_another_seed_gives_other_numbers(side_by_side: Outcome, tmp_path: Path):
+    other = run_sweep(tmp_path, *WORDS, "--seed", "8", "script.nts")
+    assert unnumbered(other) != unnumbered(side_by_side)
+
+
+def unnumbered(run: Outcome) -> tuple[list[dict[str, str]], list[bytes]]:
+    """The rows of exp.csv without the numbers of experiments, for each run takes new ones; and the
+    ports of the flows."""
+    said = b"".join(
+        path.read_bytes()
+        for row in run.rows
+        for path in sorted((run.out / row["expNumber"]).glob("raw/*/flow.*.out"))
+    )
+    ports = re.findall(rb"_PORT=\d+", said)
+    assert ports
+    return [row | {"exp": "", "expNumber": ""} for row in run.rows], ports
 
 
 def test_what_the_script_prints_comes_once_and_in_order(side_by_side: Outcome):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from places import GUESTS, LAB, PATIENCE_S, Place, place_on, skip_unless_possible
+from places import GUESTS, LAB, PATIENCE_S, UML, Place, place_on, skip_unless_possible
 from processes import inside, is_alive
 from whole_runs import command
 
@@ -364,72 +364,72 @@ def test_a_killed_guest_loses_nothing_that_was_measured(crashed: Crashed):
 
 @dataclass(frozen=True, slots=True)
 class Orphaned:
-    """Two runs, each killed in its second experiment: `clean` after one, a run after the other.
+    """A run that was killed in its second experiment, and what a command came to that followed:
+    its status, what is left of the run, and what was lost of what is not ours. `statuses` and
+    `experiments` are those of the run."""
 
-    What was there after each, and what was lost of what is not ours. `statuses` and `experiments`
-    are those of the first; `last_statuses` of all runs since an agent was killed.
-    """
-
-    clean: int
-    after_clean: list[object]
+    status: int
+    left: list[object]
+    lost: list[object]
     statuses: list[str]
     experiments: list[str]
-    next: int
-    after_next: list[object]
-    lost: list[object]
-    last_statuses: list[str]
 
 
-@pytest.fixture(scope="module")
-def orphaned(
-    request: pytest.FixtureRequest, place: Place, maimed: Maimed, foreign: Foreign
-) -> Orphaned:
-    if place.ground != "lab":
-        request.getfixturevalue("crashed")
+def orphaned(place: Place, foreign: Foreign, script: str = "") -> Orphaned:
+    """A killed run, and what `clean` came to, or the run of a script."""
     rows, folders = len(place.statuses), place.experiments
-    first = killed_run(place)
-    clean = place.netesto(command("clean"))
-    after_clean = first.there
-    statuses = place.statuses[rows:]
-    experiments = [name for name in place.experiments if name not in folders]
-    second = killed_run(place)
-    following = place.netesto(place.words(NEXT_SCRIPT))
-    return Orphaned(
-        clean,
-        after_clean,
-        statuses,
-        experiments,
-        following,
-        second.there,
-        foreign.lost,
-        place.statuses[len(maimed.statuses) :],
-    )
-
-
-def killed_run(place: Place) -> Made:
     with place.running(SCRIPT, SECOND_FLOWS) as run:
         made = made_by(run.pid, place)
         os.kill(run.pid, signal.SIGKILL)
         run.wait(PATIENCE_S)
-    return made
+    statuses = place.statuses[rows:]
+    experiments = [name for name in place.experiments if name not in folders]
+    status = place.netesto(place.words(script) if script else command("clean"))
+    return Orphaned(status, made.there, foreign.lost, statuses, experiments)
 
 
-def test_clean_removes_what_a_killed_run_left(orphaned: Orphaned):
-    assert (orphaned.clean, orphaned.after_clean) == (0, [])
+@pytest.fixture(scope="module")
+def foreign_still(request: pytest.FixtureRequest, place: Place, foreign: Foreign) -> Foreign:
+    """What is somebody else's, when the runs above are over."""
+    if place.ground != "lab":
+        request.getfixturevalue("crashed")
+    return foreign
 
 
-def test_the_next_run_removes_what_a_killed_run_left(orphaned: Orphaned):
-    assert (orphaned.next, orphaned.after_next) == (0, [])
+@pytest.fixture(scope="module")
+def cleaned(place: Place, foreign_still: Foreign) -> Orphaned:
+    return orphaned(place, foreign_still)
 
 
-def test_what_looks_like_a_run_s_and_is_none_stays(orphaned: Orphaned):
-    assert orphaned.lost == []
+@pytest.fixture(scope="module")
+def followed(place: Place, foreign_still: Foreign) -> Orphaned:
+    return orphaned(place, foreign_still, NEXT_SCRIPT)
 
 
-def test_a_killed_run_keeps_what_it_had_measured(orphaned: Orphaned):
-    whole, partial = orphaned.experiments
-    assert (orphaned.statuses, partial) == (["ok", "ok"], f"{int(whole) + 1}.partial")
+# In guests both do the same.
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param("sim", marks=[pytest.mark.sim, pytest.mark.thorough]), UML, LAB],
+    indirect=True,
+)
+def test_clean_removes_what_a_killed_run_left(cleaned: Orphaned):
+    assert (cleaned.status, cleaned.left, cleaned.lost) == (0, [], [])
 
 
-def test_every_run_goes_on_in_the_folder_of_those_before(orphaned: Orphaned):
-    assert set(orphaned.last_statuses) == {"ok"}
+def test_the_next_run_removes_what_a_killed_run_left(followed: Orphaned):
+    assert (followed.status, followed.left) == (0, [])
+
+
+def test_what_looks_like_a_run_s_and_is_none_stays(followed: Orphaned):
+    assert followed.lost == []
+
+
+def test_a_killed_run_keeps_what_it_had_measured(followed: Orphaned):
+    whole, partial = followed.experiments
+    assert (followed.statuses, partial) == (["ok", "ok"], f"{int(whole) + 1}.partial")
+
+
+def test_every_run_goes_on_in_the_folder_of_those_before(
+    place: Place, maimed: Maimed, followed: Orphaned
+):
+    assert set(place.statuses[len(maimed.statuses) :]) == {"ok"}

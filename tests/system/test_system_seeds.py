@@ -82,6 +82,7 @@ def test_paced_streams_keep_their_rate_and_others_spread_several_times_more(dtn:
     assert (spread["yes"] < 0.01, spread["no"] > 3 * spread["yes"]) == (True, True)
 
 
+@pytest.mark.thorough
 def test_cells_of_the_matrix_repeat_byte_for_byte_beside_fewer_others(dtn: Run, tmp_path: Path):
     fewer = run(tmp_path, "dtn-tuning.nts", "--jobs", "1", **SHORT_DTN, paced="no", reps="1").rows
     beside = [row for row in dtn.rows if row["testNote"] == "no" and row["rep"] == "1"]
@@ -94,13 +95,28 @@ def test_cells_of_the_matrix_repeat_byte_for_byte_beside_fewer_others(dtn: Run, 
     assert (len(of_experiment), len(fewer), fewer) == (1, 3, renumbered)
 
 
-def test_the_veth_matrix_and_its_figures_repeat_byte_for_byte(tmp_path: Path):
-    runs = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        lab = ("--lab", "pair,rate=20mbit")
-        runs.append(run(tmp_path / name, "veth-matrix.nts", *lab, **SHORT_VETH))
-    one, two = runs
-    assert one.lines == two.lines
-    for figure in ("figure-veth-rate.exp", "figure-veth-retransmissions.exp"):
-        assert one.figure(figure) == two.figure(figure)
+def veth(folder: Path) -> Run:
+    folder.mkdir()
+    return run(folder, "veth-matrix.nts", "--lab", "pair,rate=20mbit", **SHORT_VETH)
+
+
+VETH_FIGURES = ("figure-veth-rate.exp", "figure-veth-retransmissions.exp")
+
+
+@pytest.fixture(scope="module")
+def veth_once(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return veth(tmp_path_factory.mktemp("veth") / "one")
+
+
+def test_the_veth_matrix_is_measured_and_has_its_figures(veth_once: Run):
+    pages = [veth_once.figure(figure) for figure in VETH_FIGURES]
+    axes = [b">Parallel streams</text>" in page for page in pages]
+    assert ({row["status"] for row in veth_once.rows}, axes) == ({"ok"}, [True, True])
+
+
+@pytest.mark.thorough
+def test_the_veth_matrix_and_its_figures_repeat_byte_for_byte(veth_once: Run, tmp_path: Path):
+    again = veth(tmp_path / "two")
+    assert again.lines == veth_once.lines
+    for figure in VETH_FIGURES:
+        assert again.figure(figure) == veth_once.figure(figure)
