@@ -259,6 +259,7 @@ _TABLE: tuple[Column, ...] = (
     # ---- what the traffic tool reports; decimals down to bit/s and ns
     _rate("rate", "Mbit/s", formulas.goodput_mbit_per_s, 6),
     _tool("rateMin", "Mbit/s", lambda g: numbers.least(g.rates), 6, better="more"),
+    _tool("rateMean", "", lambda g: numbers.mean(g.rates), 6, page_unit="Mbit/s"),
     _tool("rateMax", "Mbit/s", lambda g: numbers.greatest(g.rates), 6),
     _rate("reverseRate", "Mbit/s", lambda r: _mbit(r.reverse_rate_bps), 6),
     _rate("transactionRate", "1/s", lambda r: r.transactions_per_s, 3),

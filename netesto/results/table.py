@@ -91,20 +91,6 @@ def _test(values: Values) -> str:
     return f"{test} {values.get('req', '')}/{values.get('reply', '')} bytes".strip()
 
 
-def _rates(values: Values) -> str:
-    """Slowest, mean and fastest flow of the group."""
-    rate = numbers.parse(values.get("rate", ""))
-    instances = numbers.parse(values.get("instances", ""))
-    failed = numbers.parse(values.get("flowsFailed", "")) or 0.0
-    mean = ""
-    if rate is not None and instances is not None and instances > failed:
-        each = rate / (instances - failed)
-        # For flows that did not run together, the mean is that of the group's rate.
-        slowest = numbers.parse(values.get("rateMin", "")) or 0.0
-        mean = repr(each) if each > slowest * 0.999 or not slowest else ""
-    return _joined([values.get("rateMin", ""), mean, values.get("rateMax", "")])
-
-
 def _fairness(values: Values) -> str:
     """Between the flows of the group; one flow alone is fair to itself."""
     return UNKNOWN if values.get("instances") == "1" else numbers.figure(values.get("fairness", ""))
@@ -150,7 +136,7 @@ _MAX_REASONS = 2
 _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "Test": ("", _test),
     "ca": ("", _control),
-    "min/avg/max Rates": ("Mbit/s", _rates),
+    "min/avg/max Rates": ("Mbit/s", _several("rateMin", "rateMean", "rateMax")),
     "fairness": ("Jain's index", _fairness),
     "min/mean/max Latencies": ("µs", _several("minLatency", "meanLatency", "maxLatency")),
     "p50/p90/p99 Latencies": ("µs", _several("p50Latency", "p90Latency", "p99Latency")),

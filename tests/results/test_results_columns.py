@@ -14,7 +14,7 @@ from netesto.results.columns import COLUMNS, canonical, column
 ROOT = Path(__file__).parents[2]
 DEFAULT = fields.load(ROOT / "fields.txt")
 # Keys of a group's file, for which the default fields.txt has no column.
-KEYS_ONLY = {"fullHost", "fullServer", "unacked", "retransPktsReason"}
+KEYS_ONLY = {"fullHost", "fullServer", "unacked", "rateMean", "retransPktsReason"}
 UNITS = ("segments", "Mbit/s", "µs", "ms", "s", "%", "bytes")
 
 

@@ -325,8 +325,19 @@ def apart(*starts_s: float, lasted_s=24.0, rate_bps=50e6):
 
 
 def test_rates_of_flows_that_ran_together_are_added():
-    found = pick(group(*apart(0.0, 2.0)), "rate", "transactionRate", "rateMin", "rateMax")
+    found = pick(group(*apart(0.0, 0.4)), "rate", "transactionRate", "rateMin", "rateMax")
     assert found == ["100", "200", "50", "50"]
+
+
+def test_rates_of_flows_of_a_full_link_never_exceed_it_by_more_than_two_percent():
+    # 20 Mbit/s have a goodput of 19.13. Three flows of netperf were to last 2 s.
+    flows_ = [
+        apart(0.0, lasted_s=lasted_s, rate_bps=size * 8 / lasted_s)[0]
+        for lasted_s, size in ((2.09, 1.62e6), (2.45, 2.2e6), (2.2, 1.938e6))
+    ]
+    found = group(*flows_)
+    assert pick(found, "rate", "rateMean") == ["18.801632", "6.810634"]
+    assert whole(found, columns=("rate",)) == ["18.802"]
 
 
 def test_a_rate_of_flows_that_ran_one_after_the_other_is_over_the_time_of_all():
@@ -361,6 +372,13 @@ def test_a_rate_of_groups_that_began_one_after_the_other_is_over_the_time_of_all
         group(flow, asked=request(group=number)) for number, flow in enumerate(apart(0.0, 12.0), 1)
     )
     assert whole(one, other) == ["66.667", ""]
+
+
+def test_flows_that_began_a_little_apart_are_fair_though_their_rates_do_not_add_up():
+    one, other = (
+        group(flow, asked=request(group=number)) for number, flow in enumerate(apart(0.0, 2.0), 1)
+    )
+    assert whole(one, other) == ["92.308", "1.000"]
 
 
 def test_a_rate_of_groups_that_ran_as_their_delays_say_is_by_the_columns():
