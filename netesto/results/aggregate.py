@@ -127,7 +127,7 @@ def _sum_rate_dur(name: str, groups: Sequence[Values], mean_rate: float | None) 
 
     The total goodput of flows that run at different times: all bits, from the minimum delay to the
     latest end. With equal delays that time is max(dur). It is `mean_rate` if flows ran at other
-    times, so that this value would be too high, or if the duration of a group was unknown.
+    times, or for longer (transfers), or if the duration of a group was unknown.
     """
     bits, begins, ends = [], [], []
     is_dur_known = True
@@ -142,7 +142,7 @@ def _sum_rate_dur(name: str, groups: Sequence[Values], mean_rate: float | None) 
     span = max(ends, default=0.0) - min(begins, default=0.0)
     rate = math.fsum(bits) / span if span > 0 else None
     if mean_rate is not None and (
-        not is_dur_known or (rate is not None and formulas.is_too_much(rate, mean_rate))
+        not is_dur_known or (rate is not None and formulas.is_other(rate, mean_rate))
     ):
         rate = mean_rate
     return "" if rate is None else numbers.fixed(rate, 3)

@@ -56,11 +56,13 @@ def told_retransmits(asked: FlowSpec, result: TransferResult) -> int | None:
 
 
 def steady_samples(asked: FlowSpec, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
-    """The sender's samples while it was connected, without the first `omit_s` seconds."""
+    """The sender's samples while it was connected, from the start of the flow on and without the
+    first `omit_s` seconds. native connects before the start: until then the socket is idle."""
     samples = connected(sender_samples(asked, flow))
-    if flow.started_s is None or asked.omit_s <= 0:
+    if flow.started_s is None:
         return samples
-    return tuple(sample for sample in samples if sample.time_s >= flow.started_s + asked.omit_s)
+    begin_s = flow.started_s + asked.omit_s
+    return tuple(sample for sample in samples if sample.time_s >= begin_s)
 
 
 def connections(samples: Iterable[SocketSample]) -> list[list[SocketSample]]:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from netesto.model import (
+    COMPLETION_TESTS,
     UDP_TESTS,
     CpuSample,
     Datagrams,
@@ -37,9 +38,8 @@ PACKETS_TOLERANCE = 0.10
 # Pings are known.
 OTHER_PACKETS = 50
 
-# By how much a sum of rates may exceed the transferred data per second: flows that start together
-# do so within some milliseconds. More would exceed the goodput of a full link, which is 4 to 5 %
-# below its rate.
+# By how much a sum of rates may differ from the transferred data per second: flows that start
+# together do so within some milliseconds. The goodput of a full link is 4 to 5 % below its rate.
 RATE_TOLERANCE = 0.02
 # From here on flows did not share a capacity, and their rates have no index of fairness.
 APART = 0.10
@@ -103,7 +103,7 @@ class Group:
         time from the first start to the last end."""
         added = numbers.total(map(get, self.results))
         mean = mean_rate([self], get)
-        return mean if added is not None and is_too_much(added, mean) else added
+        return mean if added is not None and is_other(added, mean) else added
 
     @cached_property
     def samples(self) -> list[tuple[SocketSample, ...]]:
@@ -285,11 +285,13 @@ class Group:
     @cached_property
     def pings(self) -> latency.Latency:
         """The pings of the group, before, under and after load. Under load: sent while flows were
-        to run, not while a tool only waits (4 s at the end of a TCP_CRR)."""
+        to run, not while a tool only waits (4 s at the end of a TCP_CRR); of transfers, until the
+        end of the last."""
         starts = [flow.started_s for flow in self.good if flow.started_s is not None]
         first_s, last_s = min(starts, default=-math.inf), max(starts, default=math.inf)
-        if self.request.lasts_until_done:
-            last_s = max((flow.ended_s or last_s for flow in self.good), default=last_s)
+        if self.request.test in COMPLETION_TESTS:
+            times_s = (flows.measured(self.request, flow) for flow in self.good)
+            last_s = max((each[1] for each in times_s if each is not None), default=last_s)
         else:
             last_s += self.request.omit_s + self.request.duration_s
         return latency.split(self.evidence.pings, load=(first_s, last_s), busy=self.evidence.busy)
@@ -429,16 +431,16 @@ def mean_rate(groups: Iterable[Group], get: Rate) -> float | None:
     return math.fsum(amounts) / span_s if span_s > 0 else None
 
 
-def is_too_much(added: float, mean: float | None, tolerance: float = RATE_TOLERANCE) -> bool:
-    """Whether a sum of rates is of flows that did not run together."""
-    return mean is not None and added > mean * (1 + tolerance)
+def is_other(added: float, mean: float | None, tolerance: float = RATE_TOLERANCE) -> bool:
+    """Whether a sum of rates is of flows that ran at other times than it takes for granted."""
+    return mean is not None and abs(added - mean) > mean * tolerance
 
 
 def no_fairness(groups: Sequence[Group]) -> str | None:
     """No index of the rates of several groups if flows ran at different times: then they do not
     share a capacity."""
     added = math.fsum(rate for group in groups for rate in group.rates)
-    is_apart = is_too_much(added, mean_rate(groups, goodput_mbit_per_s), APART)
+    is_apart = is_other(added, mean_rate(groups, goodput_mbit_per_s), APART)
     return "" if len(groups) > 1 and is_apart else None
 
 

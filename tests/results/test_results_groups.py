@@ -29,7 +29,8 @@ def told(**values) -> TransferResult:
 
 
 def seen(*each, **flow):
-    return instance(client_samples=tuple(each), **flow)
+    """A flow that started at 0."""
+    return instance(client_samples=tuple(each), **({"started_s": 0.0} | flow))
 
 
 def pick(evidence, *keys):
@@ -127,15 +128,20 @@ def test_rtt_is_the_mean_in_microseconds():
 def test_every_flow_counts_alike_in_the_mean_cwnd():
     evidence = group(
         seen(sample(1.0, cwnd=10), sample(2.0, cwnd=20), sample(3.0, cwnd=30)),
-        instance(2, client_samples=(sample(1.0, cwnd=40),)),
+        seen(sample(1.0, cwnd=40)),
     )
     assert pick(evidence, "cwnd") == ["30"]
 
 
 def test_samples_of_the_omitted_time_are_left_out():
     asked = request(omit_s=2.0)
-    flow = seen(sample(START_S + 1, cwnd=10), sample(START_S + 3, cwnd=50))
+    flow = seen(sample(1.0, cwnd=10), sample(3.0, cwnd=50))
     assert pick(group(flow, asked=asked), "cwnd") == ["50"]
+
+
+def test_samples_of_a_connection_that_waits_for_the_start_are_in_no_mean():
+    flow = seen(sample(-0.4, cwnd=10, rtt_ms=0.1), sample(0.2, cwnd=50, rtt_ms=40.0))
+    assert pick(group(flow), "cwnd", "rtt") == ["50", "40000"]
 
 
 def test_momentary_counts_are_told_at_their_worst():
@@ -208,6 +214,16 @@ def test_pings_sent_before_the_flows_or_after_their_time_are_not_in_the_mean():
     )
     evidence = group(waited, asked=request(test="TCP_CRR", duration_s=2.0), pings=pings)
     assert pick(evidence, "pingRtt") == ["45000"]
+
+
+def test_pings_of_transfers_are_in_the_mean_until_the_last_has_ended():
+    found = TransferResult(rate_bps=1e6, elapsed_s=5.0)
+    late = instance(started_s=START_S, ended_s=START_S + 35.0, result=found)
+    pings = tuple(
+        PingSample(START_S + at_s, rtt_ms) for at_s, rtt_ms in ((1.0, 40.0), (4.9, 60.0), (9, 1.0))
+    )
+    evidence = group(late, asked=request(test="TCP_FLOWS", duration_s=2.0), pings=pings)
+    assert pick(evidence, "pingRtt") == ["50000"]
 
 
 def test_packet_length_is_bytes_over_packets():
@@ -388,6 +404,16 @@ def test_a_rate_of_groups_that_ran_as_their_delays_say_is_by_the_columns():
         for number, (flow, delay_s) in enumerate(zip(flows_, (0.0, 12.0), strict=True), 1)
     )
     assert whole(one, other) == ["66.667", ""]
+
+
+def test_a_rate_of_transfers_that_took_longer_than_their_time_has_all_of_their_data():
+    # 15 Mbyte each, in 7 s. By the columns there would be 7.5 each, in 4 s: 30 Mbit/s.
+    flows_ = apart(0.0, 1.0, lasted_s=6.0, rate_bps=20e6)
+    one, other = (
+        group(flow, asked=request(test="TCP_FLOWS", group=number, delay_s=delay_s, duration_s=3.0))
+        for number, (flow, delay_s) in enumerate(zip(flows_, (0.0, 1.0), strict=True), 1)
+    )
+    assert whole(one, other)[:1] == ["34.286"]
 
 
 def test_a_rate_of_transfers_is_known_though_nobody_knew_how_long_they_would_take():
