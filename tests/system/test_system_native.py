@@ -62,6 +62,10 @@ def lines(run: Outcome, exp: int, group: int) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def group_lines(run: Outcome, exp: int) -> list[str]:
+    return Path(run.out, str(exp), "a-b-1.exp.out").read_text().splitlines()
+
+
 @pytest.mark.parametrize("exp", [1, 2])
 def test_what_fits_into_the_burst_takes_a_round_trip(exp, run):
     times = [float(line["us"]) for line in lines(run, exp, 1)]
@@ -78,6 +82,12 @@ def test_what_was_not_completed_is_counted_and_in_no_percentile(run):
     (row,) = (row for row in run.rows if row["exp"] == "5.1")
     found = [float(row[name]) for name in ("latencies", "unfinished", "maxLatency")]
     assert found == pytest.approx([10, 10, RTT_US], abs=0.1)
+
+
+def test_the_time_of_what_was_not_completed_is_in_no_rate(run):
+    found = dict(line.split(":", 1) for line in group_lines(run, 5))
+    # The tenth began after 9 s and had a handshake; the others were waited for until 59 s.
+    assert float(found["rate"]) == pytest.approx(0.08 / (9 + 2 * RTT_US / 1e6), abs=1e-6)
 
 
 def test_what_was_not_completed_has_no_time(run):

@@ -229,6 +229,7 @@ def test_what_was_not_completed_is_counted_and_in_no_rate(ask):
     ("changed", "reason"),
     [
         ({"failed": 100}, "none of 100 transfers was completed"),
+        ({"elapsed_ns": 0}, "an impossible elapsed_ns"),
         ({"begun": 70}, "only 70 of 100 .* began within 20 s: a longer dur= gives them time"),
     ],
 )

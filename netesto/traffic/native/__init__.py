@@ -390,6 +390,8 @@ def _completions(result: _Result, request: GroupRequest) -> TransferResult:
             " a longer dur= gives them time"
         )
     elapsed_s = result.number("elapsed_ns") / 1e9
+    if elapsed_s <= 0:
+        raise OutputError(f"{_NAME} printed an impossible elapsed_ns")
     bits = (begun - failed) * (request.size_bytes or 0) * 8
     return replace(
         _timed(result), rate_bps=bits / elapsed_s, elapsed_s=elapsed_s, unfinished=failed
