@@ -1,4 +1,4 @@
-"""A PKI for tests: a CA, and certificates of it, as a user's PKI would have written them."""
+"""A PKI for tests: a CA and its certificates, as a user's PKI would write them."""
 
 import datetime as dt
 from pathlib import Path

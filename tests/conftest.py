@@ -40,7 +40,7 @@ CHEAP = frozenset(
 
 GROUNDS = ("lab", "uml", "sim")
 
-# How fast this machine happens to be is no fact that a test states.
+# No test may depend on the speed of this machine.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 

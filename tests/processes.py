@@ -1,4 +1,4 @@
-"""Processes of a lab, as tests look at them."""
+"""Processes of a lab."""
 
 import contextlib
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def agents_in(namespaces: Iterable[str]) -> list[psutil.Process]:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """A zombie, which nobody has asked for its end yet, is not."""
+    """A zombie, whose status nobody has read yet, does not count."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""How soon a run ends that is told to, and how much slower this machine is now than an idle one."""
+"""How soon a run ends on request, and how much slower this machine is now than an idle one."""
 
 import time
 

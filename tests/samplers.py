@@ -1,4 +1,4 @@
-"""The process that takes samples, for tests of what gives it orders."""
+"""The sampler process, for tests of its callers."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""An option of a flow is a field of FlowSpec: what a script says of it arrives everywhere."""
+"""An option of a flow is a field of FlowSpec: its value in a script arrives everywhere."""
 
 import json
 from dataclasses import asdict, fields

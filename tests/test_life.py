@@ -1,4 +1,4 @@
-"""Locks by which the living are known."""
+"""Locks that show which processes live."""
 
 import os
 import tempfile
@@ -19,7 +19,7 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user may look into; pytest's own are closed."""
+    """A folder that every user may read; pytest's own are closed."""
     with tempfile.TemporaryDirectory(prefix="netesto-test-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""The package as people install it: a wheel, in a folder that is no checkout."""
+"""The package as users install it: a wheel, outside of a checkout."""
 
 import os
 import shutil

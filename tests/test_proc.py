@@ -1,4 +1,4 @@
-"""What a process does about its own memory."""
+"""A process and its own memory."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""process.py: where a program is found, and what is left of one that is cancelled."""
+"""process.py: where a program is found, and what remains of a cancelled one."""
 
 import asyncio
 import os
@@ -59,7 +59,7 @@ def test_what_runs_is_the_program_of_its_own_environment(tmp_path: Path):
 
 
 def test_a_tethered_command_runs_for_the_process_that_made_it_alone():
-    """Whoever comes too late to ask for the signal has another parent."""
+    """A process that requests the signal too late has another parent."""
     argv = process.tethered(["echo", "ran"])
     orphaned = process.run(["sh", "-c", '"$@"; :', "sh", *argv], timeout=10)
     assert (process.run(argv, timeout=10).stdout, orphaned.stdout) == ("ran\n", "")

@@ -11,12 +11,12 @@ nearly: Any = pytest.approx
 
 
 def returned(call: Callable[..., object], *arguments: object) -> object:
-    """What a call returns: None where the fact is that it returns at all, and raises nothing."""
+    """Return the result of a call; None if the fact is that it raises nothing."""
     return call(*arguments)
 
 
 def found(pattern: str, text: str, flags: int = 0) -> re.Match[str]:
-    """The first place where a pattern is in a text; it must be there."""
+    """The first match of a pattern in a text; there must be one."""
     match = re.search(pattern, text, flags)
     assert match is not None, f"{pattern} is not in {text[:200]!r}"
     return match

@@ -1,4 +1,4 @@
-"""Machines for tests: namespaces that share nothing but the wires between them, and real ssh.
+"""Machines for tests: namespaces that share nothing but the links between them, and real ssh.
 
     with machines("h1", "h2", folder=tmp_path) as world:
         world["h1"].run(["ip", "address"])
@@ -180,7 +180,7 @@ Subsystem sftp /usr/lib/openssh/sftp-server
 
 
 def missing() -> str:
-    """Why there can be no machines here, "" if there can."""
+    """Why this machine cannot make machines; "" if it can."""
     if os.geteuid() != 0:
         return "needs root"
     tools = (
@@ -284,7 +284,7 @@ class Machine:
         return process.launch(self.argv(argv, user=user, env=env), stdout=log)
 
     def write(self, path: str, text: str, *, mode: int = 0o644, user: str = "root") -> None:
-        """Write a file there; its folder is made if need be."""
+        """Write a file there, and create its folder if needed."""
         command = f'mkdir -p "$(dirname {path})" && cat >{path} && chmod {mode:o} {path}'
         self.run(["bash", "-c", command], stdin=text, user=user)
 
@@ -354,7 +354,7 @@ class Machine:
 
 
 class World:
-    """Machines by name, and the wires between them."""
+    """Machines by name, and the links between them."""
 
     def __init__(
         self,
@@ -377,7 +377,7 @@ class World:
         return self["controller"]
 
     def cut(self, name: str, plane: Plane) -> None:
-        """Whatever a machine sends or should get on this network is lost, silently."""
+        """Drop, silently, everything from and to a machine on this network."""
         self._wire(name, plane, "nomaster")
 
     def restore(self, name: str, plane: Plane) -> None:
@@ -386,7 +386,7 @@ class World:
     def reboot(self, name: str) -> None:
         """End all of a machine at once, silently, and start it again. Nobody starts its agent."""
         before = self[name]
-        # Its network goes down first: no process says farewell.
+        # Its network goes down first: no process can close a connection.
         wires = [["link", "delete", _wire(plane, before.number)] for plane in INTERFACES]
         _ip(self._switch, wires)
         files = os.open(f"/proc/{before.pid}/ns/mnt", os.O_RDONLY)
@@ -527,7 +527,7 @@ class _FirstProcess:
 
 
 def _join(machine: Machine, switch: int) -> None:
-    """A wire from a machine to each network. A machine keeps its hardware addresses."""
+    """A link from a machine to each network. A machine keeps its hardware addresses."""
     wires, own = [], []
     for plane, interface in INTERFACES.items():
         wire = _wire(plane, machine.number)
@@ -550,7 +550,7 @@ def _join(machine: Machine, switch: int) -> None:
 
 
 def _wire(plane: Plane, number: int) -> str:
-    """The switch's end of a wire."""
+    """The switch's end of a link."""
     return f"{plane}{number}"
 
 

@@ -22,7 +22,7 @@ class HoldingClient(AgentClient):
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running agent. `state` is its folder, `log` the file with what it said; `others` are the
+    """A running agent. `state` is its folder, `log` the file with its output; `others` are the
     other addresses on which it listens. `held` holds it for `run`."""
 
     host: str

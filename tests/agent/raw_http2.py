@@ -1,4 +1,4 @@
-"""What a peer sends that is no gRPC library: HTTP/2 (RFC 9113) made by hand, right or wrong."""
+"""HTTP/2 (RFC 9113) without a gRPC library, valid or not."""
 
 import random
 import struct

@@ -1,4 +1,4 @@
-"""An agent whose disk cannot be written any more, while it works."""
+"""An agent whose disk becomes unwritable while it works."""
 
 import contextlib
 import resource
@@ -16,7 +16,7 @@ SYSCTL = "net.ipv4.tcp_notsent_lowat"
 
 @contextlib.contextmanager
 def failing_disk(daemon: Daemon) -> Iterator[None]:
-    """While the body runs, nothing that the agent writes to a file gets there."""
+    """While the body runs, every write of the agent to a file fails."""
     most = resource.RLIM_INFINITY
     resource.prlimit(daemon.child.pid, resource.RLIMIT_FSIZE, (0, most))
     yield

@@ -20,7 +20,7 @@ DEADLINE_S = 20
 
 
 class Told(list):
-    """What a flow told, as (kind, text, rate, last lines)."""
+    """The events of a flow, as (kind, text, rate, last lines)."""
 
     def __call__(self, event: Event) -> None:
         self.append((event.kind, event.text, event.rate_bps, event.last_lines))
@@ -46,7 +46,7 @@ def flow_of(
 
 
 async def outcome(tool: ShellTool, folder: Path) -> list[tuple[str, str, float, str]]:
-    """What a flow tells after `started`."""
+    """The events of a flow after `started`."""
     told = Told()
     await asyncio.wait_for(flow_of(tool, folder, told).run(), DEADLINE_S)
     return [entry for entry in told if entry[0] != "started"]

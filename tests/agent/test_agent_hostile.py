@@ -1,4 +1,4 @@
-"""Whatever a peer sends, an agent answers others afterwards, or it ends."""
+"""Whatever a peer sends, the agent serves others afterwards, or ends."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ def connected(daemon: Daemon, count: int = 1) -> Iterator[list[socket.socket]]:
 
 
 def send(peer: socket.socket, content: bytes) -> None:
-    """As much of it as the agent takes."""
+    """Send as much of it as the agent accepts."""
     with contextlib.suppress(OSError):
         peer.sendall(content)
 
@@ -150,7 +150,7 @@ async def test_agent_answers_beside_a_hundred_maximal_messages(
     content = raw_http2.connection(raw_http2.request(b"/netesto.v1.Agent/Hold", message))
     with connected(daemon, 100) as peers:
         for peer in peers:
-            # More than the agent takes stays here.
+            # What the agent does not accept stays here.
             peer.setblocking(False)
             send(peer, content)
         assert await answers(daemon)

@@ -1,4 +1,4 @@
-"""What agent.toml lets a controller do, and what it does not."""
+"""What agent.toml allows a controller, and what it refuses."""
 
 import asyncio
 import math
@@ -22,7 +22,7 @@ from netesto.model import CaptureRequest, Ports, Qdisc, Sysctl
 PEER = ip_address("10.0.0.2")
 WORLD = ip_address("8.8.8.8")
 
-# Nothing of this machine decides.
+# Independent of this machine.
 ROOMY = Limits(memory_reserve=0, disk_reserve=0)
 
 # Another process that wants to hold the agent at the address that it is given.

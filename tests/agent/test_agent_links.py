@@ -1,4 +1,4 @@
-"""Interfaces, routes and the links of a lab change for a run, and are as before when it is over."""
+"""A run changes interfaces, routes and links of a lab; they are put back when it ends."""
 
 import json
 import signal

@@ -60,7 +60,7 @@ def ecn(namespace: str) -> str:
 
 
 def qdiscs(namespace: str) -> list[tuple[str, str, dict]]:
-    """Root qdiscs that somebody made: interface, kind, options."""
+    """Root qdiscs that were added: interface, kind, options."""
     found = json.loads(inside(namespace, "tc", "-j", "qdisc", "show") or "[]")
     return [
         (entry["dev"], entry["kind"], entry.get("options", {}))

@@ -1,4 +1,4 @@
-"""What groups of an experiment observe together."""
+"""Observations that the groups of an experiment share."""
 
 from ipaddress import ip_address
 from pathlib import Path

@@ -41,7 +41,7 @@ ServiceIn: TypeAlias = Callable[[Path, ShellTool], Service]
 
 @pytest.fixture(scope="module")
 def service_in() -> Iterator[ServiceIn]:
-    """Makes an agent's service with one tool, which keeps its files in a folder."""
+    """Makes an agent's service with one tool, with its files in a folder."""
     with running_sampler() as sampler:
 
         def make(folder: Path, tool: ShellTool) -> Service:

@@ -1,4 +1,4 @@
-"""An agent that listens by TLS, and the controllers that it knows."""
+"""An agent that listens with TLS, and the controllers that it accepts."""
 
 from contextlib import aclosing
 from pathlib import Path

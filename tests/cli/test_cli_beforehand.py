@@ -1,4 +1,4 @@
-"""What can be known before a run is said before it, with its place: by check, run -n and run."""
+"""Faults that can be found before a run: check, run -n and run report them, with their place."""
 
 from pathlib import Path
 

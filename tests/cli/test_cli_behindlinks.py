@@ -1,4 +1,4 @@
-"""What the author of a script is told of settings that a link of the lab comes behind."""
+"""Warnings about settings before a slower link of the lab."""
 
 import pytest
 

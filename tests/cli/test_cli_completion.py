@@ -1,4 +1,4 @@
-"""completions/: what shells complete is what the command line takes."""
+"""completions/: shells complete what the command line accepts."""
 
 import importlib.util
 from importlib import metadata
@@ -33,7 +33,7 @@ def test_completion_is_what_make_completions_generates(shell, name):
 
 
 def completed(folder, *words):
-    """What bash offers for the last of `words`."""
+    """The completions of bash for the last of `words`."""
     line = " ".join(f"'{word}'" for word in words)
     script = folder / "complete.bash"
     script.write_text(

@@ -1,4 +1,4 @@
-"""Which fields.txt the columns come from, and what is said of columns before a run."""
+"""The choice of fields.txt, and the messages about columns before a run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the author of a script is told of settings that are left on purpose."""
+"""Warnings about settings that a script leaves on purpose."""
 
 import pytest
 

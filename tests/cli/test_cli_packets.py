@@ -1,4 +1,4 @@
-"""`netesto packets`: what it prints, writes and answers."""
+"""`netesto packets`: output, files and exit statuses."""
 
 import csv
 import io

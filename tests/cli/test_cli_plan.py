@@ -1,4 +1,4 @@
-"""`netesto plan`, and what `netesto run` makes of a plan."""
+"""`netesto plan`, and `netesto run` of a plan."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`netesto report` of data that are not what was measured: named, marked, and nothing computed."""
+"""`netesto report` of damaged data: it is reported and marked, and nothing is computed from it."""
 
 import csv
 import io
@@ -46,7 +46,7 @@ def rows(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def changed(folder: Path, before: Path, exp: str) -> set[str]:
-    """The columns of a row that are others than before; all of them but `status` are empty now."""
+    """The columns of a row that have changed; all of them except `status` are now empty."""
     now, then = rows(folder)[exp], rows(before)[exp]
     found = {name for name in now if now[name] != then[name]}
     assert {now[name] for name in found - {"status"}} <= {""}
@@ -187,7 +187,7 @@ def test_a_damaged_output_takes_the_tools_columns_of_its_group_and_of_the_whole(
         *(f"p{which}Latency" for which in (50, 90, 99)),
     }  # fmt: skip
     assert changed(results, rebuilt, "26.2") == of_tool
-    # Of two tests at once there was no fairness before.
+    # Different tests at once have no fairness in the first place.
     assert changed(results, rebuilt, "26.0") == of_tool - {"fairness"}
     assert changed(results, rebuilt, "26.1") == set()
     assert (rows(results)["26.2"]["flowsFailed"], rows(results)["26.1"]["status"]) == ("0.0", "ok")

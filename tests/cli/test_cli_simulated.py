@@ -1,4 +1,4 @@
-"""What cannot be had in simulated time is refused before anything is there."""
+"""What simulated time does not support is refused before anything starts."""
 
 import pytest
 

@@ -21,7 +21,7 @@ WATCH = process.python("netesto", "lab", "watch")
 
 @pytest.fixture(scope="module")
 def shallow() -> Iterator[Lab]:
-    """A lab whose link has a rate, and hardly a queue."""
+    """A lab whose link has a rate and almost no queue."""
     network = topology.build("pair", {"rate": "20mbit", "limit": "8000"})
     made = plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER))
     with netns.up(made, agents=False) as lab:
@@ -51,7 +51,7 @@ def test_retransmissions_of_a_flow_are_shown(shallow: Lab, tmp_path: Path):
 
 
 def retransmitting(said: Path) -> list[list[str]]:
-    """The seconds of hosts that have retransmitted, but for the time of day."""
+    """The lines of hosts that have retransmitted, without the time of day."""
     whole = said.read_text(encoding="utf-8").rpartition("\n")[0]
     words = [line.split()[1:] for line in whole.splitlines()[1:]]
     return [each for each in words if each[2] != "0"]

@@ -89,7 +89,7 @@ def drifting(
 
 
 def worst_s(found: ClockOffset, ahead: Callable[[float], float], until_s: float) -> float:
-    """The largest error from the begin to the end."""
+    """The largest error from the beginning to the end."""
     steps = [BEGIN_S + (until_s - BEGIN_S) * part / 20 for part in range(21)]
     return max(abs(found.at(time_s) - ahead(time_s)) for time_s in steps)
 

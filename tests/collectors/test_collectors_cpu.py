@@ -12,7 +12,7 @@ from netesto.model import CPU_STATES, CpuSample
 
 accounts = st.tuples(*[st.integers(min_value=0, max_value=10**9)] * len(CPU_STATES))
 
-# What proc_stat(5) says of two cores, and a line that is not of cores.
+# proc_stat(5) of two cores, and a line about something else.
 STAT = """\
 cpu  30 2 12 300 3 1 2 0 4 1
 cpu0 10 1 4 100 1 0 1 0 2 1
@@ -39,7 +39,7 @@ def ticks(**passed):
 
 
 def shares(**passed):
-    """The shares that are not 0, of what has passed since an account of nothing."""
+    """The shares other than 0 of the time since an account of zeros."""
     found = cpu.shares(ticks(), ticks(**passed))
     assert found is not None
     return {name: share for name, share in zip(CPU_STATES, found, strict=True) if share}

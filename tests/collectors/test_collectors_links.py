@@ -1,4 +1,4 @@
-"""Queues of a real namespace, beside what tc says of them."""
+"""Queues of a real namespace, compared with tc."""
 
 import json
 import os

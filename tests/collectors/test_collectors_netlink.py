@@ -1,4 +1,4 @@
-"""Requests by netlink, of a kernel and of a twin that has replied before it is asked."""
+"""Netlink requests to the kernel, and to a stand-in whose replies are prepared."""
 
 import contextlib
 import errno
@@ -26,7 +26,7 @@ def result(kind: int, error: int = 0, *, sequence: int = 1) -> bytes:
 
 @contextlib.contextmanager
 def told(*datagrams: bytes, refusal: str = "") -> Iterator[Netlink]:
-    """Asks a twin of the kernel that says this; requests are numbered from 1."""
+    """Send requests, numbered from 1, to a stand-in for the kernel with these replies."""
     ours, kernels = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, kernels:
         for each in datagrams:

@@ -79,7 +79,7 @@ async def collecting(collector: Sampled):
 
 
 def sampled(path: Path, sampler: Sampler, *, ticks: int) -> list[SocketSample]:
-    """What is written of a quiet connection after so many ticks."""
+    """The record of a quiet connection after so many ticks."""
 
     async def run() -> None:
         collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
@@ -286,7 +286,7 @@ def test_stop_may_come_twice_and_without_start(sampler, tmp_path):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A sampler that does not answer is soon given up."""
+    """A sampler that does not reply is soon abandoned."""
     monkeypatch.setattr("netesto.collectors.sampler._QUESTION_S", 0.2)
     monkeypatch.setattr("netesto.collectors.sampler._FIRST_QUESTIONS", 100)
 
@@ -374,7 +374,7 @@ def test_counters_go_on_in_their_file(sampler, tmp_path):
 
 
 def test_requests_to_end_do_not_end_it(sampler):
-    """Whoever ends the group of an agent gives it time to complete its files."""
+    """A request to end the agent's process group leaves it time to complete its files."""
     descriptor = os.pidfd_open(sampler.pid)
     for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         os.kill(sampler.pid, sign)

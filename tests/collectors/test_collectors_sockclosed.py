@@ -1,4 +1,4 @@
-"""What a socket had counted when it ceased to be."""
+"""The final counters of a socket."""
 
 import contextlib
 import socket
@@ -91,7 +91,7 @@ def test_other_ports_are_not_heard_of(closed, tmp_path):
 
 
 def passes(ranges: Sequence[tuple[int, int]], *, local: int, peer: int) -> bool:
-    """What the filter's instructions do, as the kernel would run them."""
+    """The result of the filter's instructions, as the kernel would run them."""
     code = sockclosed._filter(ranges)
     program = list(sockclosed._INSTRUCTION.iter_unpack(code))
     message = {20: local, 22: peer}
@@ -129,12 +129,12 @@ def test_more_ranges_than_a_filter_holds_are_one(closed, tmp_path):
 
 
 def kept(path, closed: ClosedSockets, *, to_the_end: bool) -> list[SocketSample]:
-    """What is recorded of a connection that ends without a tick in between."""
+    """The record of a connection that begins and ends between two ticks."""
     recording = SocketRecording(path, Clock(), sockdiag.tcp_info_bytes(), pytest.fail)
     with carried() as port:
         closed.listen_to([(port, port)])
         recording.watch({"ports": [], "to_the_end": [(port, port)] if to_the_end else []})
-    # Who listened first hears last: what we have heard the recording has.
+    # The first listener is notified last: what reached us has reached the recording.
     both(closed, path.with_name("ended"))
     recording.close()
     return socketfile.read(path)

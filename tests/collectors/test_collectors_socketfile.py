@@ -1,4 +1,4 @@
-"""The file of socket samples: what is recorded, and what is read from it, now and later."""
+"""The file of socket samples: what is written, and what this and later versions read."""
 
 import json
 import socket

@@ -177,7 +177,7 @@ def test_ports_no_longer_watched_are_not_sampled(tmp_path, server_port):
 
 @contextlib.contextmanager
 def no_more_files() -> Iterator[None]:
-    """The kernel refuses to open any more files and sockets."""
+    """The kernel refuses to open further files and sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with Path(os.devnull).open() as last:
         resource.setrlimit(resource.RLIMIT_NOFILE, (last.fileno() + 1, hard))

@@ -1,4 +1,4 @@
-"""An agent without a host: it accepts everything, and tells the events a test wants it to."""
+"""An agent without a host: it accepts everything, and reports the events that a test chooses."""
 
 import asyncio
 import contextlib
@@ -83,7 +83,7 @@ class ScriptedAgent:
     unfetched: tuple[Unfetched, ...] = ()
 
     def let_go(self) -> None:
-        """Nobody holds it any more, and who waits is told."""
+        """Nobody holds it any more, and waiting controllers are informed."""
         self.holder = ""
         self._note_change()
 
@@ -208,7 +208,7 @@ class ScriptedAgent:
                 self.end(self.held.pop(group))
 
     def end(self, request: GroupRequest) -> None:
-        """Tell of the group's flows all that an agent tells."""
+        """Report all events of the group's flows, as an agent does."""
         kinds = ["started", "failed" if self.fails else "ended"]
         for instance in range(1, request.instances + 1):
             for kind in kinds:
@@ -271,7 +271,7 @@ class ScriptedAgent:
 
 
 class Watcher:
-    """An observer that keeps what it is told."""
+    """An observer that records its calls."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
@@ -281,7 +281,7 @@ class Watcher:
         self.warned = asyncio.Event()
 
     async def until(self, warning: str) -> None:
-        """Wait until it was told this."""
+        """Wait for this message."""
         while warning not in self.warnings:
             self.warned.clear()
             await self.warned.wait()

@@ -1,4 +1,4 @@
-"""When a flow whose tool ended well has failed nevertheless."""
+"""Flows that fail although their tool succeeded."""
 
 from dataclasses import replace
 from ipaddress import ip_address

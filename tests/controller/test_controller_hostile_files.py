@@ -157,7 +157,7 @@ def test_samples_of_sockets_are_read_or_told(tmp_path_factory, content):
 
 
 def dtypes() -> st.SearchStrategy[object]:
-    """Descriptions of records that no agent of ours would give."""
+    """Invalid descriptions of records."""
     texts = st.sampled_from(["<u4", "<f8", "V0", "V99999999999", "x", "", "<", "S-4", ">u2"])
     formats = st.lists(texts | st.none() | st.integers(), max_size=5)
     names = st.lists(st.sampled_from(["before_s", "tcpi_rtt", "x"]) | st.none(), max_size=5)

@@ -1,4 +1,4 @@
-"""What the samples add to a manifest, and what it warns of."""
+"""What samples add to a manifest, and its warnings."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a run asks of agents, and what it makes of what they tell."""
+"""The requests of a run to agents, and its handling of their replies."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Hosts are prepared for flows at the same time, and what follows waits for it."""
+"""Hosts are prepared for flows at the same time, and later steps wait for that."""
 
 import asyncio
 import contextlib

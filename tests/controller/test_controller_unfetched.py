@@ -1,4 +1,4 @@
-"""What was not fetched comes to the controller, and only then may its agent remove it."""
+"""Unfetched data is copied to the controller; only then may its agent remove it."""
 
 import asyncio
 import contextlib

@@ -18,7 +18,7 @@ WAIT_S = 5.0
 
 @dataclass
 class Host:
-    """A host that is free after a moment, or never."""
+    """A host that becomes free after a moment, or never."""
 
     name: str
     begun: list[tuple[str, float | None]]
@@ -60,7 +60,7 @@ def test_behind_a_host_that_is_in_use_none_is_taken(begun):
 
 @dataclass
 class Frozen:
-    """A host whose ssh does not notice that it is to end."""
+    """A host whose ssh ignores the request to end."""
 
     child: process.Child
 

@@ -154,7 +154,7 @@ def test_a_record_tells_what_became_of_what_it_records(tmp_path):
 
 
 class Controller:
-    """The controller's ends of a turn to wait for a lock."""
+    """The controller's ends while a host waits for a lock."""
 
     def __init__(self, wait_s=None):
         reader, self.pipe = os.pipe()
@@ -181,7 +181,7 @@ def test_an_agent_for_one_run_is_alone_on_its_host(tmp_path, monkeypatch):
 
 
 def once_at(machine, home, program):
-    """A command that runs an agent for one run, which is `program`, on a machine of that name."""
+    """The command that runs an agent, `program`, for one run on a machine of that name."""
     path = home / f"{machine}.agent"
     path.write_text(f"#!/bin/sh\n{program}\n")
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What an installation does on a host, from what the host is."""
+"""The steps of an installation, from the facts of the host."""
 
 import shutil
 from dataclasses import replace

@@ -21,7 +21,7 @@ DEBIAN = Facts(python_version="3.11")
 
 
 class Index:
-    """A package index, and what was asked of it."""
+    """A package index, and the requests to it."""
 
     def __init__(self, *, is_reached: bool = True) -> None:
         self.asked: list[tuple[str, str]] = []

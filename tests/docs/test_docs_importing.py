@@ -31,7 +31,7 @@ src-cmd = numactl -C 8-15 iperf3 -J -t 60 -c {dst} -P 4 -Z
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """What the page takes to be there."""
+    """The files that the page assumes."""
     for name, base in (("ubuntu22-6.8", 9.0), ("ubuntu22-5.15", 8.0)):
         section = tmp_path / name / "2024-03-01:10:00" / "iperf3_1stream"
         section.mkdir(parents=True)

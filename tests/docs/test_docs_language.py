@@ -1,4 +1,4 @@
-"""docs/language.md: every script in it runs, prints what the page says, and nothing is left out."""
+"""docs/language.md: each script in it runs with the output shown, and the reference is complete."""
 
 import re
 from pathlib import Path

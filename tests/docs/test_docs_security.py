@@ -1,4 +1,4 @@
-"""docs/security.md names the test that proves each line; they have to be there."""
+"""docs/security.md names the test that proves each line; each test must exist."""
 
 import ast
 import re

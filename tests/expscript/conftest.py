@@ -1,4 +1,4 @@
-"""A report run in a folder of its own: give it a CSV file and a script, look at what it shows."""
+"""Run a report script on a CSV file, in a folder of its own."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ exp,expName,group,ca,instances,rate,rateMin,rateMax,note
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a script has shown and told."""
+    """The output and the warnings of a script."""
 
     blocks: list[Block]
     html: str

@@ -1,4 +1,4 @@
-"""netesto compare: what is judged, what it says, and what it admits not to know."""
+"""netesto compare: measures, verdicts, and what it cannot tell."""
 
 import itertools
 from pathlib import Path
@@ -61,7 +61,7 @@ def status(written, capsys):
 
 
 def rows(header: str, *lines: str) -> list[dict[str, str]]:
-    """Whole experiments as an exp.csv has them."""
+    """Complete experiments, as rows of an exp.csv."""
     return [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
 
 
@@ -99,7 +99,7 @@ def test_a_clear_loss_and_a_clear_gain_are_told_apart(folders):
     (lost,) = comparison.having(Verdict.WORSE)
     assert lost.change is not None
     assert comparepage.percent(lost.change.part) == "-21.6 %"
-    # Two comparisons: the least of 2/924 is doubled.
+    # Two comparisons: the minimum of 2/924 is doubled.
     assert lost.p == pytest.approx(4 / 924)
     assert comparepage.summary(comparison) == [
         "2 comparisons: 1 worse, 1 better.",

@@ -1,4 +1,4 @@
-"""Every example of docs/reports.md is run, and shows what the page says it shows."""
+"""Every example of docs/reports.md runs, with the output that the page shows."""
 
 import re
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ CSV = next(text for kind, text in BLOCKS if kind == "csv")
 
 @dataclass(frozen=True)
 class Example:
-    """A script of the page, and the blocks that follow it and tell what it shows."""
+    """A script of the page, and the blocks after it with its output."""
 
     script: str
     shown: dict[str, str]
@@ -43,7 +43,7 @@ def examples() -> list[Example]:
 
 
 def outcome(script: str) -> dict[str, str]:
-    """What a script shows, under the names of the page's blocks; only what there is."""
+    """The output of a script, under the names of the page's blocks; without empty ones."""
     Path("my.exp").write_text(script)
     warnings: list[str] = []
     runner = Runner(warn=warnings.append, tell=print, strict=False, explain=False, out=None)
@@ -74,7 +74,7 @@ def flow(group: int, ca: str) -> FlowSeries:
 
 @pytest.fixture
 def results(tmp_path, monkeypatch) -> None:
-    """What the examples read: the page's own CSV file, and two flows over time."""
+    """The data of the examples: the page's CSV file, and two flows over time."""
     monkeypatch.chdir(tmp_path)
     Path("results/two-flows/1").mkdir(parents=True)
     Path("results/exp.csv").write_text(CSV)

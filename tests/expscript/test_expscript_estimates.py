@@ -49,7 +49,7 @@ DISTRIBUTIONS = {
     "normal": (lambda g, size: g.normal(size=size), NORMAL.inv_cdf),
     "lognormal": (lambda g, size: g.lognormal(size=size), lambda p: np.exp(NORMAL.inv_cdf(p))),
     "exponential": (lambda g, size: g.exponential(size=size), lambda p: -np.log(1 - p)),
-    # Half of the runs about -5, half about +5: two ways of a path.
+    # Half of the runs about -5, half about +5: two alternating paths.
     "bimodal": (
         lambda g, size: g.normal(size=size) * 0.01 + g.choice([-5, 5], size=size),
         lambda p: {0.5: 0.0, 0.9: 5 + 0.01 * NORMAL.inv_cdf(0.8)}[p],

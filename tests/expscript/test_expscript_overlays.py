@@ -128,7 +128,7 @@ def crosses(plot) -> list[list[tuple[float, float]]]:
 
 
 def test_segments_sent_again_are_marked_on_the_line(plan):
-    # The sample at 1.0 s tells of three; the goodput is 10 at 0.5 s and 20 at 1.5 s.
+    # The sample at 1.0 s reports three; the goodput is 10 at 0.5 s and 20 at 1.5 s.
     assert crosses(plan(1)) == [[(1.0, 15.0)]]
     assert crosses(plan(1, plotY1="cwnd")) == [[(1.0, 20.0)]]
     assert plan(1).remarks == ("Crosses: retransmissions.",)

@@ -10,7 +10,7 @@ VOID = {"meta", "input", "br", "link", "img"}
 
 
 class Balance(HTMLParser):
-    """Tags that do not nest, ids that are there twice, and addresses that a page loads from."""
+    """Tags that do not nest, duplicate ids, and addresses that a page loads from."""
 
     def __init__(self) -> None:
         super().__init__()

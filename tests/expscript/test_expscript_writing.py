@@ -1,4 +1,4 @@
-"""Where a page goes: whole or not at all, and told in words when it cannot."""
+"""A page is written completely or not at all, and a failure is reported."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Trees as the testing harness leaves them, made of plain numbers: a run is what a test says."""
+"""Trees in the form of the testing harness, with plain numbers chosen by each test."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ def output(gbit_per_s: float, **other: object) -> str:
 
 
 def failed(error: str) -> str:
-    """What a client prints with -J that could not connect."""
+    """The output with -J of a client that could not connect."""
     return json.dumps({"start": {"connected": []}, "intervals": [], "end": {}, "error": error})
 
 

@@ -1,4 +1,4 @@
-"""Folders of files: names as columns, other tools, and files that nobody should trust."""
+"""Folders of files: names as columns, other tools, and hostile files."""
 
 import csv
 import gzip
@@ -218,7 +218,7 @@ def test_no_link_is_followed(tmp_path):
 
 @pytest.fixture
 def beside(tmp_path: Path) -> Tree:
-    """A tree with ten runs, and files of which most belong to none."""
+    """A tree with ten runs, and files most of which belong to none of them."""
     made = Tree(tmp_path / "in")
     for number in range(1, 11):
         made.run("a", number, output(1.0))
@@ -365,7 +365,7 @@ def test_an_import_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     tree.run("one", 2, output(3, streams=40))
     words = ["import", "results", str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--copy"]
     done = subprocess.run(
-        # It would keep cut-off bytecode for all that come after it.
+        # Truncated bytecode would remain for later processes.
         ["prlimit", "--fsize=20000", sys.executable, "-B", "-m", "netesto", *words],
         capture_output=True,
         text=True,

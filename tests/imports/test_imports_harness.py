@@ -1,4 +1,4 @@
-"""A tree of the harness, with everything in it that such trees have had, and its summary."""
+"""A tree of the harness, with every irregularity found in such trees, and its summary."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ Connecting to host 10.3.56.2, port 5201
 
 
 def kept(values: list[float]) -> list[float]:
-    """What counts of the samples of a file."""
+    """The samples of a file that count."""
     return values[4:-1]
 
 

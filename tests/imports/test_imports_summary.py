@@ -18,7 +18,7 @@ MEASURED = Path(__file__).parents[1] / "cli" / "fixtures" / "measured"
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two experiments that were measured, with the accounts of two CPUs beside the first one."""
+    """Two measured experiments, the first with the accounts of two CPUs."""
     folder = tmp_path_factory.mktemp("own") / "results"
     shutil.copytree(MEASURED, folder)
     place = folder / "1" / "manifest.json"

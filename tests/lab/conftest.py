@@ -1,4 +1,4 @@
-"""Labs for tests: built for the test, gone after it, with what the tests ask of them."""
+"""Labs for tests: built for the test, removed after it."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ Planner = Callable[..., Plan]
 Raise = Callable[..., Lab]
 Hold = Callable[[], subprocess.Popen[str]]
 
-# Holds a lab with a process inside until it is told, or made, to end.
+# Holds a lab with a process inside until it is asked, or forced, to end.
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
@@ -49,7 +49,7 @@ def planned(state: Path) -> Planner:
 
 @pytest.fixture
 def raise_lab(state: Path, planned: Planner) -> Iterator[Raise]:
-    """Brings labs up without agents; all are gone after the test."""
+    """Brings labs up without agents; all are removed after the test."""
     with ExitStack() as stack:
 
         def raised(name: str, **settings: str) -> Lab:
@@ -89,7 +89,7 @@ def _holder(state: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def left_of() -> Callable[[Record], list[str]]:
-    """Which of the things that a record names are on this machine."""
+    """The objects in a record that exist on this machine."""
 
     def left(record: Record) -> list[str]:
         names = [name for name in record.namespaces if (NAMESPACE_FOLDER / name).exists()]

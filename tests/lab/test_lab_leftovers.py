@@ -1,4 +1,4 @@
-"""What a killed lab leaves, and that it alone is removed."""
+"""The leftovers of a killed lab are removed, and nothing else."""
 
 import fcntl
 import os
@@ -61,7 +61,7 @@ def test_two_that_clean_do_not_meet(state: Path, hold):
 
 
 def is_waited_for(folder: Path) -> bool:
-    """True if somebody waits for a lock on the folder (proc_locks(5))."""
+    """True if a process waits for a lock on the folder (proc_locks(5))."""
     number = f":{folder.stat().st_ino} "
     lines = Path("/proc/locks").read_text().splitlines()
     return any("->" in line and number in line for line in lines)

@@ -1,4 +1,4 @@
-"""Labs in this machine's kernel: what is reachable, what is shaped, and that nothing stays."""
+"""Labs in this machine's kernel: reachability, shaping, and complete removal."""
 
 import json
 import signal
@@ -46,7 +46,7 @@ def unreachable(lab: Lab) -> list[tuple[str, str]]:
 
 
 def goodput_mbps(lab: Lab, client: str, server: str, family: int, log: Path) -> float:
-    """What one second of iperf3 gets through."""
+    """The rate of one second of iperf3."""
     address = str(lab.endpoints[server].addresses[family])
 
     def listening() -> bool:
@@ -175,7 +175,7 @@ def test_what_a_host_does_at_its_interface_takes_nothing_from_its_link(raise_lab
 
 
 def answers(endpoint: Endpoint) -> bool:
-    """Whether somebody listens at an agent's socket; no network namespace is in the way."""
+    """Whether a process listens on an agent's socket, in any network namespace."""
     with socket.socket(socket.AF_UNIX) as client:
         return client.connect_ex(endpoint.agent.removeprefix("unix:")) == 0
 

@@ -1,4 +1,4 @@
-"""From a topology to everything that a kernel is told."""
+"""From a topology to all commands for a kernel."""
 
 from ipaddress import ip_address, ip_interface, ip_network
 

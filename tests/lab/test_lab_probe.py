@@ -1,4 +1,4 @@
-"""Asked against measured."""
+"""Requested and measured paths."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""What is written down of a lab."""
+"""The records of labs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Which way a flow takes: as the kernel tells it, and as its packets show."""
+"""The path of a flow: as the kernel reports it, and as its packets show."""
 
 import re
 from ipaddress import ip_address
@@ -113,7 +113,7 @@ def test_an_address_of_nobody_is_named():
 
 @pytest.mark.lab
 def test_routers_that_choose_alike_are_found_out(state, planned, monkeypatch):
-    # As many parts everywhere: each router divides the flows alike.
+    # The same number everywhere: each router divides the flows in the same way.
     monkeypatch.setattr(plan, "_primes", lambda: iter([251] * 100))
     with (
         pytest.raises(LabError, match=r"96 flows from h1 to h5 take 2 of 4 equal paths"),

@@ -53,12 +53,12 @@ def started(kernel: Kernel, argv: list[str], out: Path) -> Iterator[Popen[bytes]
 
 
 def session(leader: int) -> list[int]:
-    """Processes of a session; the sixth word of their stat, counted without the name."""
+    """The processes of a session, the sixth field of stat without the name."""
     found: list[int] = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, _, _, number, *_ = stat.read_text().rpartition(")")[2].split()
-            # A zombie waits for its parent, which is not ours to hurry.
+            # A zombie waits for its parent, which we cannot speed up.
             if int(number) == leader and state != "Z":
                 found.append(int(stat.parent.name))
     return found
@@ -142,7 +142,7 @@ print(ends, wrong(), list(shared[2:5]))
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A guest that has looked into many things. `folder` is its working folder, the only one where
+    """A guest that has recorded many facts. `folder` is its working folder, the only one where
     what it wrote remains."""
 
     ended: Ended
@@ -403,7 +403,7 @@ def test_a_process_that_spins_is_named(sim_kernel, inside):
         inside(sim_kernel, ["bash", "-c", "while :; do :; done"], stall_s=0.5)
 
 
-# What each does for ever. The second makes simulated time go on, by nanoseconds.
+# The endless loop of each. The second advances simulated time by nanoseconds.
 BUSY = {
     "computes": "while True: pass",
     "looks at the clock": "import time\nwhile True: time.monotonic()",

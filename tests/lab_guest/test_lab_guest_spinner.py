@@ -1,4 +1,4 @@
-"""What a guest's process and its clock tell from outside."""
+"""A guest's process and clock, seen from outside."""
 
 import os
 import platform
@@ -71,7 +71,7 @@ def test_a_long_command_line_is_cut():
 
 
 def warnings(folder: Path, clocks: Sequence[str], *, kind: Kind = "sim") -> list[str]:
-    """What is told of a guest whose clock shows these, one after the other."""
+    """The report on a guest whose clock shows these values, one after the other."""
     (folder / "guest").mkdir()
     (folder / "clock").write_text("10.000 10.00")
     told: list[str] = []

@@ -1,6 +1,6 @@
 """In these tests the docstring is the script: fixtures run, parse or check it.
 
-`asked`     runs it and holds what the port was asked
+`asked`     runs it and has the calls of the port
 `tree`      its tree
 `findings`  what check says of it, as `line: message`
 `dry`       the lines of its dry run as JSON objects

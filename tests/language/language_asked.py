@@ -1,4 +1,4 @@
-"""A draft of a plan that keeps what it was asked, and how a test runs a script on it."""
+"""A draft of a plan that records its calls, and a way to run a script on it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ class Asked:
 
     @property
     def message(self) -> str:
-        """What the script failed with, and where."""
+        """The error of the script, and its place."""
         assert self.error is not None, "the script did not fail"
         assert self.error.place is not None, "the error has no place"
         return f"{self.error.place.line}:{self.error.place.column}: {self.error.message}"

@@ -1,4 +1,4 @@
-"""check: everything that is wrong, in one go, with place and remedy."""
+"""check: all errors at once, with place and remedy."""
 
 from pathlib import Path
 
@@ -710,7 +710,7 @@ END inner
 
 
 def told_of(folder: Path, text: str) -> list[str]:
-    """What check says of a script that sources a library with faults."""
+    """The findings of check in a script that sources a library with errors."""
     (folder / "library").write_text(LIBRARY_WITH_FAULTS)
     script = folder / "a.nts"
     script.write_text(text)

@@ -1,7 +1,7 @@
-"""Whole scripts in the classic style: every command that hosts are sent, in order.
+"""Whole scripts in the classic style: every command to the hosts, in order.
 
 The scripts are in classic/. Below, `k010~` is kerneltest010.dc1.mynetwork.com, and `1.2` the second
-group of experiment 1. A flow is told as `client > server test ca dur +delay xinstances req/reply`.
+group of experiment 1. A flow is `client > server test ca dur +delay xinstances req/reply`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Local and remote commands: what the port is asked."""
+"""Local and remote commands: the calls of the port."""
 
 from typing import Any
 

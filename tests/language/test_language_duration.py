@@ -1,4 +1,4 @@
-"""The estimate: flows and waits, and the work around them, each where it falls."""
+"""The estimate: flows and waits, and the work around them, at their times."""
 
 import pytest
 from language_asked import run

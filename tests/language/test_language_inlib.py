@@ -1,4 +1,4 @@
-"""lib/inlib: the flows that each macro starts, and the conventions that all of them follow."""
+"""lib/inlib: the flows that each macro starts, and the conventions of all macros."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a script leaves: experiments without PROCESS_EXP, captures before an experiment, no cell."""
+"""Unfinished scripts: experiments without PROCESS_EXP, captures before an experiment, no cell."""
 
 from language_plans import planned
 

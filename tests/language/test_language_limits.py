@@ -1,4 +1,4 @@
-"""What is too large for a script is told with the limit, before it takes time or memory."""
+"""What exceeds a limit of scripts is reported with the limit, before it takes time or memory."""
 
 import re
 from pathlib import Path

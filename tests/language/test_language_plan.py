@@ -1,4 +1,4 @@
-"""A script as a plan: its steps, its parts, and what decides the results of each."""
+"""A script as a plan: its steps, its parts, and the hashes of what decides their results."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A plan in a file: what is written is what is read, and what was changed is refused."""
+"""A plan in a file: it is read as it was written, and refused if it was changed."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a script, it is said what to do about it."""
+"""Every error of a script has a remedy."""
 
 import pytest
 from language_asked import Asked, run

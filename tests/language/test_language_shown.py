@@ -1,4 +1,4 @@
-"""An error fits the screen: where a line, a message or a chain is long, what matters of it."""
+"""An error fits the screen: of a long line, message or chain, the relevant part is shown."""
 
 from netesto.errors import Place, ScriptError
 

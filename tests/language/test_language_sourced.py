@@ -1,4 +1,4 @@
-"""SOURCE may name any file, and shows nothing of one that is no script."""
+"""SOURCE may name any file, and does not show the text of one that is not a script."""
 
 import pytest
 

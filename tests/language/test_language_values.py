@@ -1,4 +1,4 @@
-"""Lists and ranges: what FOR, SWEEP and RUN's ca run over, and what is neither."""
+"""Lists and ranges, over which FOR, SWEEP and RUN's ca iterate, and invalid ones."""
 
 import pytest
 

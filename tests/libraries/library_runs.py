@@ -1,4 +1,4 @@
-"""Dry runs of the libraries in JSON, and what they say of each experiment, short."""
+"""Dry runs of the libraries in JSON, and a short form of each experiment."""
 
 import json
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def _printed(
 
 @dataclass
 class Experiment:
-    """What a dry run says of one experiment."""
+    """One experiment of a dry run."""
 
     number: int
     name: str
@@ -60,7 +60,7 @@ class Experiment:
         return f"{self.name} | {', '.join(flows)}"
 
     def per_client(self) -> str:
-        """One line for experiments whose clients all do the same: what each of them does."""
+        """One line for experiments whose clients all have the same flows: the flows of each."""
         clients = dict.fromkeys(each["host"] for each in self.flows)
         done = {
             client: " + ".join(

@@ -1,4 +1,4 @@
-"""lib/inlib.caTest: who meets whom, and when."""
+"""lib/inlib.caTest: which flows run together, and when."""
 
 import re
 

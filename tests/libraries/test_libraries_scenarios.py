@@ -1,4 +1,4 @@
-"""scripts/*.nts: each is sound, says what it is, and takes as long as it says."""
+"""scripts/*.nts: each is valid, has a description, and takes as long as it says."""
 
 import re
 

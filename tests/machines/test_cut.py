@@ -21,7 +21,7 @@ PROCESS_EXP
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a run came to whose management network was cut in mid-flow."""
+    """The outcome of a run whose management network was cut during a flow."""
 
     status: int
     is_rejoined: bool

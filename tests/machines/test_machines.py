@@ -1,4 +1,4 @@
-"""The machines of the tests: each is alone but for the wires, and nothing of them stays."""
+"""The machines of the tests: each is isolated except for its links, and nothing of them stays."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 """docs/hosts.md takes two machines that have ssh and Python, and nothing of ours, to a page; their
-agents are mended, replaced and removed."""
+agents are repaired, replaced and removed."""
 
 import json
 import re

@@ -45,7 +45,7 @@ def agents(machine: Machine) -> list[str]:
 
 @pytest.fixture(scope="module")
 def full(world) -> Finished:
-    """An installation whose disk has room enough, but for few files; then it has more."""
+    """An installation on a disk with free space but few free inodes; then with more."""
     machine = world["disturbed"]
     machine.run(["mount", "-t", "tmpfs", "-o", "size=400m,nr_inodes=60", "small", "/opt"])
     done = install(world, "disturbed")
@@ -71,7 +71,7 @@ def disturb(world: World, log: Path, name: str, sign: signal.Signals) -> int | N
 
 @pytest.fixture(scope="module")
 def interrupted(world, full) -> tuple[int | None, list[str]]:
-    """How one ends by Ctrl-C, and what it says in the end."""
+    """The outcome of an installation that Ctrl-C ends, and its last output."""
     log = world["disturbed"].folder / "interrupted.log"
     ended = disturb(world, log, "netesto", signal.SIGINT)
     return ended, log.read_text().splitlines()[-2:]
@@ -79,13 +79,13 @@ def interrupted(world, full) -> tuple[int | None, list[str]]:
 
 @pytest.fixture(scope="module")
 def cut(world, interrupted) -> int | None:
-    """The status of one that then loses its connection."""
+    """The status of an installation that then loses its connection."""
     return disturb(world, world["disturbed"].folder / "cut.log", "ssh", signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
 def repeated(world, cut) -> list[int | None]:
-    """The status of each of two that then begin at once."""
+    """The status of each of two installations that then begin at once."""
     argv = ["netesto", "hosts", "install", "disturbed", "--hosts"]
     log = world["disturbed"].folder / "two.log"
     children = [
@@ -139,7 +139,7 @@ def test_two_installations_at_once_take_turns(world, repeated):
 
 @pytest.fixture(scope="module")
 def planned(world) -> Finished:
-    """What would be done on two odd hosts."""
+    """The dry run for two unusual hosts."""
     world["noisy"].write(
         "/usr/local/bin/noisy", '#!/bin/sh\necho "Welcome!"\nexec /bin/sh "$@"\n', mode=0o755
     )

@@ -14,7 +14,7 @@ from netesto.transport.addresses import SshAddress
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600
 
-# Users of one machine, each with what is odd about it, and the login shell.
+# Users of one machine, each with its peculiarity and its login shell.
 SHELLS = {
     "csh": "tcsh",
     "fish": "fish",
@@ -173,7 +173,7 @@ def test_a_run_over_ssh_tells_that_sshd_forwards_nothing(world):
 
 @pytest.fixture(scope="module")
 def refused(world) -> dict[str, Finished]:
-    """What an installation, and a run, say of hosts that can have no agent."""
+    """What an installation and a run report of hosts that cannot run an agent."""
     if not path_of(world["odd"], "tcsh"):
         pytest.skip("needs tcsh")
     hosts = ",".join(REFUSED)
@@ -220,7 +220,7 @@ def test_an_agent_below_a_home_folder_is_found_whatever_the_login_shell_prints(w
 
 
 def test_no_question_of_ssh_is_asked_where_somebody_could_answer_it(world):
-    """Nobody does: this would not end."""
+    """Nobody types a password: this would not end."""
     prefix = (sys.executable, "-c", ON_A_TERMINAL)
     names = ("password", "unknown")
     causes = [REFUSED[name][0].removeprefix("not reached by ssh: ") for name in names]

@@ -56,7 +56,7 @@ def traces(machine, home="/root"):
 
 
 def network(machine):
-    """What SET_LINK and SET_ROUTE change."""
+    """The settings that SET_LINK and SET_ROUTE change."""
     return [machine.run(["ip", "-o", what]).stdout for what in ("link", "route")]
 
 
@@ -132,7 +132,7 @@ def has_begun(log, number, child):
 @pytest.fixture(scope="module")
 def lost(bare, run):
     """A run that loses in mid-flow an ssh process, in the next experiment an agent, then a host;
-    what it said, and what is left of it."""
+    its output, and what it left behind."""
     before = [traces(bare[name]) for name in ("b1", "b2")]
     log = bare["b1"].folder / "lost.log"
     flow = "RUN OneFlowStream server=b1 client=b2 ca=cubic dur=3\n"

@@ -18,7 +18,7 @@ ORDERS = "/root/orders"
 SSH = "^ssh .* -L "
 TUNNELLED = str(Path(__file__).with_name("tunnelled.py"))
 
-# Connects to the Unix socket that it is given, and says what comes of it.
+# Connects to the given Unix socket, and prints the outcome.
 CALL = """
 import socket, sys
 with socket.socket(socket.AF_UNIX) as caller:
@@ -29,7 +29,7 @@ with socket.socket(socket.AF_UNIX) as caller:
         print(error.strerror)
 """
 
-# Connects to the agents at its arguments at once, and says who answers.
+# Connects to the agents at its arguments at once, and prints which reply.
 CONNECT = """
 import asyncio, sys
 from netesto.transport.client import connect
@@ -73,7 +73,7 @@ def check(world, *words, user="root"):
 
 
 def call(machine, path, user):
-    """What comes of a connection to a Unix socket of a machine."""
+    """The outcome of a connection to a Unix socket of a machine."""
     return machine.run(["python3", "-c", CALL, str(path)], user=user).stdout.strip()
 
 
@@ -191,7 +191,7 @@ UNREACHABLE = {
     ),
 }
 
-# What else sshd can be told, and a port each.
+# Other configurations of sshd, with a port each.
 SSHDS = {
     2222: "AllowStreamLocalForwarding=no",
     2223: "ForceCommand=/bin/true",
@@ -255,7 +255,7 @@ def test_why_an_agent_cannot_be_reached_is_told_with_the_remedy(visited, name):
 
 
 def test_hosts_that_cannot_be_reached_make_status_3_and_hide_no_other(visited):
-    # One agent has several names here, of which those that are reached are told.
+    # One agent has several names here; those that are reached are reported.
     unreached = visited.told.keys() - set(visited.reached)
     assert (visited.status, unreached, "h2" in visited.reached) == (
         3,
@@ -354,7 +354,7 @@ class Tunnelled:
         return self._log.read_text().splitlines()[number]
 
     def ask(self):
-        """What the agent answers, or why it does not."""
+        """The agent's reply, or the reason of its absence."""
         self._machine.run(["sh", "-c", f"echo >{ORDERS}"])
         return self._line(1)
 

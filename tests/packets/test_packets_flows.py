@@ -1,4 +1,4 @@
-"""What flows did, of captures in which every packet was put by hand."""
+"""The analysis of flows, from captures whose packets are all chosen by the test."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def only(tmp_path: Path, wire: Wire) -> Flow:
 
 
 def kinds(flow: Flow) -> dict[str, int]:
-    """The kinds of retransmissions that there were."""
+    """The kinds of the retransmissions."""
     assert flow.by_kind is not None
     return {kind: count for kind, count in flow.by_kind.items() if count}
 
@@ -193,7 +193,7 @@ def test_syns_sent_again_count(tmp_path: Path):
 
 
 def lost_first(stamp_of_ack: int | None = None) -> Wire:
-    """A segment is sent again after a timeout, and acknowledged 5 ms later."""
+    """A segment is retransmitted after a timeout, and acknowledged 5 ms later."""
     wire = Wire().opened(size=1000)
     wire.sent(50, 0, 1000, options=stamps(7, 1))
     wire.sent(300, 0, 1000, options=stamps(9, 1))

@@ -1,4 +1,4 @@
-"""Every format of captures gives the same packets; what is damaged is told, the rest is read."""
+"""Every capture format gives the same packets; damage is reported, and the rest is read."""
 
 import gzip
 import struct

@@ -1,4 +1,4 @@
-"""Packets and captures made by hand: bytes whose meaning is known."""
+"""Packets and captures, byte by byte."""
 
 import gzip
 import struct

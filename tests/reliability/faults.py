@@ -13,7 +13,7 @@ import pytest
 
 OK, FAILED, WORLD, INTERRUPTED, KILLED = 0, 1, 3, 130, -9
 
-# The output of the run, and how often it appears, at which the fault comes.
+# The output of the run, and its count, at which the fault is injected.
 MOMENTS = {
     "the experiment begins": ("experiment 2 of 3", 1),
     "in mid-flow": ("#1.1: 2 s", 1),
@@ -25,8 +25,8 @@ BEGIN, MIDDLE, FETCH = MOMENTS
 BETWEEN = "between experiments"
 OF_MACHINES = {**MOMENTS, BETWEEN: ("experiment 1: ok", 1)}
 
-# What decides between several outcomes of a fault, because a test cannot hit the last moment at
-# which the fault matters. The results folder shows which one applies.
+# The conditions that decide between several outcomes of a fault, because a test cannot hit the last
+# moment at which the fault matters. The results folder shows which one applies.
 UNTOUCHED = "untouched"
 NO_RESULT = "the flow's result had not arrived"
 COMPLETE = "it was complete"
@@ -91,7 +91,7 @@ class Fault:
 
 
 def agents() -> Iterator[Fault]:
-    """An agent is killed, told to end, or frozen for a while."""
+    """An agent is killed, terminated, or frozen for a while."""
     lost = {"SIGKILL": "agent lost", "SIGTERM": "agent lost: the agent was asked to end"}
     targets = ("agent of the client", "agent of the server")
     for target, (sign, said), moment in itertools.product(targets, lost.items(), MOMENTS):
@@ -130,7 +130,7 @@ def agents() -> Iterator[Fault]:
 
 
 def tools() -> Iterator[Fault]:
-    """A traffic tool is killed, told to end, or frozen for a while."""
+    """A traffic tool is killed, terminated, or frozen for a while."""
     for target, sign in itertools.product(("netperf", "netserver"), ("SIGKILL", "SIGTERM")):
         yield Fault(
             target=target,

@@ -1,4 +1,4 @@
-"""What becomes of a run whose agent, tool or controller is killed, frozen or interrupted."""
+"""A run whose agent, tool or controller is killed, frozen or interrupted."""
 
 import csv
 import os
@@ -177,7 +177,7 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
 
 
 def facts_in(out: Path, said: str) -> Iterator[str]:
-    """What decides between the outcomes of a fault, of the second experiment."""
+    """Which condition decides the outcome of the second experiment."""
     whole = out / "2"
     if not whole.exists():
         if "#1.1" not in said.partition("experiment 2 of 3")[2]:
@@ -202,12 +202,12 @@ def put_unfit(fault: Fault, folder: Path) -> None:
 
 
 def soon_s(fault: Fault) -> float:
-    """What a run may take to end, on an idle machine, when it was told to."""
+    """How long a run may take to end on request, on an idle machine."""
     return HURRIED_END_S if fault.signs == ("SIGINT", "SIGINT") else END_S
 
 
 def inject(fault: Fault, victims: Sequence[psutil.Process]) -> None:
-    """Send the signals of a fault to all that it means."""
+    """Send the signals of a fault to all of its targets."""
     for number, sign in enumerate(fault.signs):
         if number:
             # Not a wait for anything: this long is the fault.
@@ -229,7 +229,7 @@ def await_alive(lab: Record, host: str, name: str) -> list[psutil.Process]:
 
 
 def left(lab: Record, made: list[psutil.Process]) -> list[object]:
-    """What there still is of a lab."""
+    """What remains of a lab."""
     paths = [
         *(records.NAMESPACE_FOLDER / name for name in lab.namespaces),
         records.path_of(records.STATE_FOLDER, lab.lab),
@@ -246,7 +246,7 @@ def statuses_in(out: Path) -> dict[str, str]:
 
 
 def damaged_in(out: Path) -> Iterator[str]:
-    """What is wrong with the experiments that had ended before the fault."""
+    """The faults of experiments that had ended before the injected one."""
     if statuses_in(out).get("1.0") != "ok":
         yield "experiment 1 has no good row"
     whole = out / "1"

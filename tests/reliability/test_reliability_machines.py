@@ -1,4 +1,4 @@
-"""What becomes of a run on two machines whose disks, networks or hosts fail."""
+"""A run on two machines whose disks, networks or hosts fail."""
 
 import contextlib
 import csv
@@ -76,7 +76,7 @@ RUN = ("netesto", "run", "--plain", "--yes", "--no-pages", "--seed", "1")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the table says of a fault, as it was."""
+    """The actual outcome of a fault, in the columns of the table."""
 
     left: tuple[str, ...]
     statuses: tuple[str, ...]
@@ -96,7 +96,7 @@ def test_a_run_comes_through(name: str, world: World):
 
 
 def run_with(fault: Fault, world: World) -> Outcome:
-    """Run the script on h1 and h2, inject the fault, and look at what it came to."""
+    """Run the script on h1 and h2, inject the fault, and return the outcome."""
     case = Case(fault, world)
     with case.agents():
         if case.is_before:
@@ -239,7 +239,7 @@ class Case:
         self.world[name].write("/root/ca.pem", files.ca.read_text())
 
     def inject(self) -> None:
-        """Do it; what lasts for a while is over on return."""
+        """Inject it; a temporary fault is over on return."""
         match self.what.split():
             case [("data" | "management") as plane, "network", "cut", "for", seconds, *_]:
                 self._cut("data" if plane == "data" else "management", float(seconds))
@@ -300,7 +300,7 @@ class Case:
 
     @contextlib.contextmanager
     def _run_cut_off(self) -> Iterator[None]:
-        """A run that is in mid-flow, and ends without h1."""
+        """A run that loses h1 during a flow."""
         log = self.controller.folder / "cut-off.log"
         log.write_text("")
         run = self.controller.start([*self.argv, "--out", "/root/other", "/root/a.nts"], stdout=log)
@@ -362,7 +362,7 @@ class Case:
                     yield f"experiment {exp}: {name}: {since}"
 
     def left(self) -> Iterator[str]:
-        """What is not as before the run."""
+        """The differences from the state before the run."""
         if self.host.run(ECN).stdout != self._ecn:
             yield "the sysctl of h1"
         if "rebooted" in self.what:

@@ -1,4 +1,4 @@
-"""A long run takes no more of a machine at its end than at its beginning."""
+"""A long run uses no more resources at its end than at its beginning."""
 
 import os
 import re
@@ -54,7 +54,7 @@ def test_a_long_run_does_not_grow(pytestconfig: pytest.Config, tmp_path: Path):
     count = pytestconfig.getoption("--soak")
     assert count >= 4 * WINDOW, "too short to tell"
     early, late, seconds = used(count, tmp_path)
-    # Told only: how busy the machine is besides may change.
+    # Printed only: the other load of the machine may change.
     print(f"{seconds[0]:.2f} s for an experiment at first, {seconds[1]:.2f} at last; {late}")  # noqa: T201
     grown = [
         f"{name}: {early[name]} at first, {late[name]} at last"
@@ -107,6 +107,6 @@ def used(
 
 
 def done(output: Path) -> int:
-    """How many experiments have ended well."""
+    """The number of experiments that have succeeded."""
     text = output.read_text() if output.exists() else ""
     return sum(status == "ok" for _, status in ENDED.findall(text))

@@ -77,7 +77,7 @@ def namespace(lab_obstacle: str) -> Iterator[str]:
 
 
 def status(namespace: str, capabilities: set[str], command: list[str]) -> int:
-    """How a command ends that root runs with these capabilities."""
+    """The outcome of a command that root runs with these capabilities."""
     added = "".join(f",+{name.lower()}" for name in sorted(capabilities))
     limits = [f"--bounding-set=-all{added}", f"--inh-caps=-all{added}"]
     argv = ["ip", "netns", "exec", namespace, "setpriv", *limits, *command]

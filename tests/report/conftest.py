@@ -16,7 +16,7 @@ FIELDS = fields.load(Path(__file__).parents[2] / "fields.txt")
 
 
 class Page(HTMLParser):
-    """What a test asks of a page: its text, links, ids, tags that were opened and not closed."""
+    """A page as tests read it: text, links, ids, tags that were opened and not closed."""
 
     VOID = frozenset({"meta", "link", "input", "br", "hr", "img"})
 
@@ -57,7 +57,7 @@ def store(tmp_path):
 
 
 def put(store: Store, evidence: ExperimentEvidence, *, exp: int | None = None, **values) -> Path:
-    """Take an experiment as a run does: its folder, derived files, page, rows. Its folder."""
+    """Write an experiment as a run does (derived files, page, rows), and return its folder."""
     number = store.counter() + 1 if exp is None else exp
     store.take(max(store.counter(), number))
     groups = tuple(
@@ -80,7 +80,7 @@ def publish(store) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def two(tmp_path_factory) -> Path:
-    """The folder of an experiment of two flows, for tests that only look."""
+    """The folder of an experiment of two flows, for tests that do not change it."""
     with Store(tmp_path_factory.mktemp("two")) as opened:
         return put(opened, samples.two_flows(), files={})
 

@@ -1,4 +1,4 @@
-"""What an experiment's page shows of its captures."""
+"""The captures on an experiment's page."""
 
 import json
 from collections.abc import Callable

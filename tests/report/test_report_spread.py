@@ -1,4 +1,4 @@
-"""The figure of how long transactions and transfers took."""
+"""The figure of the durations of transactions and transfers."""
 
 import hashlib
 

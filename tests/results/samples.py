@@ -1,4 +1,4 @@
-"""Made-up evidence for tests: flows whose samples look as a kernel and a tool would give them."""
+"""Synthetic evidence for tests: flows whose samples look like those of a kernel and a tool."""
 
 import math
 from dataclasses import replace
@@ -43,7 +43,7 @@ def sample(time_s: float, **values) -> SocketSample:
 
 
 def instance(number: int = 1, *, rate_bps: float = 50e6, **values) -> InstanceEvidence:
-    """A flow that ended well, without samples unless given."""
+    """A flow that succeeded, without samples unless given."""
     asked_s = BEGIN_S + LEAD_S
     standard: dict[str, Any] = {
         "status": OK,
@@ -87,7 +87,7 @@ def experiment(*groups: GroupEvidence, duration_s: float = 25.0) -> ExperimentEv
 
 
 def captured(again: int = 0, **values) -> Flow:
-    """A whole flow as a capture at its sender shows it."""
+    """A complete flow as a capture at its sender shows it."""
     known: dict[str, Any] = {
         "number": 1,
         "protocol": "TCP",
@@ -209,7 +209,7 @@ def lively_group(asked: GroupRequest, *, rate_bps: float = 45e6, good: int | Non
 
 
 def _counters(flows: list[InstanceEvidence]) -> dict[str, int]:
-    """What an interface counts that carried these flows in full-size packets, and nothing else."""
+    """The counters of an interface that carried only these flows, in full-size packets."""
     lasts = [flow.client_samples[-1] for flow in flows if flow.client_samples]
     packets = sum(each.segments_out or 0 for each in lasts)
     size = sum(each.bytes_sent or 0 for each in lasts)
@@ -360,7 +360,7 @@ def _host(name: str) -> HostRecord:
 
 
 def with_other_control(evidence: ExperimentEvidence, used: str) -> ExperimentEvidence:
-    """The same, but every kernel used another congestion control than asked."""
+    """The same, but every kernel used another congestion control than requested."""
     return replace(
         evidence,
         groups=tuple(

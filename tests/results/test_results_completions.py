@@ -1,4 +1,4 @@
-"""The table of completions, against figures worked out by hand."""
+"""The table of completions, compared with hand-computed figures."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Two sources that disagree are told; an honest run, however short, is not."""
+"""Sources that disagree cause a warning; a correct run, however short, does not."""
 
 from dataclasses import replace
 

@@ -103,7 +103,7 @@ def test_latencies_are_extremes_and_means_over_flows():
         ([9_000], "99"),
         ([10_000], "99.9"),
         ([1_000_000], "99.999"),
-        # That of all flows is a mean of each one's.
+        # The value of a group is the mean of its flows' values.
         ([1_000_000, 1_000], "99"),
         ([None], ""),
     ],
@@ -252,7 +252,7 @@ WIRE = {"tx_packets": 1000, "tx_bytes": 1, "rx_packets": 1, "rx_bytes": 1}
 
 
 def resent(again: int, *, segments: int, data: int = 0):
-    """A flow with so many segments sent, and sent again."""
+    """A flow with so many segments sent and retransmitted."""
     return seen(
         sample(
             1.0, total_retransmits=again, segments_out=segments, data_segments_out=data or segments

@@ -46,7 +46,7 @@ def test_a_quantile_is_an_rtt_that_was_measured():
     ("rtts_ms", "per_minute"),
     [
         ([20] * 3, 3000),
-        # The largest of twenty is left out.
+        # The largest of twenty is excluded.
         ([20] * 19 + [2000], 3000),
         ([20, 20], None),
     ],

@@ -40,11 +40,11 @@ def whole(*each: GroupEvidence) -> Mapping[str, str]:
         ([counting(1, 100, 300), counting(2, 100, 300)], "200.0"),
         ([counting(1, 100, 300), counting(2, 250, 400)], "300.0"),
         ([counting(1, 0, 900), counting(2, 100, 200), counting(3, 300, 400)], "900.0"),
-        # What was counted between them is nobody's.
+        # Counts between them belong to neither.
         ([counting(1, 0, 100), counting(2, 500, 600)], "200.0"),
         ([counting(1, 0, 100), counting(2, 0, 100, device="eth1")], "200.0"),
         ([counting(1, 0, 100), counting(2, 0, 100, client="client2")], "200.0"),
-        # Imported: what an interface had counted before is not known.
+        # Imported: the earlier counts of the interface are unknown.
         ([counting(1, None, 100), counting(2, None, 100)], "200.0"),
         ([], ""),
         ([samples.group(samples.failed(), counters={"tx_packets": 5})], ""),

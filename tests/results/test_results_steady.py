@@ -1,4 +1,4 @@
-"""Throughput in the steady state, against figures worked out by hand."""
+"""Throughput in the steady state, compared with hand-computed figures."""
 
 import pytest
 

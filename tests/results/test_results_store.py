@@ -56,7 +56,7 @@ def test_second_run_is_refused_while_the_first_holds_the_folder(store, folder):
 
 
 def fail(folder, write):
-    """Write into a results folder, and have an error end that."""
+    """Write into a results folder until an error ends it."""
     with Store(folder) as opened:
         write(opened)
         raise RuntimeError

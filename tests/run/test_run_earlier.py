@@ -1,4 +1,4 @@
-"""What `--resume` passes over, and what the script claims of it."""
+"""The parts that `--resume` skips, and the script's claims about them."""
 
 import hashlib
 import shutil
@@ -54,7 +54,7 @@ def measure(store: Store, exp: int) -> None:
 
 
 def finish(store: Store, plan: Plan, index: int, exp: int) -> None:
-    """A part of a plan was finished well."""
+    """Record that a part of a plan has succeeded."""
     measure(store, exp)
     part = plan.part(index)
     store.note_cell("a", part.cell, [exp], part_hash=part.hash)
@@ -70,7 +70,7 @@ def finish_long_ago(store: Store, exp: int) -> None:
 def passed_over(
     store: Store, plan: Plan, *, nested: bool = True, columns: fields.Fields = FIELDS
 ) -> tuple[Passed, list[str]]:
-    """What is passed over, and what is said of it."""
+    """The skipped parts, and the messages about them."""
     watched = Watched()
     found = earlier.pass_over(plan, store, watched, script="a", claimable=columns, nested=nested)
     return found, watched.said

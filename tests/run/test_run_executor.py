@@ -1,4 +1,4 @@
-"""How a plan is carried out, by hosts that do everything at once and keep what they were asked."""
+"""The execution of a plan, by hosts that complete everything at once and record their requests."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ SWEEP = f"SWEEP ca=reno,cubic DO\n{ONE}DONE\n"
 
 
 class Hosts:
-    """Says what it is asked for. Experiments of `failing` fail; the rate of others is 9."""
+    """Records its requests. Experiments of `failing` fail; the rate of others is 9."""
 
     def __init__(self, *, failing: Sequence[int] = ()) -> None:
         self.asked: list[str] = []

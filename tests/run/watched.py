@@ -1,10 +1,10 @@
-"""A watcher of runs that keeps what it is told."""
+"""An observer of runs that records its calls."""
 
 from collections.abc import Mapping, Sequence
 
 
 class Watched:
-    """Keeps what a person would read, a line each."""
+    """Records what a user would read, one line each."""
 
     def __init__(self) -> None:
         self.said: list[str] = []

@@ -14,7 +14,7 @@ from pathlib import Path
 from netesto import process
 from netesto.lab import records
 
-# Longer than any honest start; nothing waits it out.
+# Longer than any working start takes.
 PATIENCE_S = 350
 
 

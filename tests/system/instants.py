@@ -1,4 +1,4 @@
-"""Runs that are told to end at instants that a seed draws, and what became of them."""
+"""Runs that are asked to end at instants that a seed draws, and their outcomes."""
 
 import contextlib
 import os
@@ -69,7 +69,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run ended: its exit status, how long that took, and what is not as it was."""
+    """The outcome of a run: its exit status, the time to its end, and what it did not put back."""
 
     status: int
     took_s: float
@@ -77,7 +77,7 @@ class Ended:
     said: str
 
     def fault(self, instant: Instant) -> str:
-        """What is wrong with that; "" if nothing is."""
+        """The fault of this outcome; "" if there is none."""
         wanted = {0, 130}
         if "KILL" in instant.signals:
             wanted |= {-signal.SIGKILL}
@@ -104,7 +104,7 @@ def drawn(count: int, *, seed: int, grounds: Sequence[str]) -> list[Instant]:
 
 
 def tried(instant: Instant, hosts: Lab | None) -> Ended:
-    """Try one; everything that it leaves is removed, after it was noted."""
+    """Run one; record everything that it leaves behind, and remove it."""
     folder = Path(tempfile.mkdtemp(prefix="ntinstant-"))
     try:
         return _tried(instant, hosts, folder)
@@ -212,7 +212,7 @@ def _state_of(hosts: Lab | None) -> dict[str, str]:
 
 
 def _unreadable(out: Path) -> Iterator[str]:
-    """What of the results cannot be read."""
+    """The results that cannot be read."""
     if not out.is_dir():
         return
     try:

@@ -1,4 +1,4 @@
-"""Where a test of whole runs, which it kills or interrupts, runs netesto."""
+"""Where a test that kills or interrupts whole runs starts netesto."""
 
 import contextlib
 import csv
@@ -14,7 +14,7 @@ from whole_runs import command
 
 from netesto import process
 
-# Longer than any honest start; nothing waits it out.
+# Longer than any working start takes.
 PATIENCE_S = 400
 
 # Whoever starts a guest does the same for both kernels: the story of the one for real time takes

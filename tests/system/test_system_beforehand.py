@@ -1,4 +1,4 @@
-"""What the hosts lack is told before any traffic, with its place."""
+"""What the hosts lack is reported before any traffic, with its place."""
 
 from pathlib import Path
 

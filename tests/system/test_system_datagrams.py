@@ -1,4 +1,4 @@
-"""Datagrams in simulated time, where what is right is known exactly."""
+"""Datagrams in simulated time, where the correct values are known exactly."""
 
 import json
 import re

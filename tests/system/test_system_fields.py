@@ -1,4 +1,4 @@
-"""Columns that people choose, in runs and when tables are made anew."""
+"""Custom columns, in runs and when tables are rebuilt."""
 
 import shutil
 from pathlib import Path

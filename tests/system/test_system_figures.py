@@ -13,7 +13,7 @@ from netesto.report.expscript import numerals, tables
 from netesto.report.expscript.blocks import PlotBlock, TableBlock
 from netesto.report.expscript.runner import Runner
 
-# Longer than any honest run of a guest; nothing waits it out.
+# Longer than any working run of a guest takes.
 TIMEOUT_S = 600
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"

@@ -18,7 +18,7 @@ from whole_runs import Outcome
 import netesto as package
 from netesto import process
 
-# Longer than any honest run on a busy machine; nothing waits it out.
+# Longer than any working run takes, even on a busy machine.
 PATIENCE_S = 400
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)

@@ -1,5 +1,5 @@
 """Flows that wait for START_FLOWS, on each ground: they begin together and not before, are sampled
-from before their first byte on, and end with Ctrl-C. One that fails is no harm to the others."""
+from before their first byte on, and end with Ctrl-C. One that fails does not affect the others."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Told to end at any instant, by whatever signals: a run ends within 5 s, with status 130 unless it
+"""Asked to end at any instant, by any signals, a run ends within 5 s, with status 130 unless it
 was done, and the hosts, the temporary files and the results are as they have to be."""
 
 from collections.abc import Iterator

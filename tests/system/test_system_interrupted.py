@@ -23,7 +23,7 @@ from netesto.lab import records
 
 _T = TypeVar("_T")
 
-# A whole story each, on a machine that may do much else.
+# Several runs each, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(1600)
 
 # Nobody waits for the ends of these flows.
@@ -77,7 +77,7 @@ def telling(values: Sequence[_T], chosen: Collection[_T]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How a run ended that was told to, and what is left of it."""
+    """The outcome of a run that was asked to end, and what it left behind."""
 
     status: int
     left: list[Path]

@@ -17,7 +17,7 @@ from whole_runs import Outcome, command, netesto
 
 from netesto import process
 
-# Several guests, on a machine that may do much else.
+# Several guests, on a machine that may be busy.
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(900)]
 
 # Chance is in the delay and the loss of every packet, and in when each flow begins.

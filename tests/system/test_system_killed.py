@@ -107,7 +107,7 @@ class Made:
 
     @property
     def there(self) -> list[object]:
-        """What of it there still is, once processes that were told to end have ended."""
+        """What remains of it when processes that were asked to end have ended."""
         process.wait_until(lambda: not self._now(), timeout=10)
         return self._now()
 
@@ -166,7 +166,7 @@ def session(leader: int) -> list[psutil.Process]:
 
 
 def lingering() -> list[psutil.Process]:
-    """What commands have left; that of a guest is in there."""
+    """What commands have left; in a guest, inside it."""
     return [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == LINGERING]
 
 
@@ -175,7 +175,7 @@ def lingering() -> list[psutil.Process]:
 
 @dataclass(slots=True)
 class Foreign:
-    """Somebody else's things, that look much like a run's."""
+    """Objects of others that look like those of a run."""
 
     namespaces: list[str] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
@@ -183,7 +183,7 @@ class Foreign:
 
     @property
     def lost(self) -> list[object]:
-        """What of it is not there any more."""
+        """What is missing of it."""
         return [
             *(name for name in self.namespaces if not is_wired(name)),
             *(path for path in self.paths if not path.exists()),

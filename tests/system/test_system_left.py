@@ -1,4 +1,4 @@
-"""What a script leaves unfinished, in a run."""
+"""Experiments that a script leaves unfinished, in a run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A link is a thing of the lab: what scripts do to their hosts' interfaces leaves it as it is."""
+"""A link belongs to the lab: commands on the interfaces of hosts do not change it."""
 
 import shutil
 from itertools import pairwise

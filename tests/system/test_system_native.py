@@ -1,4 +1,4 @@
-"""tool=native in simulated time, where what is right is known to the microsecond."""
+"""tool=native in simulated time, where the correct values are known to the microsecond."""
 
 import csv
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Captures of whole runs: packets say what the kernel says."""
+"""Captures of whole runs: packets agree with the kernel."""
 
 import csv
 from collections import Counter

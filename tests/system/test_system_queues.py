@@ -1,4 +1,4 @@
-"""Queues that a flow fills, in simulated time: what is sampled is what tc counted."""
+"""Queues that a flow fills, in simulated time: the samples equal the counts of tc."""
 
 import itertools
 import re

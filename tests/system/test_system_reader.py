@@ -1,4 +1,4 @@
-"""Who reads what a run prints may go away."""
+"""The reader of a run's output may end."""
 
 import os
 from pathlib import Path

@@ -1,5 +1,5 @@
 """The scripts after published matrices (docs/seeds.md), short: they repeat byte for byte in
-simulated time, and show the shapes that they are to show."""
+simulated time, and show the expected shapes."""
 
 import csv
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from netesto import paths
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(1600)]
 
-# Longer than any honest run on a busy machine; nothing waits it out.
+# Longer than any working run takes, even on a busy machine.
 PATIENCE_S = 800
 
 SCRIPTS = paths.data_folder() / "scripts"

@@ -1,4 +1,4 @@
-"""A SWEEP, and taking it up again."""
+"""A SWEEP, and `--resume`."""
 
 from pathlib import Path
 

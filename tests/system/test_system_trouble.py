@@ -1,4 +1,4 @@
-"""What goes wrong in a real run is told, and nothing is left behind."""
+"""Failures of a real run are reported, and nothing is left behind."""
 
 import os
 import signal
@@ -13,14 +13,14 @@ pytestmark = pytest.mark.lab
 
 PAIR = "LAB pair rate=50mbit\nSOURCE inlib\n"
 
-# Longer than any honest start or end on a busy machine; nothing waits it out.
+# Longer than any working start or end takes, even on a busy machine.
 PATIENCE_S = 100
 
 STREAM = "RUN OneFlowStream server=b client=a expName=x ca=cubic dur=%s\n"
 
 
 def wait_for(folder: Path, text: str) -> None:
-    """Until the run that `start` began in `folder` has printed `text`."""
+    """Wait until the run that `start` began in `folder` has printed `text`."""
     output = folder / "output"
     assert process.wait_until(lambda: text in output.read_text(), timeout=PATIENCE_S), (
         output.read_text()

@@ -1,5 +1,5 @@
-"""Several people use the same hosts: who waits gets them, who does not is told, and Ctrl-C ends a
-wait; and what others change there is in the record of the run."""
+"""Several people use the same hosts: a run that waits gets them, others are refused, and Ctrl-C
+ends a wait; and what others change there is in the record of the run."""
 
 import json
 import os
@@ -55,7 +55,7 @@ class Hosts:
         return (self.folder / f"{name}.out").read_text()
 
     def queue_of(self, name: str) -> list[str]:
-        """The processes that wait for a host, as `hosts status` tells them."""
+        """The processes that wait for a host, as `hosts status` reports them."""
         argv = command("hosts", "status", str(self.folder / f"{name}.toml"))
         said = process.run(argv, timeout=PATIENCE_S).stdout.partition("\nb: ")[0]
         return re.findall(r"^    waiting, \d: \S+ pid (\d+) ", said, re.MULTILINE)
@@ -93,7 +93,7 @@ def test_who_came_first_runs_next_who_does_not_wait_is_told_and_ctrl_c_ends_a_wa
     holder = f"in use by {os.environ.get('USER', 'root')}@{os.uname().nodename} pid {first.pid}"
     assert (refused, statuses) == (3, [130, 130, 0, 0])
     assert queue == [str(each.pid) for each in (waits, gives_up, last)]
-    # It came last, and was not before the one that waited longer.
+    # It came last, and was served after the one that waited longer.
     assert re.search(rf"in use by \S+ pid {waits.pid} ", hosts.said("last"))
     assert f"{holder} since " in hosts.said("refused")
     assert "netesto run --wait … waits until it is free." in hosts.said("refused")

@@ -20,7 +20,7 @@ RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two
     ca1=cubic ca2=bbr dur1=5 dur2=3 delay2=1
 """
 
-# Longer than any honest run on a busy machine; nothing waits it out.
+# Longer than any working run takes, even on a busy machine.
 PATIENCE_S = 400
 
 

@@ -1,4 +1,4 @@
-"""The tool for a test is the one asked for, or the first that can do it."""
+"""The tool of a test is the requested one, or the first that supports it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The server of netesto-flow, which everybody on its network reaches, when others mean it harm."""
+"""Attacks on the server of netesto-flow, which everybody on its network can reach."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def _program():
 
 
 class Server:
-    """A server, and a client of it that says what it has to, word for word."""
+    """A server, and a client whose messages the test writes."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -35,7 +35,7 @@ class Server:
         self._before = self.memory_bytes()
 
     def memory_bytes(self) -> int:
-        """The most that it ever had."""
+        """The maximum memory that it ever had."""
         found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
         assert found, "no memory is told"
         return int(found[1]) * 1024

@@ -1,4 +1,4 @@
-"""netesto-flow: its commands, and the meaning of what it prints."""
+"""netesto-flow: its commands and its output."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A service, and a wire to it that a test cuts and mends."""
+"""A service, and a connection to it that a test cuts and restores."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ class Wire(Protocol):
 
 @dataclass
 class Cuttable:
-    """An agent, the gate behind it, and the wire between them."""
+    """An agent, the gate behind it, and the connection between them."""
 
     agent: MemoryAgent | AgentClient
     gate: Gate

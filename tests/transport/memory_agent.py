@@ -1,4 +1,4 @@
-"""The in-process twin of the wire: the same holds, tokens and errors, without bytes."""
+"""The transport within one process: the same holds, tokens and errors, without bytes."""
 
 import asyncio
 import contextlib

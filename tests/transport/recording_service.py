@@ -1,4 +1,4 @@
-"""A service that remembers what it was asked, and values for all that crosses the wire."""
+"""A service that records its calls, and a value for every message."""
 
 import asyncio
 import hashlib

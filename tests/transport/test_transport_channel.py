@@ -1,4 +1,4 @@
-"""How often connections are looked after."""
+"""How often connections are checked."""
 
 import pytest
 

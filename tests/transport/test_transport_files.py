@@ -19,7 +19,7 @@ FILES = {"flow.1.1.out": b"MIGRATED", "0/h1.snmp": b"Ip: 1\n", "empty": b""}
 
 
 def entry(path: str, content: bytes, *, announced: bytes | None = None) -> FileEntry:
-    """What an agent says of a file; with `announced` it speaks of another content."""
+    """An agent's description of a file; with `announced`, of another content."""
     told = content if announced is None else announced
     return FileEntry(path, len(told), hashlib.sha256(told).hexdigest())
 

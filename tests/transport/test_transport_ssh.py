@@ -1,4 +1,4 @@
-"""What ssh says, and what it means; real ssh is in tests/machines."""
+"""The meaning of ssh's messages; real ssh is in tests/machines."""
 
 import os
 
@@ -19,7 +19,7 @@ Offending ED25519 key in /root/.ssh/known_hosts:1
 Host key verification failed.
 """
 
-# What the jump host says first is the cause.
+# The first message of the jump host is the cause.
 BEHIND = """\
 channel 0: open failed: connect failed: Name or service not known
 stdio forwarding failed

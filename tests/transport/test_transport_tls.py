@@ -65,7 +65,7 @@ async def serving(folder: Path, files: TlsFiles, **changes: object) -> AsyncIter
 
 
 async def ask(address: TlsAddress, files: TlsFiles) -> object:
-    """What the agent answers; AgentError says why it does not."""
+    """The agent's reply; AgentError with the reason if there is none."""
     tunnel = TlsTunnel(address, files, host="h1")
     await tunnel.open(timeout=5)
     try:

@@ -23,7 +23,7 @@ NEWER = channel.PROTOCOL + 1
 
 @asynccontextmanager
 async def peer_with(folder: Path, info: Callable[[], pb.HostInfo]):
-    """The address of an agent that is another program than ours."""
+    """The address of an agent of another version."""
 
     class Peer:
         async def Info(self, *_: object) -> pb.HostInfo:  # noqa: N802 - gRPC's name
@@ -41,7 +41,7 @@ async def peer_with(folder: Path, info: Callable[[], pb.HostInfo]):
 
 @asynccontextmanager
 async def ours(folder: Path, service: RecordingService):
-    """Our agent, and what calls it as another program would."""
+    """Our agent, and a caller of another version."""
     server = AgentServer(Gate(service))
     address = server.listen(UnixAddress(folder / "agent.sock"))
     await server.start()

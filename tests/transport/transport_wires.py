@@ -1,4 +1,4 @@
-"""Ways to carry a service to those who call it."""
+"""Transports between a service and its callers."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
