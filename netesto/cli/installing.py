@@ -241,17 +241,20 @@ async def _planned(host: Target, planned: Planner) -> Plan:
     try:
         facts = await remote.look(host)
         found = await planned(host, facts)
-        is_up = facts.installed is not None and facts.installed.runs
-        if is_up and (holder := await _holder(host, facts)) and found.steps:
-            raise AgentBusyError(holder, remedy="Wait until that run has ended.")
+        if facts.installed is not None and facts.installed.runs:
+            holder = await _holder(host, facts)
+            if holder is None and found.steps:
+                await remote.check_unused(host, facts)
+            elif holder and found.steps:
+                raise AgentBusyError(holder, remedy="Wait until that run has ended.")
     except AgentError as error:
         text = error.message.removeprefix(f"{error.host or host.name}: ")
         raise AgentError(text, host=host.name, remedy=error.remedy) from None
     return found
 
 
-async def _holder(host: Target, facts: Facts) -> str:
-    """The holder of a host's agent; "" if there is none, or if it cannot be reached.
+async def _holder(host: Target, facts: Facts) -> str | None:
+    """The holder of a host's agent; "" if there is none, None if the agent cannot be asked.
 
     NoAnswerError if it does not respond: a run may hold it."""
     endpoint = Endpoint(host=host.name, agent=str(_agent_address(host, facts)))
@@ -262,7 +265,7 @@ async def _holder(host: Target, facts: Facts) -> str:
     except NoAnswerError:
         raise
     except (AgentError, TimeoutError):
-        return ""
+        return None
 
 
 async def _side_by_side(work: Iterable[tuple[Target, Awaitable[T]]]) -> list[T | AgentError]:

@@ -29,7 +29,7 @@ from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Wanted
 from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
-from netesto.errors import AgentBusyError, AgentError
+from netesto.errors import AgentBusyError, AgentError, NoAnswerError
 from netesto.model import Address, Endpoint
 from netesto.process import Child
 from netesto.transport import ssh
@@ -214,9 +214,12 @@ async def _check_free(host: Target, facts: Facts) -> None:
     try:
         async with await connect(str(address), host=host.name, timeout=_ASK_S) as agent:
             holder = (await agent.info()).holder
-    except AgentError:
+    except NoAnswerError:
         # No run can use an agent that does not respond.
         return
+    except AgentError:
+        holder = ""
+        await remote.check_unused(host, facts)
     if holder:
         raise AgentBusyError(holder, host=host.name, remedy=_BUSY)
 

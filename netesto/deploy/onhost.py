@@ -22,12 +22,13 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, TextIO, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Set, TextIO, Tuple
 
 # The agent needs it.
 PYTHON = (3, 11)
@@ -48,6 +49,8 @@ FULL_BYTES = 1 << 20
 LEASE_S = 30
 # A lost ssh closes our standard output together with our standard input, or a moment later.
 CLOSING_MS = 200
+# Until the end of an ssh process is known to what it was connected to.
+ENDING_S = 2
 # The controller's last byte (ASCII: end of transmission); all others are keepalives.
 END = b"\4"
 
@@ -65,6 +68,8 @@ def main(source: BinaryIO, sink: TextIO) -> None:
     try:
         if request["do"] == "look":
             replies.send(look(request))
+        elif request["do"] == "users":
+            replies.send({"users": lasting_users(request["socket"])})
         elif request["do"] == "act":
             replies.send(act(request, source))
         elif request["do"] == "rejoin":
@@ -291,6 +296,100 @@ def unfetched(spool: str) -> Optional[List[str]]:
         return sorted(os.listdir(spool))
     except OSError as error:
         return None if error.errno == errno.EACCES else []
+
+
+# --- who uses an agent that cannot be asked ------------------------------------------------------
+
+
+def lasting_users(path: str) -> List[str]:
+    """`users`, without a connection that is about to end, such as that of who tried to ask it."""
+    deadline = time.monotonic() + ENDING_S
+    while True:
+        found = users(path)
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(POLL_S)
+
+
+def users(path: str) -> List[str]:
+    """The processes that are connected to the agent that listens on the socket `path`, and the
+    tools that it runs. Without root only those of this user."""
+    found = connections(path)
+    owners = owners_of({inode for pair in found for inode in pair})
+    agents = {pid for inode, peer in found if not peer for pid in owners.get(inode, [])}
+    others = {pid for _, peer in found if peer for pid in owners.get(peer, [0])} - agents
+    tools = {pid for pid in pids() if parent_of(pid) in agents and is_marked(pid)}
+    return ["{} (pid {})".format(comm_of(pid), pid or "?") for pid in sorted(others | tools)]
+
+
+def connections(path: str) -> List[Tuple[int, int]]:
+    """The inodes of the sockets of this path, each with that of its peer (0: it listens).
+
+    By sock_diag(7); none if the kernel has no unix_diag."""
+    dump = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, 0xFFFFFFFF, 0, 1 | 4, 0, 0)
+    head = struct.pack("=IHHII", 16 + len(dump), 20, 0x301, 1, 0)
+    found: List[Tuple[int, int]] = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as netlink:
+        netlink.send(head + dump)
+        while True:
+            data = netlink.recv(1 << 20)
+            while len(data) >= 16:
+                length, kind = struct.unpack_from("=IH", data)
+                if kind != 20:
+                    return found
+                inode = struct.unpack_from("=I", data, 20)[0]
+                told = dict(attributes(data[32:length]))
+                if told.get(0, b"").rstrip(b"\0") == path.encode():
+                    found.append((inode, struct.unpack("=I", told.get(2, bytes(4)))[0]))
+                data = data[length + 3 & ~3 :]
+
+
+def attributes(data: bytes) -> Iterator[Tuple[int, bytes]]:
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("=HH", data)
+        yield kind, data[4:length]
+        data = data[max(length + 3 & ~3, 4) :]
+
+
+def pids() -> List[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def owners_of(inodes: Set[int]) -> Dict[int, List[int]]:
+    """The processes that have these sockets open."""
+    wanted = {"socket:[{}]".format(inode): inode for inode in inodes}
+    found: Dict[int, List[int]] = {}
+    for pid in pids():
+        folder = "/proc/{}/fd".format(pid)
+        for name in names(folder):
+            try:
+                inode = wanted.get(os.readlink(folder + "/" + name))
+            except OSError:
+                continue
+            if inode:
+                found.setdefault(inode, []).append(pid)
+    return found
+
+
+def parent_of(pid: int) -> int:
+    return int((content("/proc/{}/stat".format(pid)).rpartition(b")")[2].split() or [b"", b"0"])[1])
+
+
+def is_marked(pid: int) -> bool:
+    """Whether an agent started this process to work for it (netesto.agent.leftovers)."""
+    return b"NETESTO_LIFE=" in content("/proc/{}/environ".format(pid))
+
+
+def comm_of(pid: int) -> str:
+    return content("/proc/{}/comm".format(pid)).decode("utf-8", "replace").strip() or "a process"
+
+
+def content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 # --- act ----------------------------------------------------------------------------------------

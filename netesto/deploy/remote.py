@@ -35,6 +35,20 @@ async def look(host: Target) -> Facts:
     return facts.parse(await _ask(host, facts.request(), (), timeout=LOOK_S))
 
 
+async def check_unused(host: Target, known: Facts) -> None:
+    """AgentError if somebody uses the agent of a host, which cannot be asked for its holder: it may
+    be of an older protocol."""
+    request = {"do": "users", "socket": known.places.socket}
+    reply = await _ask(host, request, (), sudo=known.sudo, timeout=LOOK_S)
+    if reply["users"]:
+        raise AgentError(
+            "its agent, which does not say who holds it, is used by "
+            + ", ".join(map(str, reply["users"])),
+            host=host.name,
+            remedy="Wait until that run has ended, or end these processes.",
+        )
+
+
 async def act(host: Target, plan: Plan) -> None:
     """Execute a plan. AgentError names the step that failed."""
     request = {

@@ -1,10 +1,13 @@
 """The program that runs on hosts, as a process of this machine, in folders of its own."""
 
 import ast
+import contextlib
 import io
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -122,6 +125,62 @@ def test_a_file_that_was_changed_is_not_removed(tmp_path):
     path.write_text("changed")
     act(tmp_path, ["remove", {"path": str(path), "digest": "0" * 64}])
     assert path.exists()
+
+
+# Listens, is connected to itself as by systemd's watchdog, and has a tool if `$2` is its mark.
+AGENT = """
+import os, socket, subprocess, sys
+listening, own = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+listening.listen()
+own.connect(sys.argv[1])
+accepted = [listening.accept()[0]]
+tool = subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], sys.argv[2]: "1"})
+print(tool.pid, flush=True)
+for line in sys.stdin:
+    accepted += [listening.accept()[0]]
+    print("accepted", flush=True)
+tool.kill()
+"""
+
+
+@pytest.fixture
+def users(tmp_path):
+    """Who uses a mute agent, as the host says."""
+    path = str(tmp_path / "agent.sock")
+
+    @contextlib.contextmanager
+    def of(mark):
+        argv = [sys.executable, "-c", AGENT, path, mark]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as child:
+            tool = int(child.stdout.readline())
+            yield tool, child, lambda: asked({"do": "users", "socket": path, "lock": path})["users"]
+            child.stdin.close()
+
+    return path, of
+
+
+def test_who_is_connected_to_an_agent_that_cannot_be_asked_is_told(users):
+    path, of = users
+    with of("NOTHING") as (_, child, told), socket.socket(socket.AF_UNIX) as controller:
+        before = told()
+        controller.connect(path)
+        print(file=child.stdin, flush=True)
+        child.stdout.readline()
+        name = Path("/proc/self/comm").read_text().strip()
+        assert (before, told()) == ([], [f"{name} (pid {os.getpid()})"])
+
+
+def test_a_tool_of_an_agent_that_cannot_be_asked_is_told(users):
+    _, of = users
+    with of("NETESTO_LIFE") as (tool, _, told):
+        assert told() == [f"sleep (pid {tool})"]
+
+
+def test_where_no_agent_listens_nobody_uses_it(tmp_path):
+    path = str(tmp_path / "agent.sock")
+    assert asked({"do": "users", "socket": path, "lock": path}) == {"users": []}
 
 
 def test_measurements_that_nobody_fetched_end_a_removal(tmp_path):

@@ -3,6 +3,7 @@ agents are repaired, replaced and removed."""
 
 import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -15,6 +16,15 @@ from netesto.process import Finished
 
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600
+
+# A controller that says it speaks another protocol.
+OTHER_CONTROLLER = """
+import sys
+from netesto import cli
+from netesto.transport import channel
+channel.PROTOCOL = 1
+sys.exit(cli.main(sys.argv[1:]))
+"""
 
 # Folders by their names and modes; of files also size and time. What is deeper is of others,
 # or in a folder that is not there before.
@@ -114,15 +124,21 @@ def code_of(machine: Machine) -> str:
     return machine.run(["sh", "-c", "ls -d /opt/netesto/code-*"]).stdout.strip()
 
 
+def change_version(machine: Machine, digit: str) -> str:
+    """Have another version installed there; the folder of its code."""
+    old, other = code_of(machine), f"/opt/netesto/code-{digit * 16}"
+    machine.run(["mv", old, other])
+    for path in ("/opt/netesto/installed.json", "/opt/netesto/netesto-agent"):
+        machine.write(path, machine.read(path).replace(old, other), mode=0o755)
+    return other
+
+
 @pytest.fixture(scope="module")
 def mended(bare, installed):
     """The status of an installation where one host has another version, and one has lost a file;
     and what code the first had before."""
-    first, old = bare["host1"], code_of(bare["host1"])
-    other = "/opt/netesto/code-0000000000000000"
-    first.run(["mv", old, other])
-    for path in ("/opt/netesto/installed.json", "/opt/netesto/netesto-agent"):
-        first.write(path, first.read(path).replace(old, other))
+    old = code_of(bare["host1"])
+    change_version(bare["host1"], "0")
     bare["host2"].run(["rm", "/opt/netesto/netesto-agent"])
     return netesto(bare, "hosts", "install", "host1", "host2").status, old
 
@@ -133,6 +149,33 @@ def test_an_installation_that_lost_a_file_is_mended(bare, mended):
 
 def test_another_version_is_replaced(bare, mended):
     assert mended == (0, code_of(bare["host1"]))
+
+
+def test_an_agent_of_another_protocol_is_replaced_when_no_run_uses_it(bare, mended):
+    host = bare["host1"]
+    channel = f"{change_version(host, '1')}/netesto/transport/channel.py"
+    host.run(["sed", "-i", "s/^PROTOCOL = .*/PROTOCOL = 1/", channel])
+    pids = host.run(["cat", "/opt/netesto/agent.lock"]).stdout
+    agent = host.run(["ps", "-o", "pid=", "--ppid", pids]).stdout.strip()
+    host.run(["kill", "-9", agent])
+    listening = ["grep", "-q", " 00010000 .* /run/netesto/agent.sock$", "/proc/net/unix"]
+    assert process.wait_until(
+        lambda: host.run(listening, check=False).status == 0, timeout=PATIENCE_S
+    )
+    script = "SOURCE inlib\nRUN OneFlowStream server=host1 client=host1 ca=cubic dur=60\n"
+    bare.controller.write("other.nts", script)
+    log = host.folder / "other.log"
+    argv = ["run", "--plain", "--no-pages", "--hosts", "host1", "other.nts"]
+    child = bare.controller.start([sys.executable, "-c", OTHER_CONTROLLER, *argv], stdout=log)
+    assert process.wait_until(
+        lambda: "flow cubic" in log.read_text() or child.poll() is not None, timeout=PATIENCE_S
+    )
+    refused = netesto(bare, "hosts", "install", "host1")
+    process.end(child)
+    told = "its agent, which does not say who holds it, is used by "
+    replaced = netesto(bare, "hosts", "install", "host1")
+    found = (refused.status, told in refused.stderr, refused.stdout, replaced.status)
+    assert (*found, code_of(host)) == (3, True, "", 0, mended[1]), log.read_text()
 
 
 def test_an_agent_that_a_run_holds_is_not_touched(bare, installed):
