@@ -41,7 +41,8 @@ PROOF_WAIT_S = 30.0
 def install(options: argparse.Namespace) -> int:
     """Install an agent on each host, test it, and write the hosts file."""
     hosts = _targets(options)
-    supply = Supply(_wanted(options), printing.out)
+    kept = payload.foreseen if options.dry_run else payload.kept
+    supply = Supply(_wanted(options), printing.out, kept=kept)
 
     async def planned(host: Target, facts: Facts) -> Plan:
         return plan.install(facts, await supply.to(facts), name=host.name)

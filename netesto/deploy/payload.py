@@ -206,13 +206,32 @@ async def make_bundle(path: Path, platforms: Sequence[tuple[str, str]]) -> list[
 async def kept(python: str, machine: str, say: Callable[[str], None]) -> list[Packages]:
     """The packages for hosts of this kind, downloaded once, which `say` is told. ProcessError if
     pip fails."""
-    digest = hashlib.sha256(" ".join(requirements()).encode()).hexdigest()
-    path = paths.cache_folder() / "agents" / f"{python}-{machine}-{digest[:_NAME_DIGITS]}.zip"
+    path = _place(python, machine)
     if not path.exists():
         say(f"downloading packages of agents for Python {python} on {machine}")
         path.parent.mkdir(parents=True, exist_ok=True)
         await make_bundle(path, [(python, machine)])
     return read_bundle(path)
+
+
+async def foreseen(python: str, machine: str, say: Callable[[str], None]) -> list[Packages]:
+    """In place of `kept` for a dry run, which downloads nothing: something to plan with."""
+    path = _place(python, machine)
+    if path.exists():
+        return read_bundle(path)
+    # The packages for another kind have about the size of ours.
+    size_mb = max(1, len(own().archive.data()) // 1_000_000)
+    say(
+        f"would download packages of agents for Python {python} on {machine}, about {size_mb} MB,"
+        f" to {path}"
+    )
+    return [Packages(python, machine, (0,), Archive("packages-…", bytes))]
+
+
+def _place(python: str, machine: str) -> Path:
+    """Where the packages for hosts of this kind are kept."""
+    digest = hashlib.sha256(" ".join(requirements()).encode()).hexdigest()
+    return paths.cache_folder() / "agents" / f"{python}-{machine}-{digest[:_NAME_DIGITS]}.zip"
 
 
 async def _downloaded(python: str, machine: str) -> Packages:

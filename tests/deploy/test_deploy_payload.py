@@ -55,6 +55,17 @@ def test_an_agent_imports_nothing_but_what_is_sent(target):
     assert process.run(argv, timeout=60, env=env).stdout == "[]\n"
 
 
+def test_a_dry_run_says_what_would_be_downloaded_and_makes_no_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    said: list[str] = []
+    [packages] = asyncio.run(payload.foreseen("3.99", "x86_64", said.append))
+    facts = Facts(python_version="3.99", libc="glibc-2.17")
+    size_mb = len(payload.own().archive.data()) // 1_000_000
+    start = f"would download packages of agents for Python 3.99 on x86_64, about {size_mb} MB, to "
+    found = (packages.fit(facts), [each.startswith(start) for each in said], [*tmp_path.iterdir()])
+    assert found == (True, [True], [])
+
+
 def test_the_extra_of_agents_is_a_part_of_what_the_whole_needs():
     config = RawConfigParser()
     config.read(Path(__file__).parents[2] / "setup.cfg")
