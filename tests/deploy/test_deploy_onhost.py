@@ -154,6 +154,8 @@ def users(tmp_path):
         argv = [sys.executable, "-c", AGENT, path, mark]
         pipe = subprocess.PIPE
         with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
             tool = int(child.stdout.readline())
             yield tool, child, lambda: asked({"do": "users", "socket": path, "lock": path})["users"]
             child.stdin.close()
