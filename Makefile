@@ -13,7 +13,7 @@ AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 COMPILE := $(BIN)/python -m compileall -q netesto
 
 # A test of a whole run waits for its flows about as long as it computes.
-WORKERS ?= -n $(shell expr 3 \* $$(nproc) / 2) --dist loadgroup --no-loadscope-reorder
+WORKERS ?= -n $(shell expr 2 \* $$(nproc)) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: reliability chance help demo test check coverage kernel format proto completions bench dist setup packages clean

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import resource
 import select
 import signal
@@ -438,29 +439,45 @@ async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
     assert daemon.child.wait(DEADLINE_S) == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--listen", "127.0.0.1:0"], "cannot listen on 127.0.0.1:0: everybody who reaches a port"),
-        (["--listen", "h1:0", "--insecure"], "cannot listen on h1:0: invalid address 'h1'"),
-        (["--listen", "ssh://h1"], "cannot listen on ssh://h1: controllers reach an agent"),
-        (
-            ["--listen", "unix:/no/such/folder/s"],
-            "cannot listen in /no/such/folder: No such file or directory",
-        ),
-        (["--state", f"/tmp/{'s' * 100}"], f"/tmp/{'s' * 100}/rpc.sock: 114 bytes"),
-        (["--listen", "unix:/tmp/s"], "/tmp: others can write to this folder"),
-        (["--group", "no-such"], "group = 'no-such': no such group here"),
-        (
-            ["--config", "/no/agent.toml"],
-            "/no/agent.toml: cannot be read: No such file or directory",
-        ),
-    ],
-)
-def test_wrong_command_line_is_told(options: list[str], message: str, tmp_path: Path):
-    argv = [sys.executable, "-m", "netesto.agent.daemon", "--state", str(tmp_path), *options]
-    finished = process.run(argv, timeout=DEADLINE_S, check=False)
-    assert (finished.status, finished.stderr.startswith(f"netesto-agent: {message}")) == (2, True)
+WRONG = [
+    (["--listen", "127.0.0.1:0"], "cannot listen on 127.0.0.1:0: everybody who reaches a port"),
+    (["--listen", "h1:0", "--insecure"], "cannot listen on h1:0: invalid address 'h1'"),
+    (["--listen", "ssh://h1"], "cannot listen on ssh://h1: controllers reach an agent"),
+    (
+        ["--listen", "unix:/no/such/folder/s"],
+        "cannot listen in /no/such/folder: No such file or directory",
+    ),
+    (["--state", f"/tmp/{'s' * 100}"], f"/tmp/{'s' * 100}/rpc.sock: 114 bytes"),
+    (["--listen", "unix:/tmp/s"], "/tmp: others can write to this folder"),
+    (["--group", "no-such"], "group = 'no-such': no such group here"),
+    (
+        ["--config", "/no/agent.toml"],
+        "/no/agent.toml: cannot be read: No such file or directory",
+    ),
+]
+
+# Each command line in a process of its own, all with the modules of the first one.
+EACH = """
+import json, os, sys
+from netesto.agent import daemon
+for words in json.loads(sys.argv[1]):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(daemon.main(words))
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=sys.stderr)
+"""
+
+
+def test_wrong_command_line_is_told(tmp_path: Path):
+    lines = [["--state", str(tmp_path), *options] for options, _ in WRONG]
+    argv = [sys.executable, "-c", EACH, json.dumps(lines)]
+    said = process.run(argv, timeout=DEADLINE_S).stderr
+    told = re.findall(r"^netesto-agent: (.*?)^(\d+)\n", said, re.MULTILINE | re.DOTALL)
+    found = [
+        (options, text[: len(message)], status)
+        for (options, message), (text, status) in zip(WRONG, told, strict=True)
+    ]
+    assert found == [(options, message, "2") for options, message in WRONG], said
 
 
 def test_agent_loads_nothing_of_language_and_report(tmp_path: Path):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from netesto import cli, paths
+from netesto.report import drawing
 
 MEASURED = Path(__file__).with_name("fixtures") / "measured"
 SOCKETS = "1/raw/client1/sockets.ss"
@@ -20,7 +21,24 @@ OF_SOCKETS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module", autouse=True)
+def _each_graph_is_drawn_once():
+    """The same graph gives the same text (test_report_page), and drawing would take nearly all of
+    the time of these tests."""
+    really_draw, known = drawing._draw_graph, {}
+
+    def draw(graph: drawing.Graph) -> str:
+        key = repr(graph)
+        if key not in known:
+            known[key] = really_draw(graph)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "_draw_graph", draw)
+        yield
+
+
+@pytest.fixture(scope="module")
 def rebuilt(tmp_path_factory):
     """Two measured experiments with all that is derived from them."""
     folder = tmp_path_factory.mktemp("measured") / "results"

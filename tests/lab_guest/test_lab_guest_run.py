@@ -299,9 +299,9 @@ GROWS = "kept = []\nwhile True: kept.append(bytearray(2**20))"
 @pytest.mark.uml
 def test_a_command_that_the_guest_had_no_memory_for_is_told_with_a_remedy(inside):
     with pytest.raises(
-        LabError, match=r"was out of memory \(256 MB\): its kernel killed py"
+        LabError, match=r"was out of memory \(128 MB\): its kernel killed py"
     ) as error:
-        inside(kernel_or_reason("uml"), [*PYTHON, GROWS], memory_mb=256)
+        inside(kernel_or_reason("uml"), [*PYTHON, GROWS], memory_mb=128)
     assert error.value.remedy == watch.MORE_MEMORY
 
 
@@ -417,7 +417,7 @@ def test_a_program_that_never_waits_is_ended_and_the_rest_goes_on(sim_kernel, in
     told: list[str] = []
     around = 'PYTHON=$0; "$PYTHON" -I -S -c "$1" word; echo status $?; sleep 1; echo goes on'
     argv = ["sh", "-c", around, PYTHON[0], BUSY[what]]
-    ended = inside(sim_kernel, argv, stall_s=1.0, warn=told.append)
+    ended = inside(sim_kernel, argv, stall_s=0.5, warn=told.append)
     line = " ".join(f"{PYTHON[0]} -I -S -c {BUSY[what]} word".split())
     shown = rf"python\S* \(process \d+: {re.escape(line)}\) computes and never waits, so "
     pattern = rf"{shown}simulated time stands still \(at \d+\.\d+ s.*\); it was ended"

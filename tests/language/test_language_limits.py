@@ -145,7 +145,9 @@ BIG = "SET a=x\nFOR i IN 1..19 DO\nSET a=$a$a\nDONE\n"
 
 
 @pytest.mark.parametrize(
-    "line", ["ECHO " + "$a " * 30_000, "SET b=" + "$a" * 30_000, "FOR i IN " + "$a, " * 9000 + "DO"]
+    "line",
+    ["ECHO " + "$a " * 30_000, "SET b=" + "$a" * 30_000, "FOR i IN " + "$a, " * 9000 + "DO"],
+    ids=["ECHO", "SET", "FOR"],
 )
 def test_a_short_line_of_long_values_is_not_put_together(run_with, line):
     end = "\nDONE" if line.startswith("FOR") else ""

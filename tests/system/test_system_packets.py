@@ -19,12 +19,12 @@ LAB pair {link}
 DO_TCPDUMP host=a server=b packets=1000000 snap=128
 DO_TCPDUMP host=b server=a packets=1000000 snap=128
 DO_SERVER host=b
-DO_CLIENT host=a server=b expName=Captured ca=reno dur=2 test=TCP_STREAM interval=0.1
+DO_CLIENT host=a server=b expName=Captured ca=reno dur=1 test=TCP_STREAM interval=0.1
 WAIT_FLOWS
 PROCESS_EXP
 DO_TCPDUMP host=a server=b packets=1000000 snap=128
 DO_SERVER host=b exp=COUNTER
-DO_CLIENT host=a server=b expName=Flows test=TCP_FLOWS tool=native size=50K count=40 stats=1
+DO_CLIENT host=a server=b expName=Flows test=TCP_FLOWS tool=native size=50K count=20 stats=1
 WAIT_FLOWS
 PROCESS_EXP
 """
