@@ -48,7 +48,7 @@ def results(options: argparse.Namespace) -> int:
 def _tell(done: importing.Imported, options: argparse.Namespace) -> None:
     numbers = done.experiments
     span = f" ({numbers[0]} to {numbers[-1]})" if len(numbers) > 1 else ""
-    printing.out(f"imported {len(numbers)} runs{span}; {done.known} were there already")
+    printing.out(f"imported {len(numbers)} runs{span}; {done.known} had been imported before")
     if done.failed:
         printing.err(f"{done.failed} of them failed: their rows have the reason and no numbers")
     for kind, count in sorted(done.findings.items()):
@@ -100,7 +100,7 @@ def summary(options: argparse.Namespace) -> int:
     if len(failures) > _SHOWN_FAILURES:
         printing.err(f"failed: {len(failures) - _SHOWN_FAILURES} more")
     if kind == "harness" and options.pool == "ok" and (left := summaries.excluded(data)):
-        printing.err(f"{left} mpstat files of failed runs, or of none, are left out (--pool ok)")
+        printing.err(f"{left} mpstat files of failed runs, or of no run, are excluded (--pool ok)")
     return _deliver(text, options)
 
 

@@ -78,20 +78,20 @@ def _request(options: argparse.Namespace) -> Request:
     on_failure = OnFailure.parse(options.on_failure)
     if options.hosts is not None and options.ssh is not None:
         raise UsageError(
-            "--ssh and --hosts do not go together",
-            remedy="--ssh brings agents for this run; --hosts names those that run already.",
+            "--ssh and --hosts exclude each other",
+            remedy="--ssh starts agents for this run; --hosts names agents that run already.",
         )
     if options.bundle is not None and options.ssh is None:
         raise UsageError(
-            "--bundle is for agents that --ssh brings",
-            remedy="netesto hosts install has an option of this name, too.",
+            "--bundle needs --ssh",
+            remedy="It has the packages of the agents that --ssh starts.",
         )
     real = next((name for name in ("hosts", "ssh") if getattr(options, name) is not None), "")
     if not real:
         if options.wait is not None:
             raise UsageError(
-                "--wait is for hosts that others use, too",
-                remedy="Name them with --hosts or --ssh; a lab has hosts of its own.",
+                "--wait needs --hosts or --ssh",
+                remedy="A lab has hosts of its own, for which no run has to wait.",
             )
         if options.ground == "hosts":
             raise UsageError(
@@ -100,7 +100,7 @@ def _request(options: argparse.Namespace) -> Request:
             )
     elif options.ground not in {None, "hosts"} or options.kernel is not None:
         raise UsageError(
-            f"--{real} means real hosts; --ground and --kernel do not go with it",
+            f"--{real} selects real hosts and excludes --ground and --kernel",
             remedy=f"Leave out --{real}, and the script's LAB is built on this machine.",
         )
     if options.commands is not None:

@@ -80,7 +80,7 @@ def print_rows(rows: Sequence[Row]) -> None:
     output.width = max(output.width, _total(widths))
     output.print(table)
     if absent := [SHOWN.get(name, name) for name in shown if name not in widths]:
-        output.print(Text(f"no room for: {', '.join(absent)}", style="dim"))
+        output.print(Text(f"columns without room: {', '.join(absent)}", style="dim"))
 
 
 def _fitting(needed: Mapping[str, int], room: int) -> dict[str, int]:

@@ -59,7 +59,7 @@ def watch(lab: Lab, hosts: Sequence[str], *, plain: bool) -> int:
             for second in seconds:
                 live.update(_table(lab.id, second), refresh=True)
     else:
-        printing.out(_line("time", ("host", *_SHOWN, "in all")), flush=True)
+        printing.out(_line("time", ("host", *_SHOWN, "total")), flush=True)
         for second in seconds:
             clock = time.strftime("%H:%M:%S", time.localtime())
             for each in second:
@@ -74,9 +74,9 @@ def _line(clock: str, words: Sequence[str]) -> str:
 
 
 def _table(name: str, second: Sequence[Second]) -> Table:
-    table = Table(title=f"TCP in lab {name}; Ctrl-C ends this", box=None, title_justify="left")
+    table = Table(title=f"TCP in lab {name}; Ctrl-C to quit", box=None, title_justify="left")
     table.add_column("host")
-    for heading in (*_SHOWN, "in all"):
+    for heading in (*_SHOWN, "total"):
         table.add_column(heading, justify="right")
     for each in second:
         table.add_row(*each.words, style="yellow" if each.rates[1] else None)

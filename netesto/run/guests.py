@@ -90,7 +90,7 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
     finally:
         in_haste = outcome == status.INTERRUPTED
         if drawer and not drawer.finish(within_s=PAGES_S if in_haste else math.inf):
-            session.watcher.warn(f"no time to draw all pages; netesto report {out} does")
+            session.watcher.warn(f"no time to draw all pages; netesto report {out} draws them")
     return outcome
 
 

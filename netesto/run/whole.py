@@ -157,7 +157,7 @@ class _Whole:
         """The hosts, each with an agent for this run."""
         from netesto.deploy import once, target
 
-        self._watcher.doing("bringing agents to the hosts")
+        self._watcher.doing("starting agents on the hosts")
         hosts = [target.of(each) for each in inventory.endpoints.values()]
         with once.agents(
             hosts,

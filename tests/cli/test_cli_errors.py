@@ -346,7 +346,7 @@ def test_real_hosts_have_their_own_kernels(script, capsys):
     assert run(capsys, "run", *words, script("LAB pair\n")) == (
         2,
         (
-            "netesto: --hosts means real hosts; --ground and --kernel do not go with it\n"
+            "netesto: --hosts selects real hosts and excludes --ground and --kernel\n"
             "Leave out --hosts, and the script's LAB is built on this machine.\n"
         ),
     )

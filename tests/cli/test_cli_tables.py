@@ -85,7 +85,7 @@ NARROW = FLOWS.replace("38.7,14530,50,2,90,ok", "38.7,14530,50,2,90,failed: the 
                 "exp  loss  rate Mbit/s  status",
                 "1.0  0            47.5  ok",
                 "2.0  0.5          38.7  failed: t…",
-                "no room for: ca, rtt ms",
+                "columns without room: ca, rtt ms",
             ],
         ),
     ],

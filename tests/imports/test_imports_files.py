@@ -405,7 +405,7 @@ def test_what_was_imported_into_its_own_tree_is_not_imported_again(tmp_path, cap
     Tree(tmp_path / "in").run("one", 1, output(3))
     words = ["import", "results", str(tmp_path / "in"), "--out", str(tmp_path / "in")]
     assert [cli.main(words), cli.main(words)] == [0, 0]
-    assert "imported 0 runs; 1 were there already" in capsys.readouterr().out
+    assert "imported 0 runs; 1 had been imported before" in capsys.readouterr().out
 
 
 def test_the_rate_that_was_asked_of_each_stream_is_that_of_the_flow_times_streams(tmp_path):
