@@ -52,8 +52,8 @@ def read(path: Path) -> Config:
         listen = [listen]
     if not isinstance(listen, list) or not all(isinstance(entry, str) for entry in listen):
         raise UsageError(f"{path}: listen: an address or a list of addresses is required")
-    texts = {key: table.get(key, "") for key in ("group", "state", "host", "device", "clients")}
-    for key, text in texts.items():
+    strings = {key: table.get(key, "") for key in ("group", "state", "host", "device", "clients")}
+    for key, text in strings.items():
         if not isinstance(text, str):
             raise UsageError(f"{path}: {key}: a string is required")
     try:
@@ -66,11 +66,11 @@ def read(path: Path) -> Config:
         raise UsageError(f"{path}: {error}") from None
     return Config(
         listen=tuple(listen),
-        group=texts["group"],
-        state=Path(texts["state"]) if texts["state"] else DEFAULT_STATE,
-        host=texts["host"],
-        device=texts["device"],
-        clients=Path(texts["clients"]) if texts["clients"] else None,
+        group=strings["group"],
+        state=Path(strings["state"]) if strings["state"] else DEFAULT_STATE,
+        host=strings["host"],
+        device=strings["device"],
+        clients=Path(strings["clients"]) if strings["clients"] else None,
         tls=files,
         limits=limits,
         commands=allowed_commands,

@@ -282,11 +282,11 @@ def _endpoint(path: Path, name: str, table: object, tls_files: TlsFiles | None) 
         remedy = hint(unknown[0], KEYS, otherwise=_EXAMPLE)
         raise UsageError(f"{where}: unknown key {unknown[0]}", remedy=remedy)
     agent = _agent(where, table.get("agent", str(SshAddress(name))))
-    texts = table.get("addresses", [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+    listed = table.get("addresses", [])
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
         raise UsageError(f"{where}: addresses: not a list of strings", remedy=_EXAMPLE)
-    if not texts and isinstance(agent, TcpAddress):
-        texts = [agent.host]
+    if not listed and isinstance(agent, TcpAddress):
+        listed = [agent.host]
     files = _tls(path, where, table.get("tls")) or tls_files
     if isinstance(agent, TlsAddress) and files is None:
         raise UsageError(
@@ -296,7 +296,7 @@ def _endpoint(path: Path, name: str, table: object, tls_files: TlsFiles | None) 
     return Endpoint(
         host=name,
         agent=str(agent),
-        addresses=_addresses(where, texts),
+        addresses=_addresses(where, listed),
         tls=files if isinstance(agent, TlsAddress) else None,
     )
 
