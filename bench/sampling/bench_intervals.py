@@ -33,6 +33,7 @@ from bench_sampling import connections
 from netesto import process
 from netesto.collectors import sockdiag, socketfile
 from netesto.collectors.clock import Clock
+from netesto.collectors.netlink import message_bytes
 from netesto.collectors.sampler import Sampler, SocketCollector
 from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.results import flows
@@ -62,7 +63,10 @@ def netperf(count: int, lasting_s: float) -> Iterator[None]:
         # The last of a hundred connects on a busy machine.
         with contextlib.closing(SocketDiagnosis()) as diagnosis:
             filter_ = sockdiag.with_ports([(DATA_PORT, DATA_PORT + count - 1)])
-            are_there = lambda: len(diagnosis.sockets(filter_)) >= 2 * count  # noqa: E731
+            are_there = lambda: (  # noqa: E731
+                sum(len(run) // message_bytes(run) for run in diagnosis.sockets(filter_))
+                >= 2 * count
+            )
             assert process.wait_until(are_there, timeout=30), log.read_text()
         yield
 

@@ -4,14 +4,16 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 BUFFER_BYTES = 65536
 
 _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_DUMP, _NLM_F_DUMP_INTR = 0x1, 0x4, 0x300, 0x10
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 
+# struct nlmsghdr: length, type, flags, sequence number, port.
 _HEADER = struct.Struct("=IHHII")
+HEADER_BYTES = _HEADER.size
 _ATTRIBUTE = struct.Struct("=HH")
 # Without the flags NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 _NUMBER = 0x3FFF
@@ -36,10 +38,14 @@ class Netlink:
 
     def ask(self, kind: int, request: bytes) -> list[bytes]:
         """The contents of the replies to a request, after its execution."""
-        return self._asked(kind, request, _NLM_F_ACK)[0]
+        return _contents(self._asked(kind, request, _NLM_F_ACK)[0])
 
     def dump(self, kind: int, request: bytes) -> list[bytes]:
         """The contents of the messages of a dump: all objects of a request, at one instant."""
+        return _contents(self.dump_runs(kind, request))
+
+    def dump_runs(self, kind: int, request: bytes) -> list[bytes]:
+        """The messages of a dump with their headers, many in one `bytes` (see `runs`)."""
         for _ in range(_DUMPS_MAX):
             found, is_interrupted = self._asked(kind, request, _NLM_F_DUMP)
             if not is_interrupted:
@@ -47,23 +53,24 @@ class Netlink:
         raise OSError(errno.EINTR, "the kernel's state changed during the dump")
 
     def _asked(self, kind: int, request: bytes, flags: int) -> tuple[list[bytes], int]:
-        """The replies, and whether something changed between two of them (not 0)."""
+        """The runs of replies, and whether something changed between two of them (not 0)."""
         self._sequence += 1
         length, flags = _HEADER.size + len(request), flags | _NLM_F_REQUEST
         self._socket.send(_HEADER.pack(length, kind, flags, self._sequence, 0) + request)
         replies: list[bytes] = []
         is_interrupted = 0
         while True:
-            for reply, told, sequence, body in messages(self._socket.recv(BUFFER_BYTES)):
+            for run in runs(self._socket.recv(BUFFER_BYTES)):
+                _, reply, told, sequence, _ = _HEADER.unpack_from(run)
                 if sequence != self._sequence:
                     continue
                 is_interrupted |= told & _NLM_F_DUMP_INTR
                 if reply in (_NLMSG_ERROR, _NLMSG_DONE):
                     # 0 acknowledges; the end of a dump has its status.
-                    if error := -struct.unpack_from("=i", body)[0]:
+                    if error := -struct.unpack_from("=i", run, HEADER_BYTES)[0]:
                         raise OSError(error, self._refusal or os.strerror(error))
                     return replies, is_interrupted
-                replies.append(body)
+                replies.append(run)
 
 
 def opened(protocol: int) -> socket.socket:
@@ -71,13 +78,36 @@ def opened(protocol: int) -> socket.socket:
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
 
 
-def messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-    """Type, flags, sequence number and content of each netlink message in `data`."""
-    begin, end, unpack = 0, len(data), _HEADER.unpack_from
-    while begin < end:
-        length, kind, flags, sequence, _ = unpack(data, begin)
-        yield kind, flags, sequence, data[begin + 16 : begin + length]
-        begin += (length + 3) & ~3
+def runs(data: bytes) -> Iterator[bytes]:
+    """The messages in what was received: all in one if their headers are equal, as nearly always in
+    a dump of many objects, or one by one."""
+    if data and not len(data) % message_bytes(data):
+        words = memoryview(data).cast("I")
+        step = message_bytes(data) // words.itemsize
+        columns = (words[place::step].tolist() for place in range(HEADER_BYTES // words.itemsize))
+        if all(column.count(column[0]) == len(column) for column in columns):
+            yield data
+            return
+    begin = 0
+    while begin < len(data):
+        size = message_bytes(data, begin)
+        yield data[begin : begin + size]
+        begin += size
+
+
+def message_bytes(data: bytes, begin: int = 0) -> int:
+    """The size of the message that begins there, with its header and padding."""
+    length: int = _HEADER.unpack_from(data, begin)[0]
+    return (length + 3) & ~3
+
+
+def _contents(found: Iterable[bytes]) -> list[bytes]:
+    """The contents of each message in runs."""
+    return [
+        run[begin + HEADER_BYTES : begin + _HEADER.unpack_from(run, begin)[0]]
+        for run in found
+        for begin in range(0, len(run), message_bytes(run))
+    ]
 
 
 def attribute(number: int, content: bytes) -> bytes:

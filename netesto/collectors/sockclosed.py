@@ -23,7 +23,7 @@ _LOAD, _AT_LEAST, _MORE_THAN, _RETURN = 0x28, 0x35, 0x25, 0x06
 _INSTRUCTION = struct.Struct("=HBBI")
 # The ports of an inet_diag_msg, after the netlink header, and the peer's without that header.
 _PORT_OFFSETS = (20, 22)
-_PEER_PORT, _NO_PORT = slice(6, 8), b"\0\0"
+_PEER_PORT, _NO_PORT = slice(22, 24), b"\0\0"
 # Six instructions for each range: well below what net.core.optmem_max allows a socket.
 _RANGES_MAX = 100
 
@@ -63,7 +63,8 @@ class ClosedSockets:
         self._netlink.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
     def heard(self) -> Iterator[bytes]:
-        """An inet_diag_msg with its attributes for each socket destroyed since the last call.
+        """A netlink message with an inet_diag_msg and its attributes for each socket destroyed
+        since the last call.
 
         OSError (ENOBUFS) if reports were lost; the next call has those that were not.
         """
@@ -73,7 +74,8 @@ class ClosedSockets:
             except BlockingIOError:
                 return
             # A listening socket has no peer.
-            yield from (body for *_, body in netlink.messages(data) if body[_PEER_PORT] != _NO_PORT)
+            if data[_PEER_PORT] != _NO_PORT:
+                yield data
 
 
 def _filter(ranges: Sequence[tuple[int, int]]) -> bytes:

@@ -55,9 +55,9 @@ class SocketDiagnosis(Netlink):
         super().__init__(opened(NETLINK_SOCK_DIAG), refusal="the kernel does not report sockets")
 
     def sockets(self, filter_: bytes) -> list[bytes]:
-        """An inet_diag_msg with its attributes for each connected TCP socket that passes `filter_`
-        (see `with_ports`)."""
-        return self.dump(TCPDIAG_GETSOCK, _request(_CONNECTED, _EXTENSIONS) + filter_)
+        """A netlink message with an inet_diag_msg and its attributes for each connected TCP socket
+        that passes `filter_` (see `with_ports`); many in one `bytes` (see `netlink.runs`)."""
+        return self.dump_runs(TCPDIAG_GETSOCK, _request(_CONNECTED, _EXTENSIONS) + filter_)
 
     def listeners(self) -> list[bytes]:
         """An inet_diag_msg for each listening TCP socket."""

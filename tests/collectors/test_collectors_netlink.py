@@ -44,6 +44,19 @@ def test_the_end_of_a_dump_may_come_behind_its_data():
         assert netlink.dump(0, b"") == [b"one"]
 
 
+def test_messages_with_equal_headers_come_in_one():
+    pair = message(DATA, b"one") + message(DATA, b"two")
+    with told(pair, message(DATA, b"four") + message(DATA, b"5"), result(DONE)) as netlink:
+        found = netlink.dump_runs(0, b"")
+    assert found == [pair, message(DATA, b"four"), message(DATA, b"5")]
+
+
+def test_messages_that_follow_another_kind_keep_their_contents():
+    mixed = message(DATA, b"one") + message(DATA, b"fifth") + message(DATA, b"two")
+    with told(mixed, result(DONE)) as netlink:
+        assert netlink.dump(0, b"") == [b"one", b"fifth", b"two"]
+
+
 def test_a_request_ends_with_its_acknowledgement():
     with told(message(DATA, b"one"), result(ERROR), message(DATA, b"late")) as netlink:
         assert netlink.ask(0, b"") == [b"one"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.collectors import socketfile
+from netesto.collectors.netlink import attribute
 from netesto.collectors.sockdiag import (
     DIAG_BBRINFO,
     DIAG_CONG,
@@ -31,14 +32,17 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "data-formats.md"
 CWND_OFFSET, RTT_OFFSET = 80, 68
 
 
-def message(info: bytes | None = None, *, control: bytes | None = b"cubic\0") -> bytes:
-    """An inet_diag_msg from port 5000 to port 6000."""
+def message(
+    info: bytes | None = None, *, control: bytes | None = b"cubic\0", more: bytes = b""
+) -> bytes:
+    """An inet_diag_msg from port 5000 to port 6000, with its netlink header, and with `more` before
+    its attributes."""
     found = struct.pack("=BBBB", socket.AF_INET, 1, 0, 0) + struct.pack(">HH", 5000, 6000)
-    found += bytes(72 - len(found))
+    found += bytes(72 - len(found)) + more
     for kind, value in ((DIAG_INFO, info), (DIAG_CONG, control)):
         if value is not None:
-            found += struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
-    return found
+            found += attribute(kind, value) + bytes(-len(value) % 4)
+    return struct.pack("=IHHII", 16 + len(found), 20, 2, 1, 1) + found
 
 
 def tcp_info(size: int, *, cwnd: int = 10, rtt_us: int = 0) -> bytes:
@@ -192,22 +196,22 @@ def test_what_is_newer_than_the_names_is_kept_raw(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("attribute", "size", "field"),
+    ("number", "size", "field"),
     [
         (DIAG_VEGASINFO, 16, "vegas_enabled"),
         (DIAG_DCTCPINFO, 16, "dctcp_enabled"),
         (DIAG_BBRINFO, 20, "bbr_bw_lo"),
     ],
 )
-def test_what_congestion_controls_report_is_in_their_fields(attribute, size, field, tmp_path):
+def test_what_congestion_controls_report_is_in_their_fields(number, size, field, tmp_path):
     info = struct.pack("=H", 7) + bytes(size - 2) + b"newer"
-    told = message(tcp_info(280)) + struct.pack("=HH", 4 + len(info), attribute) + info + bytes(3)
+    told = message(tcp_info(280), more=attribute(number, info) + bytes(3))
     path = tmp_path / "a"
     only(path, told, info_bytes=280)
     header, records = content(path)
     [sample] = np.frombuffer(records, np.dtype(header["dtype"]))
     assert (sample["cc_attribute"], sample[field], sample["cc_rest"].tobytes()[:5]) == (
-        attribute,
+        number,
         7,
         b"newer",
     )
@@ -217,8 +221,8 @@ def test_messages_of_one_length_may_have_other_attributes(tmp_path):
     path = tmp_path / "a"
     recorder = socketfile.Recorder(280)
     plain = message(None, control=b"reno\0\0")
-    other = plain[:72] + struct.pack("=HH", 10, DIAG_VEGASINFO) + plain[76:]
-    recorder.add(1.0, 1.0, [plain, other, plain])
+    other = message(None, control=None, more=attribute(DIAG_VEGASINFO, b"reno\0\0") + bytes(2))
+    recorder.add(1.0, 1.0, [plain + other, plain])
     path.write_bytes(recorder.end())
     found = [each.congestion_control for each in socketfile.read(path)]
     assert sorted(found) == ["", "reno", "reno"]
@@ -227,8 +231,8 @@ def test_messages_of_one_length_may_have_other_attributes(tmp_path):
 def test_padding_may_come_more_than_once(tmp_path):
     # As Linux 6.1 pads attributes of 64 bits.
     pad = struct.pack("=HH", 4, 14)
-    plain = message(tcp_info(232, cwnd=7), control=b"reno\0")
-    found = only(tmp_path / "a", plain[:72] + pad + pad + plain[72:], info_bytes=232)
+    padded = message(tcp_info(232, cwnd=7), control=b"reno\0", more=pad + pad)
+    found = only(tmp_path / "a", padded, info_bytes=232)
     assert (found.cwnd, found.congestion_control) == (7, "reno")
 
 
