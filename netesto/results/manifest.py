@@ -1,5 +1,6 @@
 """manifest.json: the requested and the achieved values of an experiment."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ NAME = "manifest.json"
 
 # Incremented when a reader of the old format would misunderstand the new one.
 FORMAT = 1
+
+# The key of its last member.
+CHECKSUM = "checksum"
 
 # The most important keys of a request come first.
 REQUEST_FIRST = (
@@ -195,11 +199,18 @@ def _with_sets(request: Any) -> Any:
 def write(manifest: Manifest, path: Path) -> None:
     """Write `path`, indented. ResultsError if that fails."""
     value = _converter().unstructure(manifest)
+    value[CHECKSUM] = _checksum(json.loads(json.dumps(value)))
     durable.replace(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=False)
 
 
+def _checksum(value: Mapping[str, Any]) -> str:
+    """The SHA-256 of all members, however they are ordered and indented."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
 def read(path: Path) -> Manifest:
-    """Read `path`. ResultsError if it is not a manifest, of a newer format, or inconsistent."""
+    """Read `path`. ResultsError if it is not a manifest, of a newer format, edited, or
+    inconsistent."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"), parse_constant=typed.finite)
         if not isinstance(value, dict):
@@ -207,6 +218,10 @@ def read(path: Path) -> Manifest:
         form = value.get("format", FORMAT)
         if isinstance(form, int) and form > FORMAT:
             raise ResultsError(f"{path}: written by a newer netesto (format {form})")
+        # Older versions wrote none.
+        checksum = value.pop(CHECKSUM, None)
+        if checksum is not None and checksum != _checksum(value):
+            raise ResultsError(f"{path}: was edited: its checksum differs")
         found = _converter().structure(value, Manifest)
     except cattrs.BaseValidationError as error:
         raise ResultsError(f"{path}: not a manifest: {cattrs.transform_error(error)[0]}") from error

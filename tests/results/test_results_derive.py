@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,31 @@ def test_manifest_that_is_written_is_read_back(tmp_path):
     told = samples.manifest(samples.partial(), columns={"bw": "10mbit"})
     manifest.write(told, tmp_path / "manifest.json")
     assert manifest.read(tmp_path / "manifest.json") == told
+
+
+def written(tmp_path):
+    path = tmp_path / manifest.NAME
+    manifest.write(samples.manifest(samples.two_flows()), path)
+    return path, json.loads(path.read_text())
+
+
+def test_a_manifest_with_another_number_is_refused(tmp_path):
+    path, value = written(tmp_path)
+    value["groups"][0]["request"]["duration_s"] += 1
+    path.write_text(json.dumps(value))
+    with pytest.raises(ResultsError, match="was edited: its checksum differs"):
+        manifest.read(path)
+
+
+def test_a_manifest_that_is_written_in_another_form_is_the_same(tmp_path):
+    path, value = written(tmp_path)
+    told = manifest.read(path)
+    path.write_text(json.dumps(dict(reversed(value.items()))))
+    assert manifest.read(path) == told
+
+
+def test_a_manifest_of_an_older_version_has_no_checksum(tmp_path):
+    path, value = written(tmp_path)
+    del value["checksum"]
+    path.write_text(json.dumps(value))
+    assert manifest.read(path).exp == 12
