@@ -3,9 +3,12 @@
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 from needs import kernel_or_reason
 from whole_runs import Outcome, netesto, run_script
+
+from netesto.results import completions, sockets
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
 
@@ -22,7 +25,7 @@ FOR test IN TCP_FLOWS,TCP_MESSAGES DO
 DONE
 FOR test IN TCP_BIDI,KV_RR DO
     DO_SERVER exp=COUNTER host=b expName=$test start=1
-    DO_CLIENT host=a server=b test=$test tool=native dur=1
+    DO_CLIENT host=a server=b test=$test tool=native dur=1 interval=50ms
     WAIT_FLOWS
     PROCESS_EXP
 DONE
@@ -62,10 +65,6 @@ def lines(run: Outcome, exp: int, group: int) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def group_lines(run: Outcome, exp: int) -> list[str]:
-    return Path(run.out, str(exp), "a-b-1.exp.out").read_text().splitlines()
-
-
 @pytest.mark.parametrize("exp", [1, 2])
 def test_what_fits_into_the_burst_takes_a_round_trip(exp, run):
     times = [float(line["us"]) for line in lines(run, exp, 1)]
@@ -85,9 +84,8 @@ def test_what_was_not_completed_is_counted_and_in_no_percentile(run):
 
 
 def test_the_time_of_what_was_not_completed_is_in_no_rate(run):
-    found = dict(line.split(":", 1) for line in group_lines(run, 5))
     # The tenth began after 9 s and had a handshake; the others were waited for until 59 s.
-    assert float(found["rate"]) == pytest.approx(0.08 / (9 + 2 * RTT_US / 1e6), abs=1e-6)
+    assert float(told(run, 5)["rate"]) == pytest.approx(0.08 / (9 + 2 * RTT_US / 1e6), abs=1e-6)
 
 
 def test_what_was_not_completed_has_no_time(run):
@@ -115,3 +113,40 @@ def test_a_request_to_a_store_takes_a_round_trip(run):
     row = row_of(run, "KV_RR")
     assert (row["status"], row["latencies"], row["transactionRate"]) == ("ok", "99.0", "99.000")
     assert float(row["p50Latency"]) == pytest.approx(RTT_US, rel=1e-3)
+
+
+# ---- two sources of one value ------------------------------------------------------------------
+
+
+def told(run: Outcome, exp: int, group: int = 1) -> dict[str, str]:
+    """The values of a group."""
+    text = Path(run.out, str(exp), f"a-b-{group}.exp.out").read_text()
+    return dict(line.split(":", 1) for line in text.splitlines())
+
+
+def test_the_rate_of_a_transfer_is_its_size_by_its_line_and_its_handshake(run):
+    (line,) = lines(run, 1, 2)
+    took_us = RTT_US + float(line["us"])
+    assert float(told(run, 1, 2)["rate"]) == pytest.approx(14480 * 8 / took_us, rel=1e-4)
+
+
+@pytest.mark.parametrize(("column", "receiver"), [("rate", "b"), ("reverseRate", "a")])
+def test_each_direction_of_a_stream_is_what_its_receivers_socket_counted(column, receiver, run):
+    samples = sockets.read(Path(run.out, "3", "raw", receiver, "sockets.bin.gz"))
+    (flow,) = run.manifest(3)["groups"][0]["instances"]
+    # A second from the first byte on.
+    end_s = flow["started_s"] + RTT_US / 2e6 + 1
+    size = np.interp(end_s, sockets.times_s(samples), samples["tcpi_bytes_received"])
+    assert float(told(run, 3)[column]) == pytest.approx(size * 8 / 1e6, rel=0.06)
+
+
+def test_latencies_of_requests_are_those_of_their_times(run):
+    values = told(run, 4)
+    times_us = completions.read(Path(run.out, "4", "raw", "a", "times.1.1"))
+    shares = {"p50Latency": 50, "p90Latency": 90, "p99Latency": 99, "maxLatency": 100}
+    assert {name: float(values[name]) for name in shares} == {
+        name: pytest.approx(np.percentile(times_us, percent), abs=0.001)
+        for name, percent in shares.items()
+    }
+    counts = [float(values[name]) for name in ("latencies", "transactionRate")]
+    assert counts == [len(times_us)] * 2
