@@ -304,7 +304,7 @@ def _asked_at(command: steps.RemoteCommand) -> Iterator[None]:
     try:
         yield
     except WorldError as error:
-        error.message = f"{error.message} (asked at {command.place})"
+        error.message = f"{error.message} (requested at {command.place})"
         raise
 
 
