@@ -49,6 +49,9 @@ REQUEST_LINE_BYTES = 64
 
 # Network cards may update their counters this much later.
 COUNTERS_LATE_S = 1.0
+# The counters of a group are read before its flows are prepared: 0.6 s before a delayed start, and
+# longer where preparing takes longer.
+COUNTERS_EARLY_S = 1.0
 
 _Count: TypeAlias = Callable[[SocketSample], int | None]
 
@@ -337,7 +340,7 @@ def _interface(group: Group, *, alone: bool) -> Iterator[str]:
 
 
 def _shares_interface(group: GroupEvidence, every: Sequence[GroupEvidence]) -> bool:
-    """True if another group had a flow from or to the same client at the same time."""
+    """True if another group had a flow from or to the same client while counters were compared."""
     own = _life(group)
     lives = [
         _life(other)
@@ -345,7 +348,8 @@ def _shares_interface(group: GroupEvidence, every: Sequence[GroupEvidence]) -> b
         if other is not group
         and group.request.client in {other.request.client, other.request.server}
     ]
-    return any(own.least <= life.most and life.least <= own.most for life in lives)
+    begin_s = own.least - COUNTERS_EARLY_S
+    return any(begin_s <= life.most and life.least <= own.most for life in lives)
 
 
 def _life(group: GroupEvidence) -> Range:

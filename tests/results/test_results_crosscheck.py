@@ -9,7 +9,17 @@ from netesto.packets.found import Capture
 from netesto.results import crosscheck
 from netesto.results.evidence import CaptureEvidence
 from results import samples
-from results.samples import BEGIN_S, LEAD_S, captured, experiment, group, instance, request, sample
+from results.samples import (
+    BEGIN_S,
+    LEAD_S,
+    captured,
+    experiment,
+    failed,
+    group,
+    instance,
+    request,
+    sample,
+)
 
 START_S = BEGIN_S + LEAD_S
 RATE_BPS = 80e6
@@ -320,6 +330,19 @@ def test_two_groups_at_one_interface_are_no_others():
         for number in (1, 2)
     ]
     assert list(crosscheck.warnings(experiment(*both))) == []
+
+
+def test_a_group_that_ended_while_the_next_was_prepared_is_no_other():
+    before = failed(started_s=START_S - 4, ended_s=START_S - 0.3)
+    groups = [
+        group(before, asked=request(group=1, duration_s=4.0)),
+        group(
+            flow(),
+            asked=request(group=2, duration_s=4.0),
+            counters=CARRIED | {"tx_bytes": 50_000_000},
+        ),
+    ]
+    assert list(crosscheck.warnings(experiment(*groups))) == []
 
 
 def test_a_damaged_output_is_held_against_nothing():
