@@ -59,14 +59,18 @@ class Premises:
 
 
 class Experiment:
-    """Experiment `exp`, with its files in `folder`."""
+    """Experiment `exp`, with its files in `folder`. `hung` are programs that did not end in this or
+    an earlier experiment."""
 
-    def __init__(self, exp: int, folder: Path, premises: Premises, *, emit: Emit) -> None:
+    def __init__(
+        self, exp: int, folder: Path, premises: Premises, *, emit: Emit, hung: set[str]
+    ) -> None:
         self.exp = exp
         self.folder = folder
         self._premises = premises
         self._clock = premises.clock
         self._emit = emit
+        self._hung = hung
         # Groups that are not complete, and those of them whose flows still run.
         self._groups: dict[int, asyncio.Task[None]] = {}
         self._flowing: set[int] = set()
@@ -117,13 +121,14 @@ class Experiment:
             spool.set_aside(place)
         of = self._premises
         try:
-            late = await hostfacts.take(place, of.host, of.device, links=of.links)
+            late = await hostfacts.take(place, of.host, of.device, links=of.links, hung=self._hung)
         except OSError as error:
             raise AgentError(f"statistics of the host cannot be kept: {error.strerror}") from error
         if late:
             self.warn(
-                f"'{late}' did not end within {hostfacts.COMMANDS_TIMEOUT_S:g} s: statistics of"
-                f" {of.host} are not complete"
+                f"'{late[0]}' did not end within {hostfacts.COMMANDS_TIMEOUT_S:g} s: statistics of"
+                f" {of.host} are not complete, and {', '.join(sorted(self._hung))} is not run for"
+                " them any more in this run"
             )
 
     async def start(

@@ -47,6 +47,8 @@ class Session:
         self._experiments: dict[int, Experiment] = {}
         # The controller has all data of these: only their numbers are kept here.
         self._confirmed: set[int] = set()
+        # Programs that did not end: a run waits for each of them once.
+        self._hung: set[str] = set()
         self._servers = Servers(premises.ports, folder=premises.folder / "servers")
         self._settings = Settings(
             premises.journal,
@@ -107,7 +109,9 @@ class Session:
             folder = self._premises.spool.experiment(self.run, exp)
             if folder.exists() or exp in self._confirmed:
                 raise AgentError(f"experiment {exp} of this run was finished before")
-            self._experiments[exp] = Experiment(exp, folder, self._premises, emit=self.emit)
+            self._experiments[exp] = Experiment(
+                exp, folder, self._premises, emit=self.emit, hung=self._hung
+            )
         experiment = self._experiments[exp]
         if experiment.is_finished:
             raise AgentError(f"experiment {exp} is finished")

@@ -22,6 +22,9 @@ from netesto.errors import ProcessError
 # Together they take some ten milliseconds; a driver that hangs must not hang the experiment.
 COMMANDS_TIMEOUT_S = 5.0
 
+# For each further command after one that hung: others often hang with it.
+NEXT_TIMEOUT_S = 1.0
+
 PROC = Path("/proc")
 
 _NET_FILES: Mapping[str, str] = {
@@ -63,13 +66,17 @@ _PIECE_BYTES = 16 * 1024 - 1
 _SYSCTL_BYTES = 1024
 
 
-async def take(folder: Path, host: str, device: str, *, links: str = "") -> str:
+async def take(
+    folder: Path, host: str, device: str, *, links: str = "", hung: set[str] | None = None
+) -> list[str]:
     """Write the facts of this host and of its interface `device` into `folder`, and those of the
     queues in the network namespace `links` (optional). Existing files stay.
 
-    The command that did not end in time, "" if all did. OSError if `folder` is not writable.
+    The programs that did not end in time, with their words; they are added to `hung`, and those
+    that are there already are not run. OSError if `folder` is not writable.
     """
-    taking = asyncio.create_task(asyncio.to_thread(_take, folder, host, device, links))
+    known = set[str]() if hung is None else hung
+    taking = asyncio.create_task(asyncio.to_thread(_take, folder, host, device, links, known))
     try:
         return await asyncio.shield(taking)
     finally:
@@ -77,14 +84,19 @@ async def take(folder: Path, host: str, device: str, *, links: str = "") -> str:
         await asyncio.wait({taking})
 
 
-def _take(folder: Path, host: str, device: str, links: str) -> str:
+def _take(folder: Path, host: str, device: str, links: str, hung: set[str]) -> list[str]:
     if (folder / f"{host}.info").exists():
-        return ""
-    deadline_s, late, outputs = time.monotonic() + COMMANDS_TIMEOUT_S, "", {}
+        return []
+    deadline_s, late, outputs = time.monotonic() + COMMANDS_TIMEOUT_S, list[str](), {}
     for name, argv in commands(device, links).items():
-        outputs[name] = f"not run: {late} did not end\n" if late else _output(argv, deadline_s)
+        if argv[0] in hung:
+            outputs[name] = f"not run: {argv[0]} did not end before\n"
+            continue
+        outputs[name] = _output(argv, deadline_s)
         if time.monotonic() >= deadline_s:
-            late = late or " ".join(argv)
+            hung.add(argv[0])
+            late.append(" ".join(argv))
+            deadline_s = time.monotonic() + NEXT_TIMEOUT_S
     _write(folder, host, _kernel_texts(host, device) | outputs)
     return late
 

@@ -101,16 +101,30 @@ def test_a_missing_tool_is_told_in_the_file(tmp_path):
     assert text == "tc: cannot start: No such file or directory\n"
 
 
-def test_a_driver_that_hangs_is_waited_for_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(hostfacts, "COMMANDS_TIMEOUT_S", 0.3)
+@pytest.fixture
+def hanging(tmp_path, monkeypatch):
+    """tc and ethtool do not end; `started` has a line for each start."""
+    monkeypatch.setattr(hostfacts, "COMMANDS_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(hostfacts, "NEXT_TIMEOUT_S", 0.5)
     for name in ("tc", "ethtool"):
-        hanging = tmp_path / name
-        hanging.write_text("#!/bin/sh\nexec sleep 60\n")
-        hanging.chmod(0o755)
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\necho {name} >>{tmp_path}/started\nexec sleep 60\n")
+        program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    late = asyncio.run(hostfacts.take(tmp_path / "0", "h1", "lo"))
-    last = (tmp_path / "0" / "h1.ethtool-k").read_text()
-    assert (late, last) == ("tc -s -d qdisc", "not run: tc -s -d qdisc did not end\n")
+
+
+@pytest.mark.usefixtures("hanging")
+def test_programs_that_hang_are_waited_for_once_in_a_run(tmp_path):
+    hung = set()
+    found = [asyncio.run(hostfacts.take(tmp_path / order, "h1", "lo", hung=hung)) for order in "01"]
+    last = (tmp_path / "1" / "h1.ethtool-k").read_text()
+    started = (tmp_path / "started").read_text().split()
+    assert (found, hung, last, started) == (
+        [["tc -s -d qdisc", "ethtool -k lo"], []],
+        {"tc", "ethtool"},
+        "not run: ethtool did not end before\n",
+        ["tc", "ethtool"],
+    )
 
 
 def test_sysctls_of_other_interfaces_are_left_out():
