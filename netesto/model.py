@@ -561,6 +561,11 @@ class SystemTime:
         return self.ahead_s[0][1]
 
     @property
+    def was_set(self) -> bool:
+        """Whether somebody set it, also if it was then set back."""
+        return len(self.ahead_s) > 1
+
+    @property
     def moved_s(self) -> float:
         """By how much it was set, in all."""
         return self.ahead_s[-1][1] - self.first_s

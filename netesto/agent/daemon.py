@@ -163,6 +163,7 @@ async def _run(
             limits=limits,
             commands=settings.commands,
             is_device_named=bool(settings.device),
+            is_in_lab=is_in_lab,
             host=settings.host or platform.node().partition(".")[0],
             device=settings.device or routes.default_device(),
             links=arguments.links or "",

@@ -18,7 +18,7 @@ from netesto.agent.observation import Observation
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors import hostfacts
-from netesto.collectors.clock import STEP_S, Clock, words_of_step
+from netesto.collectors.clock import Clock, SetTime, words_of_step
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
 from netesto.model import CaptureRequest, Event, EventKind, GroupRequest, Ports
@@ -49,6 +49,7 @@ class Premises:
     nodes: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = OF_LAB
     is_device_named: bool = False
+    is_in_lab: bool = False
     machine_hosts: int = 1
 
     def check_interface(self, device: str, *, managing: Iterable[str]) -> None:
@@ -82,13 +83,14 @@ class Experiment:
         self._idle_s = 0.0
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
         self._reason = ""
-        self._ahead_s = self._clock.system_ahead_s()
+        self._set_time = SetTime(self._clock)
         folder.mkdir(parents=True, exist_ok=True)
         self._events = (folder / "events.jsonl").open("a", buffering=1)
         self.observation = Observation(
             folder,
             self._clock,
             premises.sampler,
+            set_time=self._set_time,
             on_warning=self.warn,
             on_loss=lambda text: self._report("lost", text=text),
         )
@@ -164,8 +166,10 @@ class Experiment:
             version=version,
             folder=self.folder,
             clock=self._clock,
+            set_time=self._set_time,
             emit=self._emit,
         )
+        self._look_at_time()
         if request.group == 1:
             # For all groups: one agent is enough, and every experiment with flows has this one.
             for node, namespace in self._premises.nodes.items():
@@ -197,6 +201,7 @@ class Experiment:
             "monotonic_zero_s": self._clock.at(0),
         }
         spool.write_json(self.folder / f"server.{request.group}.json", record)
+        self._look_at_time()
         self._expected[request.group] = (ports.data, request.interval_s)
         self._sizes[request.group] = flows_of(request)
         self._idle_s = max(self._idle_s, request.idle_s)
@@ -206,6 +211,11 @@ class Experiment:
         await self.observation.watch_links(
             request.interval_s, group=request.group, peer=str(request.client_address)
         )
+
+    def _look_at_time(self) -> None:
+        # The hosts of a lab have one time, which is not looked at by each of them.
+        if not self._premises.is_in_lab:
+            self._set_time.begin()
 
     def forget(self, group: int) -> None:
         """At the server: the group has ended."""
@@ -245,9 +255,8 @@ class Experiment:
             groups = ", ".join(str(group) for group in self._groups)
             raise AgentError(f"experiment {self.exp}: flows of group {groups} still run")
         await self.observation.end()
-        moved_s = self._clock.system_ahead_s() - self._ahead_s
-        if abs(moved_s) > STEP_S:
-            self.warn(words_of_step(moved_s))
+        if steps_s := self._set_time.end():
+            self.warn(words_of_step(*steps_s))
         with contextlib.suppress(OSError):
             # `keep` has logged what is missing.
             self._events.close()

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from netesto import process
 from netesto.agent import spool
-from netesto.collectors.clock import STEP_S, Clock
+from netesto.collectors.clock import STEP_S, Clock, SetTime
 from netesto.errors import OutputError, ProcessError
 from netesto.model import Event, GroupRequest, Ports, SystemTime, TransferResult
 from netesto.traffic import native
@@ -54,6 +54,7 @@ class Start:
     version: str
     folder: Path
     clock: Clock
+    set_time: SetTime
     emit: Emit
 
     @property
@@ -99,7 +100,9 @@ class Flow:
 
     async def run(self) -> None:
         """Run it to its end. If cancelled, end the tool; `give_up` then sets the reason."""
-        self._conclude(await self._outcome())
+        with self._start.set_time.telling(self._see_system_time):
+            outcome = await self._outcome()
+        self._conclude(outcome)
 
     def give_up(self, reason: str) -> None:
         """Fail it with this reason, unless it is over."""

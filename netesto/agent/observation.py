@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from netesto.collectors.base import Collector
 from netesto.collectors.capture import Capture
-from netesto.collectors.clock import Clock
+from netesto.collectors.clock import Clock, SetTime
 from netesto.collectors.ping import PingCollector
 from netesto.collectors.sampler import Sampled, Sampler, SocketCollector
 from netesto.model import MANY_CONNECTIONS, Address, CaptureRequest
@@ -35,11 +35,13 @@ class Observation:
         clock: Clock,
         sampler: Sampler,
         *,
+        set_time: SetTime | None = None,
         on_warning: Callable[[str], None],
         on_loss: Callable[[str], None],
     ) -> None:
         self._folder = folder
         self._clock = clock
+        self._set_time = set_time
         self._sampler = sampler
         self._on_warning = on_warning
         self._on_loss = on_loss
@@ -121,7 +123,11 @@ class Observation:
                 if destination not in self._pings:
                     path = self._folder / f"ping.{group}.out"
                     collector = PingCollector(
-                        path, self._clock, destination, on_warning=self._on_warning
+                        path,
+                        self._clock,
+                        destination,
+                        set_time=self._set_time,
+                        on_warning=self._on_warning,
                     )
                     self._pings[destination] = collector
                     await collector.start()
@@ -135,7 +141,14 @@ class Observation:
         """Capture from the first watched flow on; from now on if there was one."""
         async with self._turn:
             path = self._folder / f"capture.{len(self._captures) + 1}.pcap"
-            capture = Capture(path, self._clock, request, device, on_warning=self._on_warning)
+            capture = Capture(
+                path,
+                self._clock,
+                request,
+                device,
+                set_time=self._set_time,
+                on_warning=self._on_warning,
+            )
             self._captures.append(capture)
             if self._counters:
                 await capture.start()

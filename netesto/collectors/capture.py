@@ -12,7 +12,7 @@ from pathlib import Path
 
 from netesto import process
 from netesto.collectors.base import Collector, Warn
-from netesto.collectors.clock import Clock, ahead_lines
+from netesto.collectors.clock import Clock, SetTime, ahead_lines
 from netesto.errors import ProcessError
 from netesto.model import CaptureRequest
 
@@ -40,12 +40,13 @@ class Capture(Collector):
         request: CaptureRequest,
         device: str,
         *,
+        set_time: SetTime | None = None,
         on_warning: Warn | None = None,
     ) -> None:
         super().__init__(on_warning=on_warning)
         self._path = path
-        self._clock = clock
-        self._ahead_s = 0.0
+        self._set_time = set_time or SetTime(clock)
+        self._begun = 0
         self._log = path.with_suffix(".log")
         self._packets = request.packets
         self._argv = command(path, request, device, is_root=os.geteuid() == 0)
@@ -54,7 +55,7 @@ class Capture(Collector):
         self._is_listening = asyncio.Event()
 
     async def start(self) -> None:
-        self._ahead_s = self._clock.system_ahead_s()
+        self._begun = self._set_time.now()
         try:
             self._job = await process.start(self._argv)
         except ProcessError as error:
@@ -94,7 +95,7 @@ class Capture(Collector):
         if dropped:
             self._warn(f"{self._path.name}: the kernel dropped {dropped} packets")
         lines = [f"{line}\n" for line in said]
-        lines += ahead_lines(self._ahead_s, self._clock.system_ahead_s())
+        lines += ahead_lines(self._set_time.since(self._begun))
         try:
             await asyncio.to_thread(self._log.write_text, "".join(lines))
         except OSError as error:

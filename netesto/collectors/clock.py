@@ -1,10 +1,12 @@
 """The clock of an agent, and the offset between the clocks of two hosts."""
 
+import asyncio
 import bisect
+import contextlib
 import itertools
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from netesto.model import ClockOffset, ClockReading
@@ -18,6 +20,9 @@ READINGS_MAX = 12
 # A larger change of the system's time against the agent's clock: somebody set it. NTP adjusts the
 # rate of both.
 STEP_S = 0.005
+
+# How often an agent compares them during an experiment.
+LOOK_S = 0.1
 
 # A reading of both is exact enough if it took less, or else the best of so many.
 _READING_NS, _READINGS = 1_000_000, 10
@@ -38,27 +43,26 @@ def instant(seconds: float | str) -> float:
 
 
 # What files with the times of a tool have of the system's time: how far it was ahead of the agent's
-# clock, first and, if somebody set it meanwhile, last.
+# clock, first and each time that somebody set it meanwhile.
 _AHEAD = re.compile(r"@system-ahead (-?\d{1,10}\.\d+)\n", re.ASCII)
 
 
-def ahead_lines(first_s: float, last_s: float) -> list[str]:
+def ahead_lines(values_s: Iterable[float]) -> list[str]:
     """The lines that `ahead_in` reads."""
-    values = (first_s, last_s) if abs(last_s - first_s) > STEP_S else (first_s,)
-    return [f"@system-ahead {each:.6f}\n" for each in values]
+    return [f"@system-ahead {each:.6f}\n" for each in values_s]
 
 
-def ahead_in(text: str) -> tuple[float, float]:
-    """How far the system's time was ahead of the agent's clock, first and last; 0 if the text does
-    not say it."""
-    found = [*map(float, _AHEAD.findall(text))] or [0.0]
-    return found[0], found[-1]
+def ahead_in(text: str) -> list[float]:
+    """How far the system's time was ahead of the agent's clock, first and each time that somebody
+    had set it; 0 if the text does not say it."""
+    return [*map(float, _AHEAD.findall(text))] or [0.0]
 
 
-def words_of_step(moved_s: float) -> str:
+def words_of_step(*moved_s: float) -> str:
     """What is told if somebody set the system's time during an experiment."""
+    steps = ", ".join(f"{each:+.3f}" for each in moved_s)
     return (
-        f"the system's time was set by {moved_s:+.3f} s during the experiment; times in the results"
+        f"the system's time was set by {steps} s during the experiment; times in the results"
         " go on as if it had not been"
     )
 
@@ -104,6 +108,63 @@ class Clock:
         while not readings or (min(readings)[0] > _READING_NS and len(readings) < _READINGS):
             readings.append(_utc_ahead_ns())
         return (min(readings)[1] - self._anchor_ns) / 10**9
+
+
+class SetTime:
+    """Notices whenever somebody sets the system's time, also if it is then set back.
+
+    `begin` looks every LOOK_S; what was set back sooner is not seen.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead_s = [clock.system_ahead_s()]
+        self._listeners: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look from now on, until `end`."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._look_again())
+
+    def end(self) -> list[float]:
+        """Look for the last time. By how many seconds the time was set, each time."""
+        if self._task is not None:
+            self._task.cancel()
+        return [later - earlier for earlier, later in itertools.pairwise(self.since(0))]
+
+    def now(self) -> int:
+        """A place for `since`."""
+        self.look()
+        return len(self._ahead_s) - 1
+
+    def since(self, place: int) -> list[float]:
+        """How far the system's time was ahead of the clock at this place, and each time that
+        somebody has set it since."""
+        self.look()
+        return self._ahead_s[place:]
+
+    def look(self) -> None:
+        """Tell all listeners if somebody has set the time since the last look."""
+        ahead_s = self._clock.system_ahead_s()
+        if abs(ahead_s - self._ahead_s[-1]) > STEP_S:
+            self._ahead_s.append(ahead_s)
+            for each in self._listeners:
+                each()
+
+    @contextlib.contextmanager
+    def telling(self, listener: Callable[[], None]) -> Iterator[None]:
+        """Tell `listener` of each time while the body runs."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.look()
 
 
 def _utc_ahead_ns() -> tuple[int, int]:

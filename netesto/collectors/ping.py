@@ -1,8 +1,8 @@
 """Round-trip times of ICMP echoes, as ping(8) prints them.
 
 The file holds the unmodified output of `ping -D`, then a line `@system-ahead SECONDS`: how far the
-system's time, which ping prints, was ahead of the agent's clock at the start. If somebody set it
-meanwhile, another such line says how far it was ahead at the end.
+system's time, which ping prints, was ahead of the agent's clock at the start. Each time that
+somebody set it meanwhile has another such line.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from netesto import proc, process
 from netesto.collectors.base import Collector, Warn
-from netesto.collectors.clock import Clock, ahead_in, ahead_lines
+from netesto.collectors.clock import Clock, SetTime, ahead_in, ahead_lines
 from netesto.errors import ProcessError
 from netesto.model import SAME_CLOCK, Address, ClockOffset, PingSample
 
@@ -40,20 +40,21 @@ class PingCollector(Collector):
         destination: Address,
         interval_s: float = INTERVAL_S,
         *,
+        set_time: SetTime | None = None,
         on_warning: Warn | None = None,
     ) -> None:
         super().__init__(on_warning=on_warning)
         self._path = path
-        self._clock = clock
         self._destination = destination
         self._interval_s = interval_s
         self._stopping = False
-        self._ahead_s = 0.0
+        self._set_time = set_time or SetTime(clock)
+        self._begun = 0
         self._job: process.Job | None = None
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._ahead_s = self._clock.system_ahead_s()
+        self._begun = self._set_time.now()
         try:
             argv = command(self._destination, self._interval_s)
             self._job = await process.start(argv, stdout=self._path)
@@ -80,7 +81,7 @@ class PingCollector(Collector):
             self._warn(f"ping {self._destination} ended early, exit status {status}: {last}")
         try:
             with self._path.open("a") as file:
-                file.writelines(ahead_lines(self._ahead_s, self._clock.system_ahead_s()))
+                file.writelines(ahead_lines(self._set_time.since(self._begun)))
         except OSError as error:
             self._warn(f"{self._path.name}: {error.strerror}")
 
@@ -102,13 +103,16 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[PingSample]:
         # The number in a packet has 16 bits. The next one is the nearest to the last.
         step = (int(sequence) - last + 2**15) % 2**16 - 2**15
         replies.append(PingSample(float(time), float(rtt), last + step))
-    first_s, last_s = ahead_in(text)
-    before, after = _parted(replies, last_s - first_s)
-    return [
-        replace(reply, time_s=offset.controllers(reply.time_s - ahead_s))
-        for part, ahead_s in ((before, first_s), (after, last_s))
-        for reply in part
-    ]
+    found: list[PingSample] = []
+    ahead_s, *later_s = ahead_in(text)
+    rest: Sequence[PingSample] = replies
+    for next_s in (*later_s, None):
+        part, rest = (rest, ()) if next_s is None else _parted(rest, next_s - ahead_s)
+        found += (
+            replace(reply, time_s=offset.controllers(reply.time_s - ahead_s)) for reply in part
+        )
+        ahead_s = ahead_s if next_s is None else next_s
+    return found
 
 
 def _parted(

@@ -226,13 +226,13 @@ def _captures(files: _Files, host: str, ahead_s: float) -> Iterator[CaptureEvide
         if place is None or not place.stat().st_size:
             continue
         log = files.read(f"{path.removesuffix('pcap')}log", _text, "")
-        first_s, last_s = ahead_in(log)
-        if last_s != first_s:
-            moved_s = last_s - first_s
-            files.faults[path] = f"the system's time was set by {moved_s:+.3f} s meanwhile"
+        system_s = ahead_in(log)
+        if steps_s := [later - earlier for earlier, later in itertools.pairwise(system_s)]:
+            moved = ", ".join(f"{each:+.3f}" for each in steps_s)
+            files.faults[path] = f"the system's time was set by {moved} s meanwhile"
         found = files.read(path, _capture, None, most_bytes=math.inf)
         if found is not None:
-            yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s + first_s, found=found)
+            yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s + system_s[0], found=found)
 
 
 def _capture(path: Path) -> Capture:

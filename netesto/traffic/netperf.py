@@ -193,7 +193,7 @@ class Netperf:
         system: SystemTime = REAL_TIME,
     ) -> TransferResult:
         pairs = {match[1]: match[2] for line in output.splitlines() if (match := _PAIR.match(line))}
-        values = _Values(_as_if_not_set(pairs, system.moved_s) if system.moved_s else pairs)
+        values = _Values(_as_if_not_set(pairs, system.moved_s) if system.was_set else pairs)
         values.expect("THROUGHPUT_UNITS", UNIT_NAME)
         is_crr = request.test == "TCP_CRR"
         local_retransmits = values.known("LOCAL_TRANSPORT_RETRANS")

@@ -1,3 +1,4 @@
+import asyncio
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from netesto.collectors.clock import Clock, ClockTrack, Exchange
+from netesto.collectors.clock import Clock, ClockTrack, Exchange, SetTime
 from netesto.model import ClockOffset, ClockReading
 
 way_s = st.floats(min_value=0, max_value=1)
@@ -180,3 +181,27 @@ def test_the_clock_does_not_follow_when_the_system_time_is_set():
     clock = Clock()
     clock._anchor_ns -= 3600 * 10**9
     assert clock.system_ahead_s() == pytest.approx(3600.0, abs=1.0)
+
+
+def test_a_time_that_is_set_and_set_back_is_noticed_both_times():
+    async def noticed() -> tuple[list[int], list[int]]:
+        clock = Clock()
+        set_time, told, seen = SetTime(clock), list[int](), asyncio.Event()
+        set_time.begin()
+        with (
+            set_time.telling(lambda: told.append(round(clock.system_ahead_s()))),
+            set_time.telling(seen.set),
+        ):
+            for step_s in (3600, -3600):
+                seen.clear()
+                clock._anchor_ns -= step_s * 10**9
+                await asyncio.wait_for(seen.wait(), 30)
+        return told, [round(each) for each in set_time.end()]
+
+    assert asyncio.run(noticed()) == ([3600, 0], [3600, -3600])
+
+
+def test_a_clock_that_nobody_sets_has_no_steps():
+    set_time = SetTime(Clock())
+    set_time.look()
+    assert set_time.end() == []

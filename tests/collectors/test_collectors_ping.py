@@ -154,3 +154,17 @@ def test_a_missing_ping_is_a_warning(tmp_path):
     assert collector.errors == [
         "round trips are not measured: ping: cannot start: No such file or directory"
     ]
+
+
+def test_replies_of_a_time_that_was_set_and_set_back_are_in_order(tmp_path):
+    sent = [0.0, 0.2, 0.4, 3600.6, 3600.8, 1.0, 1.2]
+    lines = [
+        f"[{1000 + time_s + 0.01:.6f}] 64 bytes from 127.0.0.1: icmp_seq={number} ttl=64"
+        " time=10.0 ms\n"
+        for number, time_s in enumerate(sent, start=1)
+    ]
+    lines += [f"@system-ahead {each:.6f}\n" for each in (0, 3600, 0)]
+    (tmp_path / "ping").write_text("".join(lines))
+    times = [round(each.time_s - 1000, 2) for each in ping.read(tmp_path / "ping")]
+    # Without those that were on the way.
+    assert times == [0.01, 0.21, 0.61, 1.01, 1.21]

@@ -271,6 +271,9 @@ def between_machines() -> Iterator[Fault]:
     for whose, step in itertools.product(("client", "server", "controller"), STEPS_S):
         told = f"the system's time was set by {STEPS_S[step]:+.1f}"
         yield fault(f"clock of the {whose} set by {step}", "ok", "ok", told, OK)
+    for whose in ("client", "server"):
+        told = "the system's time was set by +3600.0"
+        yield fault(f"clock of the {whose} set by +1 h and back", "ok", "ok", told, OK)
     yield fault("agent of another protocol", "", "", "protocol 99", WORLD, BEFORE)
 
 

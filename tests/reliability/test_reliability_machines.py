@@ -277,7 +277,12 @@ class Case:
                 self._is_covered = True
             case ["clock", "of", "the", _, "set", "by", *step]:
                 assert self._clock is not None
-                self.world[self._clock].set_time(STEPS_S[" ".join(step)])
+                self.world[self._clock].set_time(STEPS_S[" ".join(step[:2])])
+                if step[2:] == ["and", "back"]:
+                    # Not a wait for anything: this long the time is wrong, which an agent looks at
+                    # ten times per second.
+                    time.sleep(1)
+                    self.world[self._clock].set_time(0)
             case ["agent", *_]:
                 pass
             case _:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import OutputError
-from netesto.model import DatagramInterval, Datagrams, Interval, TransferResult
+from netesto.model import DatagramInterval, Datagrams, Interval, SystemTime, TransferResult
 from netesto.traffic.native import PROGRAM, Native
 
 NATIVE = Native()
@@ -217,6 +217,14 @@ def test_completion_times_are_latencies(ask):
         latencies=100,
         unfinished=0,
     )
+
+
+def test_completion_times_are_unknown_if_somebody_set_the_time_of_the_kernels_stamps(ask):
+    request = ask(test="TCP_FLOWS", size_bytes=1000, count=100)
+    system = SystemTime(((0, 0.0), (2, 3600.0), (3, 0.0)))
+    found = NATIVE.parse(printed(**TRANSFERS), request, started_s=1e9, system=system)
+    times = (found.mean_latency_us, found.p99_latency_us, found.latencies)
+    assert (found.rate_bps, *times) == (400_000.0, None, None, None)
 
 
 def test_what_was_not_completed_is_counted_and_in_no_rate(ask):

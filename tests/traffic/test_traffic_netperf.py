@@ -353,6 +353,14 @@ def test_what_the_set_clock_measured_besides_is_unknown(output, ask):
     )
 
 
+def test_what_a_clock_measured_that_was_set_and_set_back_is_unknown(output, ask):
+    text = output("netperf-2.7.0-tcp-stream.txt")
+    system = SystemTime(((0, 0.0), (3, 3600.0), (5, 0.0)))
+    found = NETPERF.parse(text, ask(), started_s=0.0, system=system)
+    plain = NETPERF.parse(text, ask(), started_s=0.0)
+    assert (found.rate_bps, found.local_cpu_percent) == (pytest.approx(plain.rate_bps), None)
+
+
 def test_a_clock_that_was_set_by_more_than_the_test_lasted_is_told(output, ask):
     text = output("netperf-2.7.0-tcp-stream.txt")
     system = SystemTime(((0, 0.0), (3, 2.0)))

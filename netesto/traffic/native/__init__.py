@@ -174,7 +174,7 @@ class Native:
         request: GroupRequest,
         *,
         started_s: float,
-        system: SystemTime = REAL_TIME,  # noqa: ARG002 - it prints monotonic times
+        system: SystemTime = REAL_TIME,
     ) -> TransferResult:
         result = _result(output)
         if request.test in REQUEST_TESTS:
@@ -182,7 +182,7 @@ class Native:
         if request.test == "UDP_STREAM":
             return _datagrams(result, request, started_s=started_s)
         if request.test in COMPLETION_TESTS:
-            return _completions(result, request)
+            return _completions(result, request, system)
         return _stream(result, request, started_s=started_s)
 
 
@@ -379,8 +379,9 @@ def _requests(result: _Result, request: GroupRequest, *, started_s: float) -> Tr
     )
 
 
-def _completions(result: _Result, request: GroupRequest) -> TransferResult:
-    """The times of the completed transfers, and the number of others."""
+def _completions(result: _Result, request: GroupRequest, system: SystemTime) -> TransferResult:
+    """The times of the completed transfers, and the number of others. If somebody set the system's
+    time meanwhile, from which the kernel takes their ends, the times are unknown."""
     begun, failed = int(result.number("begun")), int(result.number("failed"))
     if failed == begun > 0:
         raise OutputError(f"none of {begun} transfers was completed")
@@ -393,9 +394,8 @@ def _completions(result: _Result, request: GroupRequest) -> TransferResult:
     if elapsed_s <= 0:
         raise OutputError(f"{_NAME} printed an impossible elapsed_ns")
     bits = (begun - failed) * (request.size_bytes or 0) * 8
-    return replace(
-        _timed(result), rate_bps=bits / elapsed_s, elapsed_s=elapsed_s, unfinished=failed
-    )
+    times = _common(result) if system.was_set else _timed(result)
+    return replace(times, rate_bps=bits / elapsed_s, elapsed_s=elapsed_s, unfinished=failed)
 
 
 def _timed(result: _Result) -> TransferResult:
