@@ -115,7 +115,7 @@ def hanging(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("hanging")
 def test_programs_that_hang_are_waited_for_once_in_a_run(tmp_path):
-    hung = set()
+    hung = set[str]()
     found = [asyncio.run(hostfacts.take(tmp_path / order, "h1", "lo", hung=hung)) for order in "01"]
     last = (tmp_path / "1" / "h1.ethtool-k").read_text()
     started = (tmp_path / "started").read_text().split()

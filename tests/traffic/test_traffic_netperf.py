@@ -358,7 +358,7 @@ def test_what_a_clock_measured_that_was_set_and_set_back_is_unknown(output, ask)
     system = SystemTime(((0, 0.0), (3, 3600.0), (5, 0.0)))
     found = NETPERF.parse(text, ask(), started_s=0.0, system=system)
     plain = NETPERF.parse(text, ask(), started_s=0.0)
-    assert (found.rate_bps, found.local_cpu_percent) == (pytest.approx(plain.rate_bps), None)
+    assert (round(found.rate_bps), found.local_cpu_percent) == (round(plain.rate_bps), None)
 
 
 def test_a_clock_that_was_set_by_more_than_the_test_lasted_is_told(output, ask):
