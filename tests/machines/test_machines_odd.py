@@ -85,7 +85,7 @@ REFUSED = {
 
 SCRIPT = """\
 DO_SERVER host=b1 exp=COUNTER
-DO_CLIENT host=b1 server=b1 test=TCP_RR req=10 stats=0
+DO_CLIENT host=b1 server=b1 test=TCP_RR req=10 dur=1 stats=0
 PROCESS_EXP
 """
 
