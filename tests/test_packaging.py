@@ -54,9 +54,8 @@ def test_wheel_has_what_an_agent_needs_as_a_service(wheel):
 
 def test_wheel_has_what_a_kernel_is_made_of(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {
-        f"netesto/lab/{name}" for name in ("kernel.config", "repeatable.h", "memory.h")
-    } <= names
+    recipe = ("kernel.config", "repeatable.h", "memory.h", "switches.h")
+    assert {f"netesto/lab/{name}" for name in recipe} <= names
 
 
 def test_installed_into_a_folder_it_finds_its_libraries_and_runs_a_script(target, tmp_path):

@@ -1,5 +1,5 @@
 """The recipe of a kernel for simulated time: its options (kernel.config), its seed (repeatable.h),
-and its mapping of programs' memory (memory.h)."""
+its mapping of programs' memory (memory.h), and its switches between processes (switches.h)."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -39,7 +39,7 @@ SEQUENCES: Mapping[str, Sequence[str]] = {
 }
 
 # The files that are compiled with one of the headers' parts (kbuild's per-file flags): random
-# numbers; the clock, system calls, and waiting; memory; and the files with a sequence.
+# numbers; the clock, system calls, and waiting; memory; switches; and the files with a sequence.
 SEED_FLAGS = (
     "CFLAGS_random.o=-DNETESTO_RANDOM_C",
     "CFLAGS_time.o=-DNETESTO_TIME_C",
@@ -48,8 +48,15 @@ SEED_FLAGS = (
     "CFLAGS_trap.o=-DNETESTO_TRAP_C",
     "CFLAGS_tlb.o=-DNETESTO_TLB_C",
     "CFLAGS_mmu.o=-DNETESTO_MMU_C",
-    "CFLAGS_process.o=-DNETESTO_PROCESS_C",
+    # One of the files with this name belongs to the side of the machine, which has no header.
+    (
+        "CFLAGS_process.o=-DNETESTO_PROCESS_C "
+        "-Dget_fp_registers=netesto_get_fp -Dput_fp_registers=netesto_put_fp"
+    ),
     "CFLAGS_memory.o=-DNETESTO_MEMORY_C",
+    "CFLAGS_vma.o=-DNETESTO_VMA_C",
+    "CFLAGS_um_vdso.o=-DNETESTO_UM_VDSO_C",
+    "CFLAGS_hostfs_kern.o=-DNETESTO_HOSTFS_C",
     *(
         f"CFLAGS_{file}.o=-DNETESTO_OWN={sequence}"
         for sequence, sources in SEQUENCES.items()
@@ -76,7 +83,7 @@ def fragment() -> str:
 def seed_header() -> str:
     """The header that is included before every source file of the kernel, whose sources stay
     untouched."""
-    return _text("repeatable.h") + _text("memory.h")
+    return "".join(map(_text, ("repeatable.h", "memory.h", "switches.h")))
 
 
 def _text(name: str) -> str:

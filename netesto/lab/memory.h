@@ -24,6 +24,7 @@
 #ifdef NETESTO_TRAP_C
 #include <linux/mm.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <asm/tlbflush.h>
 
 /* As many pages as for files (fault_around_bytes); and of those that are copied. */
@@ -53,6 +54,7 @@ static inline vm_fault_t netesto_fault(struct vm_area_struct *vma, unsigned long
 {
 	vm_fault_t fault;
 	unsigned long at;
+	unsigned int state;
 
 	netesto_faulting = current;
 	fault = handle_mm_fault(vma, address, flags, NULL);
@@ -62,6 +64,8 @@ static inline vm_fault_t netesto_fault(struct vm_area_struct *vma, unsigned long
 	if (!(flags & FAULT_FLAG_WRITE) || !vma_is_anonymous(vma))
 		goto out;
 	flags &= ~(FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE | FAULT_FLAG_INTERRUPTIBLE);
+	/* A copy is mapped at the end: until then no other thread may run, so none waits for memory. */
+	state = memalloc_noreclaim_save();
 	for (at = netesto_first(vma, address); at < netesto_end(vma, address); at += PAGE_SIZE) {
 		pte_t entry = *pte_offset_kernel(pmd_off(vma->vm_mm, at), at);
 
@@ -69,6 +73,7 @@ static inline vm_fault_t netesto_fault(struct vm_area_struct *vma, unsigned long
 		    (handle_mm_fault(vma, at, flags, NULL) & VM_FAULT_ERROR))
 			break;
 	}
+	memalloc_noreclaim_restore(state);
 out:
 	netesto_faulting = NULL;
 	return fault;
@@ -146,16 +151,28 @@ static inline void netesto_set_wrprotect(struct mm_struct *mm, unsigned long add
 /* A page marked as old is mapped without access, and so takes a fault of its own. */
 #define pte_mkold(entry) (entry)
 
-/* What a fault maps afterwards need not be unmapped before, if nobody else can look there. */
+/* What a fault maps at its end need not be unmapped, or mapped, before. */
 extern struct task_struct *netesto_faulting;
 #undef ptep_clear_flush_notify
 #define ptep_clear_flush_notify(vma, address, entry) \
 	do { \
-		if (netesto_faulting == current && atomic_read(&(vma)->vm_mm->mm_users) == 1) \
+		if (netesto_faulting == current) \
 			ptep_get_and_clear((vma)->vm_mm, address, entry); \
 		else \
 			ptep_clear_flush(vma, address, entry); \
 	} while (0)
+
+static inline int netesto_allow(struct vm_area_struct *vma, unsigned long address, pte_t *place,
+				pte_t entry, int dirty)
+{
+	if (netesto_faulting != current)
+		return ptep_set_access_flags(vma, address, place, entry, dirty);
+	if (pte_same(*place, entry))
+		return 0;
+	set_pte_at(vma->vm_mm, address, place, entry);
+	return 1;
+}
+#define ptep_set_access_flags netesto_allow
 #endif
 
 #endif

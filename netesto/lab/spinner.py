@@ -24,6 +24,9 @@ FAULT = signal.SIGFPE
 # Enough for arguments and environment.
 _STACK_BYTES = 256 * 1024
 
+# A page, mapped or not.
+_CLOCK_BYTES = 4096
+
 # At the top of a program's stack (fs/exec.c, fs/binfmt_elf.c): its arguments, its environment, the
 # file that it was started from, eight zero bytes.
 _VARIABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*=")
@@ -90,20 +93,29 @@ def _command_line(pid: int) -> tuple[str, ...]:
 def stack(maps: str) -> tuple[int, int]:
     """The top of a program's stack, from its process's map (proc(5)). (0, 0) if it has none.
 
-    It is the highest writable region of the guest's memory, a shared file. Above it is code of the
-    guest kernel, which is read-only.
+    It is the highest writable region of the guest's memory, a shared file, below code of the guest
+    kernel, which is read-only, and the page with its clock (switches.h), if the program has it.
     """
-    lines = [line.split() for line in reversed(maps.splitlines())]
-    shared = [(words[0], words[1]) for words in lines if words[1].endswith("s")]
-    code = next((at for at, (_, mode) in enumerate(shared) if mode == "r-xs"), len(shared))
-    writable = [region for region, mode in shared[code:] if mode.startswith("rw")]
-    regions = [[int(bound, 16) for bound in region.split("-")] for region in writable]
+    shared = [_region(line) for line in reversed(maps.splitlines()) if line.split()[1][3] == "s"]
+    code = next((at for at, (_, _, mode) in enumerate(shared) if mode == "r-xs"), None)
+    top = shared[code][0] - _CLOCK_BYTES if code is not None else 0
+    regions = [
+        (begin, min(end_, top))
+        for begin, end_, mode in shared
+        if mode.startswith("rw") and begin < top
+    ]
     begin, end_ = regions[0] if regions else (0, 0)
     for below, until in regions[1:]:
         if until != begin or end_ - below > _STACK_BYTES:
             break
         begin = below
     return begin, end_
+
+
+def _region(line: str) -> tuple[int, int, str]:
+    bounds, mode, *_ = line.split()
+    begin, end_ = bounds.split("-")
+    return int(begin, 16), int(end_, 16), mode
 
 
 def arguments(stack: bytes) -> tuple[str, ...]:

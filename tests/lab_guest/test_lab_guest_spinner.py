@@ -28,6 +28,12 @@ def test_the_stack_lies_beneath_the_kernel_s_own_code():
     assert spinner.stack(MAPS) == (0x7FBFBF8000, 0x7FBFBFA000)
 
 
+def test_the_page_with_the_clock_is_not_the_stack():
+    clock = "7fbfffe000-7fbffff000 rw-s 00007000 00:1a 1 /dev/shm/#5 (deleted)\n"
+    before, code, after = MAPS.partition("7fbffff000-7fc0000000 r-xs")
+    assert spinner.stack(before + clock + code + after) == (0x7FBFBF8000, 0x7FBFBFA000)
+
+
 def test_a_process_without_a_guest_s_memory_has_no_stack():
     assert spinner.stack("7ffffffde000-7ffffffff000 rw-p 0 00:00 0 [stack]\n") == (0, 0)
 
