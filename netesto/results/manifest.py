@@ -221,7 +221,10 @@ def read(path: Path) -> Manifest:
         # Older versions wrote none.
         checksum = value.pop(CHECKSUM, None)
         if checksum is not None and checksum != _checksum(value):
-            raise ResultsError(f"{path}: was edited: its checksum differs")
+            raise ResultsError(
+                f"{path}: was edited: its checksum differs",
+                remedy=f"Restore it; or, to accept what it says now, remove its {CHECKSUM!r}.",
+            )
         found = _converter().structure(value, Manifest)
     except cattrs.BaseValidationError as error:
         raise ResultsError(f"{path}: not a manifest: {cattrs.transform_error(error)[0]}") from error
