@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from netesto import traffic
 from netesto.collectors import cpu, hostfacts, links, ping, socketfile, tcpcounters
-from netesto.collectors.clock import LATEST_S, ahead_in, instant
+from netesto.collectors.clock import ahead_in, instant
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.model import (
     REAL_TIME,
@@ -30,11 +30,10 @@ from netesto.model import (
     PingSample,
     Ports,
     SocketSample,
-    SystemTime,
     TransferResult,
 )
 from netesto.packets.found import Capture, Flow
-from netesto.results import flows, queues
+from netesto.results import flows, queues, systemtime
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
@@ -55,9 +54,6 @@ WINDOW_SLACK_S = 0.5
 # Hosts are not trusted: reading a file takes a multiple of its size in memory. The largest known
 # files, of 24 h with a sample every 0.1 s, have a tenth of this size.
 READ_BYTES_MAX = 2**30
-
-# Nobody sets a clock so often during a flow.
-STEPS_MAX = 100
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -511,7 +507,7 @@ def _result(
     except OSError as error:
         raise OutputError(f"the output of {request.tool} is missing: {error.strerror}") from error
     started_s = (record.started_s or 0.0) + client.clock.at(record.started_s or 0.0)
-    system = files.read(name.removesuffix("out") + "json", _system_time, REAL_TIME)
+    system = files.read(name.removesuffix("out") + "json", systemtime.read, REAL_TIME)
     result = _tool(request).parse(output, request, started_s=started_s, system=system)
     shifted = tuple(
         replace(
@@ -522,19 +518,6 @@ def _result(
         for interval in result.intervals
     )
     return replace(result, intervals=shifted)
-
-
-def _system_time(path: Path) -> SystemTime:
-    """What the client's agent noted of its system's time while a flow ran; agents of older versions
-    noted nothing."""
-    try:
-        noted = json.loads(path.read_text(encoding="utf-8"))["system_ahead_s"]
-        pairs = tuple((int(line), float(ahead_s)) for line, ahead_s in noted)
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return REAL_TIME
-    is_known = [line for line, _ in pairs[:1]] == [0] and len(pairs) <= STEPS_MAX
-    are_times = all(abs(each) < LATEST_S for _, each in pairs)
-    return SystemTime(pairs) if is_known and are_times else REAL_TIME
 
 
 def _on_one_clock(

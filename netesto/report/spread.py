@@ -58,6 +58,7 @@ def _times(folder: Path, known: Manifest, group: GroupRecord) -> completions.Tim
             if flow.status != OK or not integrity.is_unchanged(folder, known, path):
                 continue
             try:
+                completions.check(folder, known, path)
                 found.append(completions.read(folder / path))
             except (OSError, OutputError):
                 continue

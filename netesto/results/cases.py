@@ -46,6 +46,7 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
             if not PurePosixPath(path).name.startswith(_FILES):
                 continue
             try:
+                completions.check(place, known, path)
                 part, count = _read(place / path, known.files[path])
             except (OSError, OutputError) as error:
                 faults.append(str(error))

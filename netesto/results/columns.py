@@ -263,7 +263,7 @@ _TABLE: tuple[Column, ...] = (
     _tool("rateMax", "Mbit/s", lambda g: numbers.greatest(g.rates), 6),
     _rate("reverseRate", "Mbit/s", lambda r: _mbit(r.reverse_rate_bps), 6),
     _rate("transactionRate", "1/s", lambda r: r.transactions_per_s, 3),
-    _tool("fairness", "", lambda g: numbers.fairness(g.rates), 6, better="more",
+    _tool("fairness", "", lambda g: g.fairness, 6, better="more",
           overall=formulas.fairness, once=formulas.no_fairness),
     _tool("localRetrans", "segments", show=numbers.count,
           fill=lambda g: numbers.total(r.local_retransmits for r in g.results)),

@@ -7,14 +7,15 @@ standard deviation has n - 1 in its denominator. Incomplete transfers are not in
 import csv
 import io
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netesto.errors import OutputError
-from netesto.results import csvfile, numbers
+from netesto.results import csvfile, integrity, numbers, systemtime
+from netesto.results.manifest import Manifest
 
 Times: TypeAlias = NDArray[np.float64]
 """Microseconds."""
@@ -75,6 +76,20 @@ def to_csv(cases: Mapping[str, Times]) -> str:
 
 
 # ---- files (docs/data-formats.md) ----------------------------------------------------------------
+
+
+def check(folder: Path, known: Manifest, path: str) -> None:
+    """OutputError if the times in `completions.G.I.csv` of an experiment are wrong, or may be: the
+    kernel takes the ends of transfers from the client's system time, which somebody may have set.
+    """
+    name = PurePosixPath(path)
+    record = name.with_name(f"flow{name.stem.removeprefix('completions')}.json")
+    if not name.name.startswith("completions.") or str(record) not in known.files:
+        return
+    if not integrity.is_unchanged(folder, known, str(record)):
+        raise OutputError(f"{folder / path}: not used: {record.name} is damaged")
+    if systemtime.read(folder / record).was_set:
+        raise OutputError(f"{folder / path}: not used: the client's system time was set meanwhile")
 
 
 def read(path: Path) -> Times:

@@ -97,6 +97,11 @@ class Group:
         """Mbit/s of goodput of each flow."""
         return list(map(goodput_mbit_per_s, self.results))
 
+    @property
+    def fairness(self) -> float | None:
+        """Jain's index of the flows' rates, if they ran at the same time."""
+        return numbers.fairness(self.rates) if no_fairness([self]) is None else None
+
     def rate(self, get: Rate) -> float | None:
         """A rate of all flows: the sum of their rates, each over its own time. If flows carried
         data at different times, so that the sum is too high: the data of all flows divided by the
@@ -437,11 +442,10 @@ def is_other(added: float, mean: float | None, tolerance: float = RATE_TOLERANCE
 
 
 def no_fairness(groups: Sequence[Group]) -> str | None:
-    """No index of the rates of several groups if flows ran at different times: then they do not
-    share a capacity."""
+    """No index of the rates of flows that ran at different times: then they do not share a
+    capacity."""
     added = math.fsum(rate for group in groups for rate in group.rates)
-    is_apart = is_other(added, mean_rate(groups, goodput_mbit_per_s), APART)
-    return "" if len(groups) > 1 and is_apart else None
+    return "" if is_other(added, mean_rate(groups, goodput_mbit_per_s), APART) else None
 
 
 def pings_lost(groups: Sequence[Group]) -> float | None:
@@ -510,7 +514,7 @@ def fairness(groups: Sequence[Values]) -> str:
     Not a mean of the groups' indexes: two groups of one flow each are perfectly fair in
     themselves. A group of n flows with sum S and index J has Σx² = S²/(n·J). Empty if the groups
     ran different tests, or not at the same time: then their rates are not shares of one capacity;
-    and if all flows but one failed.
+    if that is so within a group; and if all flows but one failed.
     """
     count, rates, squares = 0.0, [], []
     failed = math.fsum(_number(values, "flowsFailed") or 0.0 for values in groups)
@@ -518,6 +522,8 @@ def fairness(groups: Sequence[Values]) -> str:
     for values in groups:
         rate, index = _number(values, "rate"), _number(values, "fairness")
         instances = _number(values, "instances")
+        if rate and index is None:
+            return ""
         if rate is None or not index or instances is None:
             continue
         good = instances - (_number(values, "flowsFailed") or 0.0)

@@ -84,6 +84,9 @@ NO_FORWARDING = (
 # The exit status of ssh when it fails itself.
 FAILED = 255
 
+# How long a connection through the tunnel that sshd refuses may seem open.
+_REFUSAL_S = 1.0
+
 # Prints what is wrong with the socket $1 of an agent, or the path of the user's own socket, $2
 # below the home folder, if there is one.
 _INQUIRY = (
@@ -244,6 +247,8 @@ class Tunnel:
                 return f"no agent runs there: no socket {path}", start
             case "deaf":
                 return f"no agent runs there: nobody listens on {path}", start
+            case "closed" if await self._forwards():
+                return f"its agent had not yet started: nobody listened on {path}", "Try again."
             case "closed":
                 return NO_FORWARDING
             case "denied":
@@ -252,6 +257,18 @@ class Tunnel:
                     " `group` in its agent.toml."
                 )
         return f"its sshd cannot connect to {path}", start
+
+    async def _forwards(self) -> bool:
+        """Whether a connection through the tunnel now stays open, or has an answer."""
+        try:
+            async with asyncio.timeout(_REFUSAL_S):
+                reader, writer = await asyncio.open_unix_connection(self.local.path)
+                with contextlib.closing(writer):
+                    return bool(await reader.read(1))
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
 
     def _said(self) -> str:
         """Standard error of ssh since the tunnel is open; all of it before."""

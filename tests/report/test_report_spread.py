@@ -1,6 +1,7 @@
 """The figure of the durations of transactions and transfers."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,6 +42,13 @@ def test_it_can_be_drawn(known):
 def test_times_that_were_changed_are_not_drawn(known):
     (known[0] / PATH).write_text(LINES.replace("4000", "4001"))
     assert spread.of_experiment(*known) == {}
+
+
+def test_times_are_not_drawn_if_the_clock_was_set_meanwhile(known):
+    folder, found = known
+    record = samples.set_clock(folder / "raw/client1/flow.1.1.json")
+    files = {**found.files, "raw/client1/flow.1.1.json": record}
+    assert spread.of_experiment(folder, replace(found, files=files)) == {}
 
 
 def test_of_many_the_slowest_are_all_there():

@@ -1,8 +1,10 @@
 """Synthetic evidence for tests: flows whose samples look like those of a kernel and a tool."""
 
+import hashlib
 import math
 from dataclasses import replace
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 from netesto.model import (
@@ -60,6 +62,12 @@ def failed(number: int = 1, reason: str = "netperf exited 1: no control connecti
         number,
         **({"status": reason, "result": None, "started_s": None, "ended_s": None} | values),
     )
+
+
+def set_clock(path: Path) -> str:
+    """The hash of a record, written to `path`, of a flow during which somebody set the clock."""
+    path.write_text('{"system_ahead_s": [[0, 0.0], [3, 3600.0]]}')
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def group(*instances: InstanceEvidence, asked: GroupRequest | None = None, **values):

@@ -231,6 +231,16 @@ def test_fairness_is_not_told_between_flows_of_different_times():
     assert aggregate.row(loaded, found, exp=1)["fairness"] == ""
 
 
+def test_fairness_is_not_told_within_a_group_of_flows_of_different_times():
+    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
+    late = {"started_s": samples.BEGIN_S + 60.0, "ended_s": samples.BEGIN_S + 84.0}
+    apart = samples.group(samples.instance(1), samples.instance(2, **late))
+    values = groups.values(apart)
+    beside = groups.values(samples.group(samples.instance()))
+    rows = [aggregate.row(loaded, found, exp=1) for found in ([values], [values, beside])]
+    assert [values["fairness"], *(row["fairness"] for row in rows)] == ["", "", ""]
+
+
 def test_columns_of_the_script_are_written_as_they_are():
     loaded = fields.parse("exp:one\nbw:one\nnetem:one\nreq:one\n", source="f")
     columns = {"bw": "100mbit", "netem": "10", "req": "1M"}

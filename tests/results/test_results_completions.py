@@ -1,12 +1,14 @@
 """The table of completions, compared with hand-computed figures."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from netesto.errors import OutputError
-from netesto.results import completions
+from netesto.results import cases, completions, integrity, manifest
+from results import samples
 
 TIMES = np.arange(1.0, 102.0)  # 1 … 101 µs
 
@@ -69,3 +71,41 @@ def test_what_is_no_file_of_times_is_told(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(OutputError, match="no times"):
         completions.read(path)
+
+
+@pytest.fixture
+def stepped(tmp_path):
+    """An experiment with the times of two flows; somebody set the clock during the second."""
+    folder = tmp_path / "12"
+    raw = folder / "raw" / "client1"
+    raw.mkdir(parents=True)
+    files = {}
+    for instance, end_us in ((1, 5.5), (2, 3.6e9)):
+        path = raw / f"completions.1.{instance}.csv"
+        path.write_text(f"number,start_s,us,bytes,retransmits,status\n1,1.0,{end_us},10,0,ok\n")
+        files[f"raw/client1/{path.name}"] = integrity.sha256_of(path)
+    files["raw/client1/flow.1.2.json"] = samples.set_clock(raw / "flow.1.2.json")
+    asked = samples.request(test="TCP_FLOWS", tool="native", size_bytes=10, instances=2)
+    evidence = samples.experiment(
+        samples.group(samples.instance(1), samples.instance(2), asked=asked)
+    )
+    known = replace(samples.manifest(evidence, files=files), description="x")
+    manifest.write(known, folder / manifest.NAME)
+    (tmp_path / "exp.csv").write_text("exp,status\n12.1,ok\n12.0,ok\n")
+    return tmp_path
+
+
+def test_times_are_left_out_with_the_reason_if_the_clock_was_set_meanwhile(stepped):
+    found, failed, faults = cases.times(stepped)
+    path = stepped / "12/raw/client1/completions.1.2.csv"
+    assert ({case: times.tolist() for case, times in found.items()}, failed, faults) == (
+        {"x": [5.5]},
+        {},
+        [f"{path}: not used: the client's system time was set meanwhile"],
+    )
+
+
+def test_times_are_left_out_if_the_record_of_their_flow_is_damaged(stepped):
+    (stepped / "12/raw/client1/flow.1.2.json").write_text("{}")
+    path = stepped / "12/raw/client1/completions.1.2.csv"
+    assert cases.times(stepped)[2] == [f"{path}: not used: flow.1.2.json is damaged"]

@@ -1,0 +1,25 @@
+"""How far the system's time was ahead of the agent's clock during a flow, in `flow.G.I.json`."""
+
+import json
+from pathlib import Path
+
+from netesto.model import REAL_TIME, SystemTime
+
+# Nobody sets a clock so often during a flow.
+_STEPS_MAX = 100
+
+# The year 5138: no clock is so far ahead.
+_LATEST_S = 1e11
+
+
+def read(path: Path) -> SystemTime:
+    """What the client's agent noted while the flow ran; agents of older versions noted nothing.
+    OSError."""
+    try:
+        noted = json.loads(path.read_text(encoding="utf-8"))["system_ahead_s"]
+        pairs = tuple((int(line), float(ahead_s)) for line, ahead_s in noted)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return REAL_TIME
+    is_known = [line for line, _ in pairs[:1]] == [0] and len(pairs) <= _STEPS_MAX
+    are_times = all(abs(each) < _LATEST_S for _, each in pairs)
+    return SystemTime(pairs) if is_known and are_times else REAL_TIME
