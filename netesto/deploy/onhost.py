@@ -498,10 +498,13 @@ def extract(archive: tarfile.TarFile, member: tarfile.TarInfo, draft: str) -> No
         assert content is not None
         shutil.copyfileobj(content, file)
     os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)
+    # Compiled files that come along have the date of their source in them.
+    os.utime(path, (member.mtime, member.mtime))
 
 
 def finish(draft: str, path: str, python: str) -> None:
-    """Compile for `python` now: the agent may not be allowed to, and would do so at each start."""
+    """Compile for `python` now what did not arrive compiled for it: the agent may not be allowed
+    to, and would do so at each start."""
     checked([python, "-m", "compileall", "-q", draft, "-s", draft, "-p", path], 120)
     for place, _folders, _files in os.walk(draft):
         os.chmod(place, 0o755)

@@ -8,10 +8,12 @@ packages for other hosts; the cache of this machine keeps one for each kind that
 import functools
 import gzip
 import hashlib
+import importlib.util
 import io
 import json
 import platform
 import re
+import struct
 import sys
 import tarfile
 import tempfile
@@ -19,7 +21,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from netesto import atomic, paths, process
 from netesto.deploy.facts import Facts
@@ -34,6 +36,10 @@ _GLIBC = re.compile(r"manylinux_(\d+)_(\d+)_")
 _OLD_GLIBC = {"manylinux1_": (2, 5), "manylinux2010_": (2, 12), "manylinux2014_": (2, 17)}
 # The versions of glibc that wheels are built for today.
 _WHEEL_GLIBC = ("2_17", "2_28", "2_34")
+# What follows the magic number of a compiled file (PEP 552): no flags, date and size of its source.
+_STAMP = struct.Struct("<III")
+# Of all files in an archive, whose bytes then depend on the contents alone: 1980-01-01.
+_DATE = 315_532_800
 _DOWNLOAD_S = 600.0
 # pip's own patience with a package index that is not reached is some minutes.
 _PATIENCE = ("--retries", "1", "--timeout", "15")
@@ -81,8 +87,9 @@ def code(machine: str) -> Archive:
     paths = [*root.rglob("*.py")]
     if machine == platform.machine() and PROGRAM.exists():
         paths.append(PROGRAM)
-    files = {path.relative_to(root.parent).as_posix(): path.read_bytes() for path in paths}
-    return _archive("code", files)
+    sources = {path.relative_to(root.parent).as_posix(): path for path in paths}
+    files = {name: path.read_bytes() for name, path in sources.items()}
+    return _archive("code", files, sources)
 
 
 def own() -> Packages:
@@ -98,7 +105,7 @@ def own() -> Packages:
         glibc=glibc,
         archive=Archive(
             f"packages-{digest[:_NAME_DIGITS]}",
-            functools.cache(lambda: _packed(_files(found.values()))),
+            functools.cache(lambda: _packed_distributions(found.values())),
         ),
     )
 
@@ -123,14 +130,16 @@ def _name(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match[0]).lower()
 
 
-def _files(distributions: Iterable[metadata.Distribution]) -> dict[str, bytes]:
-    """The files of the distributions, without scripts and compiled files."""
-    return {
-        str(file): Path(str(each.locate_file(file))).read_bytes()
+def _packed_distributions(distributions: Iterable[metadata.Distribution]) -> bytes:
+    """The files of the distributions, without scripts."""
+    sources = {
+        str(file): Path(str(each.locate_file(file)))
         for each in distributions
         for file in each.files or []
         if _is_wanted(str(file))
     }
+    files = {name: path.read_bytes() for name, path in sources.items()}
+    return _packed(files | _compiled(sources, files))
 
 
 def _is_wanted(name: str) -> bool:
@@ -150,12 +159,37 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)))
 
 
-def _archive(kind: str, files: Mapping[str, bytes]) -> Archive:
+def _archive(
+    kind: str, files: Mapping[str, bytes], sources: Mapping[str, Path] | None = None
+) -> Archive:
+    """An archive of these files, and of what is compiled of them beside their `sources`."""
     digest = hashlib.sha256()
     for name, content in sorted(files.items()):
         digest.update(f"{len(name)} {name} {len(content)} ".encode() + content)
     name = f"{kind}-{digest.hexdigest()[:_NAME_DIGITS]}"
-    return Archive(name, functools.cache(lambda: _packed(files)))
+    return Archive(
+        name, functools.cache(lambda: _packed({**files, **_compiled(sources or {}, files)}))
+    )
+
+
+def _compiled(sources: Mapping[str, Path], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The up-to-date compiled files of this Python, with the date that sources have in an archive:
+    a host with the same version need not compile them."""
+    magic, found = importlib.util.MAGIC_NUMBER, {}
+    for name, path in sources.items():
+        if path.suffix != ".py":
+            continue
+        compiled = Path(importlib.util.cache_from_source(str(path)))
+        try:
+            state, data = path.stat(), compiled.read_bytes()
+        except OSError:
+            continue
+        size = len(files[name])
+        if data.startswith(magic + _STAMP.pack(0, int(state.st_mtime) & 0xFFFFFFFF, size)):
+            place = PurePosixPath(name).parent / "__pycache__" / compiled.name
+            stamp = magic + _STAMP.pack(0, _DATE, size)
+            found[str(place)] = stamp + data[len(stamp) :]
+    return found
 
 
 def _packed(files: Mapping[str, bytes]) -> bytes:
@@ -168,6 +202,7 @@ def _packed(files: Mapping[str, bytes]) -> bytes:
         for name, content in sorted(files.items()):
             member = tarfile.TarInfo(name)
             member.size = len(content)
+            member.mtime = _DATE
             member.mode = 0o755 if name.endswith(f"/{PROGRAM.name}") else 0o644
             archive.addfile(member, io.BytesIO(content))
     return sink.getvalue()

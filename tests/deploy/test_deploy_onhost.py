@@ -7,9 +7,11 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tarfile
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 import pytest
@@ -46,7 +48,7 @@ def tar(**files):
         for name, text in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
+            archive.addfile(member, io.BytesIO(text if isinstance(text, bytes) else text.encode()))
     return sink.getvalue()
 
 
@@ -75,6 +77,14 @@ def test_an_archive_is_unpacked_whole_and_compiled(tmp_path):
     assert act(tmp_path, unpack(tmp_path / "out", data), archive=data) == {"done": 1}
     names = sorted(path.name for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert [name.partition(".")[0] for name in names] == ["b", "b"]
+
+
+def test_what_arrived_compiled_is_not_compiled_again(tmp_path):
+    compiled = f"__pycache__/a.{sys.implementation.cache_tag}.pyc"
+    header = MAGIC_NUMBER + struct.pack("<III", 0, 0, len("x = 1\n"))
+    data = tar(**{"a.py": "x = 1\n", compiled: header + b"as it came"})
+    assert act(tmp_path, unpack(tmp_path / "out", data), archive=data) == {"done": 1}
+    assert (tmp_path / "out" / compiled).read_bytes() == header + b"as it came"
 
 
 def test_a_command_that_finds_the_disk_full_is_told_as_that(tmp_path):

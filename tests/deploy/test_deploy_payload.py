@@ -4,10 +4,13 @@ import asyncio
 import io
 import os
 import platform
+import py_compile
+import struct
 import sys
 import tarfile
 from configparser import RawConfigParser
 from dataclasses import replace
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,24 @@ def test_the_traffic_generator_goes_to_hosts_where_it_runs():
         with tarfile.open(fileobj=io.BytesIO(payload.code(machine).data())) as file:
             names.append([each.name for each in file if each.mode == 0o755])
     assert names == [["netesto/traffic/native/netesto-flow"], []]
+
+
+def test_what_was_compiled_of_another_source_stays_here(tmp_path):
+    source = tmp_path / "a.py"
+    source.write_text("x = 1\n")
+    py_compile.compile(str(source))
+    files = {"p/a.py": b"x = 12\n"}
+    assert payload._compiled({"p/a.py": source}, files) == {}
+
+
+def test_what_is_compiled_fits_the_date_of_its_source_in_an_archive(tmp_path):
+    (source := tmp_path / "a.py").write_text("x = 1\n")
+    py_compile.compile(str(source))
+    archive = payload._archive("code", {"a.py": source.read_bytes()}, {"a.py": source})
+    arrived = unpacked(archive, tmp_path / "host") / "a.py"
+    here, there = (Path(cache_from_source(str(path))).read_bytes() for path in (source, arrived))
+    stamp = struct.pack("<III", 0, int(arrived.stat().st_mtime), len("x = 1\n"))
+    assert there == MAGIC_NUMBER + stamp + here[16:]
 
 
 def test_the_same_content_has_the_same_name_and_bytes():
