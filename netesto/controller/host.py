@@ -306,20 +306,22 @@ class HostConnection:
 
     async def _retaken(self) -> AsyncGenerator[Event, None] | None:
         """The events of a new hold, after all settings were made again; None without one."""
-        events: AsyncGenerator[Event, None] | None = None
         try:
             events = await self._take()
-            assert self._agent is not None, "it was just taken"
-            await self._first_burst(self._agent)
-            for settings in self._wanted:
-                for setting in settings:
-                    await self._make(self._agent, setting, why=self.lost or "")
-                    if isinstance(setting, Command):
-                        self.ran_again.append(setting.words)
+            try:
+                assert self._agent is not None, "it was just taken"
+                await self._first_burst(self._agent)
+                for settings in self._wanted:
+                    for setting in settings:
+                        await self._make(self._agent, setting, why=self.lost or "")
+                        if isinstance(setting, Command):
+                            self.ran_again.append(setting.words)
+            except BaseException:
+                # Also if the run ends meanwhile, or the host stays held until the lease ends.
+                await events.aclose()
+                raise
         except NetestoError as error:
             log.info("agent is not back", extra={"host": self.name, "reason": error.message})
-            if events is not None:
-                await events.aclose()
             await self._stack.aclose()
             return None
         return events

@@ -681,8 +681,9 @@ class Run:
                 group.complete = True
         for name in experiment.hosts:
             host = self.hosts.get(name)
-            if host is not None and host.lost is None:
-                await host.agent.abort()
+            if host is not None:
+                # One that has been cut off for long may not have been noticed as lost yet.
+                await self._abort_at(host)
 
     def _overdue_s(self, experiment: Experiment) -> float:
         """Until when the end of its flows must be reported. A cut is limited, and events during it

@@ -48,9 +48,10 @@ TIME_SYNC = TimeSync(is_synchronized=True, error_s=0.001, source="chronyd")
 class ScriptedAgent:
     """Records calls by name. A started group ends well at once, unless `silent`.
 
-    With `dies` its connection is lost when a flow is started; `deaf`, it never answers that one is;
-    `frozen`, it answers neither an abort nor what comes after, and never says that it was let go.
-    It `refuses` groups with these words. `gone`, nobody can hold it.
+    With `dies` its connection is lost when a flow is started; `deaf`, it never answers that one is,
+    or that something is set; `frozen`, it answers neither an abort nor what comes after, and never
+    says that it was let go.
+    It `refuses` groups with these words. `gone`, nobody can hold it, or end its flows.
     """
 
     host: str
@@ -135,8 +136,8 @@ class ScriptedAgent:
             raise AgentBusyError(self.waiting[0], host=self.host)
         self.holder = controller
         self._note_change()
-        yield Event(sequence=1, time_s=time.time(), kind="held")
         try:
+            yield Event(sequence=1, time_s=time.time(), kind="held")
             while (event := await self.events.get()) is not None:
                 yield event
         finally:
@@ -166,6 +167,9 @@ class ScriptedAgent:
 
     async def configure(self, setting: Setting) -> Applied:
         self.calls.append(f"configure {setting}")
+        if self.deaf:
+            self.asked.set()
+            await asyncio.Event().wait()
         return Applied(str(setting), "", "")
 
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
@@ -258,6 +262,8 @@ class ScriptedAgent:
 
     async def abort(self) -> None:
         await self._answers()
+        if self.gone:
+            raise AgentError("the hold has ended", host=self.host)
         self.calls.append("abort")
 
     async def put_back(self) -> list[str]:

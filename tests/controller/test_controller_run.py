@@ -1,6 +1,7 @@
 """The requests of a run to agents, and its handling of their replies."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,47 @@ def test_a_host_that_is_lost_before_its_flow_takes_part_in_the_experiment(tmp_pa
 
     reason = "a: agent lost: connection lost"
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ([reason], ["a", "b"])
+
+
+def test_flows_that_are_overdue_at_a_host_that_cannot_be_reached_end_the_experiment_alone(
+    tmp_path: Path,
+):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        here.agents["a"].gone = True
+        await here.run.wait_flows(1, 0)
+        return statuses(here.run), here.watcher.warnings, "abort" in here.agents["b"].calls
+
+    late = "still running after WAIT_FLOWS timeout=0"
+    found = asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert found == ([late], ["a: the hold has ended"], True)
+
+
+def test_the_end_of_a_run_releases_an_agent_that_is_being_held_again(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        agent = here.agents["a"]
+        holders: list[str] = []
+
+        @contextlib.asynccontextmanager
+        async def connection():
+            yield agent
+            holders.append(agent.holder)
+
+        async def connect(endpoint: Endpoint):
+            del endpoint
+            return connection()
+
+        here.run._connect = connect
+        await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "0"))
+        agent.deaf = True
+        agent.events.put_nowait(None)
+        await agent.asked.wait()
+        await here.run.close_all()
+        return holders
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["", ""]
 
 
 def test_a_lost_agent_is_held_again_with_its_settings(tmp_path: Path):
