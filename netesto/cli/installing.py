@@ -40,7 +40,7 @@ PROOF_WAIT_S = 30.0
 
 def install(options: argparse.Namespace) -> int:
     """Install an agent on each host, test it, and write the hosts file."""
-    hosts = _targets(options)
+    hosts = _targets(options, "install")
     kept = payload.foreseen if options.dry_run else payload.kept
     supply = Supply(_wanted(options), printing.out, kept=kept)
 
@@ -67,7 +67,7 @@ def remove(options: argparse.Namespace) -> int:
         return plan.remove(facts, force=options.force)
 
     done = _carry_out(
-        _targets(options),
+        _targets(options, "remove"),
         planned,
         dry=options.dry_run,
     )
@@ -89,7 +89,7 @@ def bundle(options: argparse.Namespace) -> int:
     return status.OK
 
 
-def _targets(options: argparse.Namespace) -> list[Target]:
+def _targets(options: argparse.Namespace, verb: str) -> list[Target]:
     """The hosts that are named, or all of the hosts file. UsageError if there are none."""
     path = options.hosts or HOSTS_FILE
     # A new file gets the named hosts.
@@ -104,10 +104,11 @@ def _targets(options: argparse.Namespace) -> list[Target]:
     if not found:
         raise UsageError(
             f"no host given, and no {HOSTS_FILE}",
-            remedy="Write: netesto hosts install root@host1 root@host2",
+            remedy=f"Write: netesto hosts {verb} root@host1 root@host2",
         )
-    if len(found) < len(named):
-        raise UsageError("a host is given twice", remedy="Give each host once.")
+    hosts = [each.host for each in named]
+    if twice := next((name for name in hosts if hosts.count(name) > 1), ""):
+        raise UsageError(f"host {twice} is given twice", remedy="Give each host once.")
     return list(found.values())
 
 

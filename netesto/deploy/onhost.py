@@ -615,10 +615,7 @@ def spare(source: BinaryIO, spool: str) -> None:
     """Stop if there are unfetched measurements."""
     left = unfetched(spool)
     if left:
-        raise StepError(
-            "measurements of {} were never fetched: 'netesto hosts fetch' brings them,"
-            " 'hosts remove --force' removes them, too".format(", ".join(left))
-        )
+        raise StepError("measurements of {} were never fetched".format(", ".join(left)))
 
 
 def remove(source: BinaryIO, path: str, digest: str) -> None:

@@ -436,6 +436,9 @@ def remove(facts: Facts, *, force: bool) -> Plan:
     places, there = facts.places, facts.installed
     notes = []
     steps: list[Step] = []
+    if there is not None and not force:
+        # First: a refusal leaves everything as it is.
+        steps.append(Step("", "spare", {"spool": there.record["spool"]}))
     brought = sorted(name for name in facts.cached if name.startswith(_BROUGHT))
     if len(brought) < len(facts.cached):
         # A controller, too: what it keeps there stays, such as its kernels.
@@ -447,8 +450,6 @@ def remove(facts: Facts, *, force: bool) -> Plan:
     if there is None:
         return Plan(facts, tuple(steps))
     record = there.record
-    if not force:
-        steps.append(Step("", "spare", {"spool": record["spool"]}))
     files = [_remove(f"remove {path}", path, digest) for path, digest in record["files"].items()]
     if record["service"]["kind"] == "systemd":
         scope, unit = record["service"]["scope"], record["service"]["unit"]
@@ -460,7 +461,8 @@ def remove(facts: Facts, *, force: bool) -> Plan:
     steps += [_remove("", path) for path in (places.socket, places.memory)]
     steps += [
         Step("", "remove_if_empty", {"path": path.rpartition("/")[0]})
-        for path in (places.config, places.state, places.socket)
+        # Without root, the folder of the socket is in that of the state.
+        for path in (places.config, places.socket, places.state)
     ]
     # With it go the record and the lock.
     steps.append(_remove(f"remove {places.prefix}", places.prefix))

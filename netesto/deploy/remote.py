@@ -64,10 +64,18 @@ async def act(host: Target, plan: Plan) -> None:
         raise AgentError(
             f"{step.words}: {reply['error']}" if step.words else reply["error"],
             host=host.name,
-            remedy=bundle(plan.facts)
-            if step.kind == "pip"
-            else "Repair it and repeat the command: it continues where it stopped.",
+            remedy=_remedy(step, plan),
         )
+
+
+def _remedy(step: Step, plan: Plan) -> str:
+    match step.kind:
+        case "pip":
+            return bundle(plan.facts)
+        case "spare":
+            return "'netesto hosts fetch' fetches them; 'hosts remove --force' removes them, too."
+        case _:
+            return "Repair it and repeat the command: it continues where it stopped."
 
 
 def archives(steps: Sequence[Step]) -> list[bytes]:

@@ -464,3 +464,20 @@ def test_a_python_package_that_is_missing_is_no_internal_error(tmp_path):
     ended = process.run(argv, timeout=60, check=False)
     said = f"{sys.executable} -m pip check lists all that are missing\n"
     assert (ended.status, ended.stderr) == (3, f"netesto: Python package lark: not found\n{said}")
+
+
+@pytest.mark.parametrize("verb", ["install", "remove"])
+def test_a_command_for_agents_without_hosts_is_told_how_to_name_some(
+    verb, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    status = cli.main(["hosts", verb])
+    remedy = f"Write: netesto hosts {verb} root@host1 root@host2"
+    assert (status, capsys.readouterr().err.splitlines()[-1]) == (2, remedy)
+
+
+def test_a_host_that_an_installation_is_given_twice_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    status = cli.main(["hosts", "install", "h1", "root@h2", "h2"])
+    said = "netesto: host h2 is given twice"
+    assert (status, capsys.readouterr().err.splitlines()[0]) == (2, said)

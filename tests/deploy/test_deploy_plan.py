@@ -248,11 +248,18 @@ def test_removal_takes_everything_away_that_an_installation_made():
 
 
 def test_removal_spares_measurements_that_nobody_has_fetched_unless_forced():
+    facts = replace(done(FACTS), cached=frozenset({"code-1"}))
     kinds = [
-        [step.kind for step in plan.remove(done(FACTS), force=force).steps]
-        for force in (False, True)
+        [step.kind for step in plan.remove(facts, force=force).steps] for force in (False, True)
     ]
-    assert [each[0] for each in kinds] == ["spare", "run"]
+    assert [each[:2] for each in kinds] == [["spare", "remove"], ["remove", "run"]]
+
+
+def test_removal_without_root_removes_an_inner_folder_before_the_outer_one():
+    steps = plan.remove(done(AS_USER), force=True).steps
+    folders = [step.values["path"] for step in steps if step.kind == "remove_if_empty"]
+    state = "/home/a/.local/state/netesto"
+    assert folders == ["/home/a/.config/netesto", f"{state}/run", state]
 
 
 def test_removal_names_the_packages_that_an_installation_added_and_that_stay():
