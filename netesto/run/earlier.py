@@ -38,6 +38,9 @@ def pass_over(
 ) -> Passed:
     """Find and report the cells of `script` that were finished successfully before; with `nested`,
     also those within unfinished cells. `claimable` are the columns that claims may use."""
+    if not any(part.cell for part in plan.head.parts):
+        watcher.warn("--resume skips cells of a SWEEP, and this script has none: all of it runs")
+        return Passed()
     done: dict[int, _Done] = {}
     inside: set[int] = set()
     changed: list[str] = []

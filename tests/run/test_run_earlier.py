@@ -244,3 +244,9 @@ def test_a_cell_whose_experiment_is_gone_is_run_again_and_told(store):
 @pytest.mark.parametrize("script", ["..", "/", ".", "a/..", ""])
 def test_a_plan_of_a_script_without_a_name_has_results_of_its_own(script):
     assert script_name(script) == "plan"
+
+
+def test_without_a_sweep_nothing_can_be_passed_over(store):
+    warning = "--resume skips cells of a SWEEP, and this script has none: all of it runs"
+    script = f"BEGIN one\nSET ca=cubic\n{ONE}END one\nRUN one,3\n"
+    assert passed_over(store, planned(script)) == (Passed(), [f"warning: {warning}"])
