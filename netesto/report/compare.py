@@ -22,7 +22,7 @@ from netesto.errors import UsageError
 from netesto.model import TIMED_TESTS, UDP_TESTS
 from netesto.report import ranks
 from netesto.report.ranks import Change
-from netesto.results import csvfile, fields, hostdiffs, manifest, numbers, store
+from netesto.results import csvfile, derive, fields, hostdiffs, manifest, numbers, store
 from netesto.results.columns import COLUMNS, REPETITION, column
 from netesto.results.evidence import DAMAGED, OK
 from netesto.units import counted
@@ -187,8 +187,21 @@ def compare(base: Path, new: Path, request: Request | None = None) -> Comparison
     """
     found = compare_rows(_experiments(base), _experiments(new), request or Request())
     differences = hostdiffs.sentences(_facts(base), _facts(new))
-    remarks = (*found.remarks, *_aggregated_otherwise(base, new, found), *differences)
+    others = (*_computed_otherwise(base, new), *_aggregated_otherwise(base, new, found))
+    remarks = (*found.remarks, *others, *differences)
     return replace(found, base=str(base), new=str(new), remarks=remarks)
+
+
+def _computed_otherwise(base: Path, new: Path) -> Iterator[str]:
+    """Folders that were computed by other formulas than the other one."""
+    computed = {folder: derive.formulas(folder) for folder in (base, new)}
+    if len(computed[base] | computed[new]) > 1 and all(computed.values()):
+        for name, folder in (("base", base), ("new", new)):
+            if computed[folder] != {derive.FORMULAS}:
+                yield (
+                    f"Another version of netesto computed the columns of {name}, some of them"
+                    f" differently: `netesto report {folder}` rebuilds them."
+                )
 
 
 def _aggregated_otherwise(base: Path, new: Path, found: Comparison) -> Iterator[str]:

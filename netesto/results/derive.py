@@ -1,13 +1,19 @@
 """All files that are derived from an experiment's evidence: the same bytes each time."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from netesto.errors import ResultsError
 from netesto.model import GroupRequest
 from netesto.results import aggregate, groups, keyvalue, packetfile, series, store
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
 from netesto.results.manifest import Manifest
+
+# Incremented when a column is computed differently from the same data.
+FORMULAS = "2"
+_KEY = "formulas"
 
 
 def derive(
@@ -33,11 +39,22 @@ def derive(
         *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
     ]
     whole = rows[0] if known is None else _aggregate(found, evidence, manifest, known)
-    keyvalue.write(folder / store.DERIVED, whole | store.checksum_of_groups(rows[1:]))
+    marks = store.checksum_of_groups(rows[1:]) | {_KEY: FORMULAS}
+    keyvalue.write(folder / store.DERIVED, whole | marks)
     if with_series:
         series.write(series.build(evidence), folder / "series.json")
         packetfile.write(folder, evidence.captures, evidence.started_s)
     return list[Mapping[str, str]](rows)
+
+
+def formulas(folder: Path) -> set[str]:
+    """Those by which the experiments of a results folder were computed; "" for older versions, and
+    none for experiments without derived files."""
+    found = set()
+    for exp in store.experiments(folder):
+        with contextlib.suppress(ResultsError):
+            found.add(keyvalue.read(folder / str(exp) / store.DERIVED).get(_KEY, ""))
+    return found
 
 
 def aggregate_row(

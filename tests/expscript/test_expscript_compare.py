@@ -13,6 +13,7 @@ from netesto.report import compare, comparepage
 from netesto.report.compare import Comparison, Finding, Request, Verdict
 from netesto.report.expscript.estimates import Interval
 from netesto.report.ranks import Change
+from netesto.results import derive
 
 HEADER = "exp,expName,group,ca,bw,host,rate,rtt,status\n"
 BASE = [90, 91, 92, 93, 94, 95]
@@ -237,6 +238,18 @@ def test_experiments_are_those_of_older_folders_that_have_a_congestion_control_o
         {"test": "TCP_STREAM+...", "ca": "cubic"}
     ]
     assert found.only_new == ()
+
+
+@pytest.mark.parametrize(("of_new", "remarks"), [("", 0), (f"formulas:{derive.FORMULAS}\n", 1)])
+def test_a_folder_that_an_older_version_computed_is_told(written, of_new, remarks):
+    base, new = written({"cubic": [90.0] * 5}, {"cubic": [90.0] * 5})
+    for folder, text in ((base, ""), (new, of_new)):
+        (folder / "1").mkdir()
+        (folder / "1" / "all.exp.out").write_text(f"exp:1.0\n{text}")
+    assert compare.compare(base, new).remarks == (
+        "Another version of netesto computed the columns of base, some of them differently:"
+        f" `netesto report {base}` rebuilds them.",
+    )[:remarks]
 
 
 def test_a_measure_that_the_folders_aggregate_otherwise_is_told(written):
