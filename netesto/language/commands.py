@@ -111,8 +111,9 @@ DO_CLIENT_ARGUMENTS = (
     Argument("parallel", Kind.INTEGER, "parallel", default="1", low=1, high=128),
     Argument("omit", Kind.TIME, "omit_s", default="0", low=0, high=MAX_SECONDS),
     Argument("zerocopy", Kind.WORD, "zerocopy", default="0", choices=("0", "sendfile", "msg")),
-    Argument("bitrate", Kind.RATE, "bitrate_bps", low=1, alias="pace"),
-    Argument("pacing", Kind.RATE, "pacing_bps", low=1),
+    # A smaller one lacks its unit: one segment in ten seconds.
+    Argument("bitrate", Kind.RATE, "bitrate_bps", low=1000, alias="pace"),
+    Argument("pacing", Kind.RATE, "pacing_bps", low=1000),
     Argument("rate", Kind.INTEGER, "requests_per_s", low=1, high=100_000_000),
     Argument("get", Kind.PERCENT, "get_percent", low=0, high=100),
     Argument("size", Kind.SIZE, "size_bytes", low=1, high=2**30),

@@ -308,6 +308,17 @@ def test_what_only_a_run_shows_is_found_too(findings):
     assert findings == ["2:31: error: dur=0 is out of range"]
 
 
+def test_a_rate_of_a_flow_without_its_unit(findings):
+    """
+    DO_CLIENT host=a server=b bitrate=10
+    DO_CLIENT host=a server=b pacing=10
+    """
+    assert findings == [
+        "1:35: error: bitrate=10 is out of range",
+        "2:34: error: pacing=10 is out of range",
+    ]
+
+
 def test_words_of_local_commands_are_looked_at(findings):
     """
     BEGIN m
