@@ -246,10 +246,11 @@ def test_a_folder_that_an_older_version_computed_is_told(written, of_new, remark
     for folder, text in ((base, ""), (new, of_new)):
         (folder / "1").mkdir()
         (folder / "1" / "all.exp.out").write_text(f"exp:1.0\n{text}")
-    assert compare.compare(base, new).remarks == (
+    remark = (
         "Another version of netesto computed the columns of base, some of them differently:"
-        f" `netesto report {base}` rebuilds them.",
-    )[:remarks]
+        f" `netesto report {base}` rebuilds them."
+    )
+    assert compare.compare(base, new).remarks == (remark,) * remarks
 
 
 def test_a_measure_that_the_folders_aggregate_otherwise_is_told(written):
