@@ -153,6 +153,15 @@ def become(argv: Sequence[str]) -> NoReturn:
     raise AssertionError("execvp returns only with an error")
 
 
+def manner(status: int) -> str:
+    """How a command ended, by its exit status: "exited 1", "was ended by SIGTERM"."""
+    if status >= 0:
+        return f"exited {status}"
+    with contextlib.suppress(ValueError):
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"was ended by signal {-status}"
+
+
 def kill_group(group: int, sign: signal.Signals = signal.SIGKILL) -> None:
     """Signal a process group that `run` or `start` made, if it still exists."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

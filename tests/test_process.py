@@ -94,3 +94,11 @@ def test_a_command_that_is_cancelled_while_it_starts_leaves_no_process(tmp_path:
             os.close(reads)
 
     assert asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(1, "exited 1"), (-9, "was ended by SIGKILL"), (-99, "was ended by signal 99")],
+)
+def test_the_manner_of_an_end_names_the_signal(status, words):
+    assert process.manner(status) == words

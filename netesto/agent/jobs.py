@@ -298,18 +298,9 @@ def failure(tool: str, status: int, said: str) -> str:
     """Why a tool failed, from its exit status and the error it `said`; "" if it did not fail."""
     if status == 0:
         return f"{tool}: {said}" if said else ""
-    if status > 0:
-        reason = f"{tool} exited {status}"
-    else:
-        hint = f" ({_HINTS[-status]})" if -status in _HINTS else ""
-        reason = f"{tool} was ended by {_signal_name(-status)}{hint}"
+    hint = f" ({_HINTS[-status]})" if -status in _HINTS else ""
+    reason = f"{tool} {process.manner(status)}{hint}"
     return f"{reason}: {said}" if said else reason
-
-
-def _signal_name(number: int) -> str:
-    with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
 
 
 def last_lines(path: Path) -> str:

@@ -49,6 +49,7 @@ class Capture(Collector):
         self._begun = 0
         self._log = path.with_suffix(".log")
         self._packets = request.packets
+        self._stopping = False
         self._argv = command(path, request, device, is_root=os.geteuid() == 0)
         self._job: process.Job | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -68,6 +69,7 @@ class Capture(Collector):
             self._warn(f"tcpdump did not listen within {READY_TIMEOUT_S:g} s")
 
     async def stop(self) -> None:
+        self._stopping = True
         if self._job is None or self._watch is None:
             return
         # Not SIGINT, which tcpdump ignores if the agent was started with it ignored.
@@ -82,11 +84,14 @@ class Capture(Collector):
             if "listening on" in line:
                 self._is_listening.set()
         status = await job.wait()
-        if status != 0 or not self._is_listening.is_set():
-            self._warn(f"tcpdump ended with exit status {status}: {said[-1] if said else ''}")
-        self._is_listening.set()
         text = "\n".join(said)
-        if packets_of(_CAPTURED, text) >= self._packets:
+        is_full = packets_of(_CAPTURED, text) >= self._packets
+        if status != 0 or not self._is_listening.is_set():
+            self._warn(f"tcpdump {process.manner(status)}: {said[-1] if said else ''}")
+        elif not (self._stopping or is_full):
+            self._warn(f"{self._path.name}: tcpdump was ended by a signal, before the end")
+        self._is_listening.set()
+        if is_full:
             self._warn(
                 f"{self._path.name}: the capture ended at its limit of {self._packets} packets; "
                 "packets= of DO_TCPDUMP raises it. Columns pkt… need all packets of a flow"

@@ -75,10 +75,11 @@ class PingCollector(Collector):
 
     async def _until_end(self, job: process.Job) -> None:
         status = await job.wait()
-        if not self._stopping:
+        if not self._stopping or status < 0:
             text = await asyncio.to_thread(self._path.read_text, errors="replace")
             last = text.strip().rpartition("\n")[2]
-            self._warn(f"ping {self._destination} ended early, exit status {status}: {last}")
+            when = "at the end, being stopped or hung" if self._stopping else "early"
+            self._warn(f"ping {self._destination} {process.manner(status)} {when}: {last}")
         try:
             with self._path.open("a") as file:
                 file.writelines(ahead_lines(self._set_time.since(self._begun)))

@@ -8,6 +8,7 @@ interval. A correct run is always within that range, even a short one with full 
 
 import itertools
 import math
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -36,6 +37,9 @@ LATE_END_S = 1.0
 # Data of a flow arrive sooner after its start, on any path: a lost SYN is retransmitted after a
 # second (RFC 6298).
 LATE_BEGIN_S = 0.8
+
+# ping is late by less, unless it was stopped.
+PING_PAUSE_S = 1.0
 
 # Headers of each segment: Ethernet, IPv6 and TCP with all options.
 SEGMENT_OVERHEAD_BYTES = 118
@@ -77,7 +81,8 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     for each in evidence.groups:
         group = Group(each)
         name = f"group {group.request.group}"
-        yield from (f"{name}: {text}" for text in (*_durations(group), *_begins(group)))
+        doubts = (*_durations(group), *_begins(group), *_paused(each))
+        yield from (f"{name}: {text}" for text in doubts)
         for flow in group.good:
             if flow.result is not None:
                 found = _Flow(group.request, flow, flow.result).warnings()
@@ -125,6 +130,21 @@ def _begins(group: Group) -> Iterator[str]:
             f"the first data of {_of_flows(len(late_s), len(counted))} arrived late, the last more "
             f"than {max(late_s):.3g} s after the start: {_OVER_ALL}"
         )
+
+
+def _paused(group: GroupEvidence) -> Iterator[str]:
+    """A time without echo requests, which nobody could answer. Those that were lost are counted."""
+    begin_s, end_s = flows.span_s(group.instances)
+    sent = sorted((ping.number, ping.time_s - ping.rtt_ms / 1000) for ping in group.pings)
+    # Before and after the flows ping may have been another process.
+    sent = [(number, sent_s) for number, sent_s in sent if begin_s <= sent_s <= end_s]
+    gaps = [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(sent) if 0 < a[0] < b[0]]
+    if not gaps:
+        return
+    interval_s = statistics.median(gap_s / count for count, gap_s in gaps)
+    longest_s = max(gap_s - (count - 1) * interval_s for count, gap_s in gaps)
+    if longest_s > interval_s + PING_PAUSE_S:
+        yield f"ping sent no request for {longest_s:.3g} s; otherwise every {interval_s:.3g} s"
 
 
 def _starts(groups: Sequence[GroupEvidence]) -> Iterator[str]:

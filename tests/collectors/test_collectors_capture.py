@@ -1,4 +1,5 @@
 import asyncio
+import signal
 import socket
 from ipaddress import IPv4Address, ip_address
 from pathlib import Path
@@ -103,7 +104,21 @@ def test_a_device_that_is_not_there_is_a_warning(tmp_path):
         return collector.errors
 
     (said,) = asyncio.run(run())
-    assert said.startswith("tcpdump ended with exit status 1: ")
+    assert said.startswith("tcpdump exited 1: ")
+
+
+@pytest.mark.lab
+def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exited_0(tmp_path):
+    async def run() -> list[str]:
+        collector = capture.Capture(tmp_path / "a.pcap", Clock(), request(), "lo")
+        await collector.start()
+        assert collector._job is not None
+        collector._job.send(signal.SIGTERM)
+        await process.wait_until_async((tmp_path / "a.log").exists, timeout=5)
+        await collector.stop()
+        return collector.errors
+
+    assert asyncio.run(run()) == ["a.pcap: tcpdump was ended by a signal, before the end"]
 
 
 @pytest.mark.usefixtures("no_tools")

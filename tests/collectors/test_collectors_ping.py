@@ -1,4 +1,5 @@
 import asyncio
+import signal
 from ipaddress import IPv4Address, ip_address
 
 import pytest
@@ -139,7 +140,27 @@ def test_a_ping_that_ends_early_is_a_warning(tmp_path):
         await collector.stop()
         return said
 
-    assert asyncio.run(run()).startswith("ping 255.255.255.255 ended early, exit status 2: ")
+    assert asyncio.run(run()).startswith("ping 255.255.255.255 exited 2 early: ")
+
+
+@pytest.mark.lab
+def test_a_ping_that_was_stopped_is_a_warning_at_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "TERM_GRACE_S", 0.1)
+    path = tmp_path / "ping"
+
+    async def run() -> list[str]:
+        collector = ping.PingCollector(path, Clock(), IPv4Address("127.0.0.1"))
+        await collector.start()
+        await process.wait_until_async(lambda: "icmp_seq=1" in path.read_text(), timeout=5)
+        assert collector._job is not None
+        collector._job.send(signal.SIGSTOP)
+        await collector.stop()
+        return collector.errors
+
+    (said,) = asyncio.run(run())
+    assert said.startswith(
+        "ping 127.0.0.1 was ended by SIGKILL at the end, being stopped or hung: ["
+    )
 
 
 @pytest.mark.usefixtures("no_tools")

@@ -41,6 +41,21 @@ BROUGHT = "with `--ssh`"
 
 AGAIN = "connected again; nothing was lost"
 
+# The traffic tools, at both ends of a flow, and what collects data beside it.
+FLOWING = (
+    "netperf",
+    "netserver",
+    "iperf3 client",
+    "iperf3 server",
+    "native client",
+    "native server",
+)
+COLLECTORS = ("ping", "tcpdump")
+TOOLS = FLOWING + COLLECTORS
+OF_TOOLS = (("SIGKILL",), ("SIGTERM",), ("SIGSTOP", "SIGCONT"), ("SIGSTOP",))
+END = "the result is read"
+AT_TOOLS = (START, MIDDLE, END)
+
 # By how much a clock is set.
 STEPS_S = {"+1 h": 3600.0, "-1 h": -3600.0, "+0.5 s": 0.5}
 
@@ -52,7 +67,7 @@ TELLING = frozenset(
     {
         "agent of the client: SIGKILL, in mid-flow",
         "agent of the client: SIGSTOP SIGCONT, in mid-flow",
-        "netserver: SIGKILL, in mid-flow",
+        "iperf3 server: SIGKILL",
         "controller: SIGKILL, in mid-flow",
         "machines: disk of the results full, before the run",
     }
@@ -130,17 +145,48 @@ def agents() -> Iterator[Fault]:
 
 
 def tools() -> Iterator[Fault]:
-    """A traffic tool is killed, terminated, or frozen for a while."""
-    for target, sign in itertools.product(("netperf", "netserver"), ("SIGKILL", "SIGTERM")):
+    """A tool is killed, terminated, or stopped, for a while or for good."""
+    for target, signs, moment in itertools.product(TOOLS, OF_TOOLS, AT_TOOLS):
+        if signs == ("SIGSTOP",) and moment != MIDDLE:
+            # It takes until its deadline, always for the same reason.
+            continue
+        # The server of native sends its result at the end of its window, and is not asked for it.
+        is_over = (target, moment) == ("native server", END)
+        goes_on = "SIGCONT" in signs or is_over
+        fails = not goes_on and target not in COLLECTORS
         yield Fault(
             target=target,
-            signs=(sign,),
-            moment=MIDDLE,
-            second="failed",
+            signs=signs,
+            moment=moment,
+            second="partial" if fails else "ok",
             third="ok",
-            said="#1.1 failed: netperf",
-            status=FAILED,
+            said="experiment" if goes_on else said_of_tool(target, signs),
+            status=FAILED if fails else OK,
         )
+
+
+def said_of_tool(target: str, signs: tuple[str, ...]) -> str:
+    """What is reported of a tool that does not go on."""
+    [sign] = signs
+    name = tool_of(target)
+    if target == "ping":
+        end = "at the end, being stopped or hung" if sign == "SIGSTOP" else "early"
+        return f"was ended by {'SIGKILL' if sign == 'SIGSTOP' else sign} {end}"
+    if target == "tcpdump":
+        # It exits 0 on SIGTERM, once it listens.
+        return f"tcpdump was ended by {'' if sign == 'SIGTERM' else 'SIGKILL'}"
+    if sign == "SIGSTOP":
+        return f"{name} still ran after 16 s, ended"
+    if (target, sign) == ("iperf3 client", "SIGTERM"):
+        return "interrupt - the client has terminated"
+    is_client = target in {"netperf", "iperf3 client", "native client"}
+    return f"{name} was ended by {sign}" if is_client else f"#1.1 failed: {name}"
+
+
+def tool_of(target: str) -> str:
+    """The value of `tool=` of flows that a tool belongs to, or that a collector observes."""
+    name = target.partition(" ")[0]
+    return name if name in {"iperf3", "native"} else "netperf"
 
 
 def controllers() -> Iterator[Fault]:
@@ -207,16 +253,6 @@ def unfit_tools() -> Iterator[Fault]:
             said=said,
             status=FAILED,
         )
-    for target in ("netperf", "netserver"):
-        yield Fault(
-            target=target,
-            signs=("SIGSTOP", "SIGCONT"),
-            moment=MIDDLE,
-            second="ok",
-            third="ok",
-            said="experiment 3",
-            status=OK,
-        )
 
 
 def between_machines() -> Iterator[Fault]:
@@ -237,6 +273,7 @@ def between_machines() -> Iterator[Fault]:
 
     for seconds in (1, 3, 8):
         yield fault(f"data network cut for {seconds} s", "ok", "ok", "experiment 3", OK)
+    yield fault("data network cut for 20 s", "failed", "ok", "still ran after", FAILED)
     yield fault("data network cut for 60 s", "failed", "failed", "still ran after", FAILED)
     for seconds, said in ((1, "experiment 3"), (3, "experiment 3"), (8, AGAIN), (20, AGAIN)):
         yield fault(f"management network cut for {seconds} s", "ok", "ok", said, OK)
@@ -284,12 +321,22 @@ FAULTS = {
 
 
 def injected(*, on_machines: bool) -> list[Any]:
-    """The names of the faults, as parameters of tests: one of each kind tells."""
+    """The names of the faults with a run of their own, as parameters of tests: one of each kind
+    tells."""
     return [
         pytest.param(name, marks=() if name in TELLING else pytest.mark.thorough)
         for name, fault in FAULTS.items()
         if (fault.target == "machines") == on_machines
+        and not (fault.target in TOOLS and fault.signs in OF_TOOLS)
     ]
+
+
+def of_tools() -> dict[str, list[Fault]]:
+    """The faults of tools that one run has, in its experiments from the second on; by its name."""
+    found: dict[str, list[Fault]] = {}
+    for fault in tools():
+        found.setdefault(f"{fault.target}: {' '.join(fault.signs)}", []).append(fault)
+    return found
 
 
 _ABOVE = """\
@@ -301,6 +348,13 @@ injects one of each kind, `make reliability` all others, and writes this page. *
 and sockets in a lab, and settings and holds on machines; if the controller was killed, those that remain
 after `netesto clean`. *Untouched* means that the fault came before the experiment had begun on that host, or after all
 of its data had arrived. If a row has two outcomes, the test derives the expected one from the results folder.
+
+A run with a fault of a tool has it at each of the moments, in an experiment each, and one experiment before and after
+them. Beside the flow of that tool runs one of another tool, which must end well: the experiment is *partial*. The flow that
+failed has no result, and the reason is in its row and in a warning. *The result is read*: the flow has lasted for its
+duration, and the other end was stopped before, so that the result is still on its way. A tool that is stopped for good
+ends with its deadline, 15 s after the end of its flow; ping and tcpdump end 2 s after they were asked to. What they
+have not seen is in no column, and a warning names it. The exit status of the run is the greatest of its rows.
 
 A controller ends within 5 s of the signal, and within 1 s of a second Ctrl-C. `make reliability`
 also kills agents, guests and runs on each ground (`tests/system/test_system_killed.py`). `make chance` ends 200 runs

@@ -54,10 +54,7 @@ PATIENCE_S = 100
 HOSTS = {
     "agent of the client": ("a", "netesto-agent"),
     "agent of the server": ("b", "netesto-agent"),
-    "netperf": ("a", "netperf"),
-    "netserver": ("b", "netserver"),
 }
-
 
 # The behaviour of the program that replaces netperf in the second experiment.
 UNFIT = {
@@ -150,9 +147,7 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
         assert process.wait_until(lambda: said().count(text) >= count, timeout=PATIENCE_S), said()
         if fault.moment == MIDDLE:
             # A flow is announced a moment before its tools are started.
-            await_alive(lab, *HOSTS["netperf"])
-            if fault.target.startswith("net"):
-                victims = await_alive(lab, *HOSTS[fault.target])
+            await_alive(lab, "a", "netperf")
             made += inside(lab.namespaces)
         slow = slowdown()
         if fault.moment != START:

@@ -1,10 +1,11 @@
 """Sources that disagree cause a warning; a correct run, however short, does not."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from netesto.model import TransferResult
+from netesto.model import PingSample, TransferResult
 from netesto.packets.found import Capture
 from netesto.results import crosscheck
 from netesto.results.evidence import CaptureEvidence
@@ -264,6 +265,31 @@ def test_a_tool_cannot_have_measured_longer_than_its_process_lived(elapsed_s):
     assert doubts(short_lived)[0] == (
         f"group 1, flow 1: it took {elapsed_s:.3g} s as netperf reports, but its process lived 3 s"
     )
+
+
+def pinged(*sent_s: float, numbers: Sequence[int] | None = None):
+    """The doubts about echo requests of these times after the start of a flow."""
+    counted = numbers or range(1, len(sent_s) + 1)
+    pings = tuple(
+        PingSample(START_S + time_s + 0.01, 10.0, number)
+        for number, time_s in zip(counted, sent_s, strict=True)
+    )
+    found = group(flow(), asked=request(duration_s=4.0), pings=pings)
+    return list(crosscheck.warnings(experiment(found)))
+
+
+def test_a_time_without_echo_requests_is_told():
+    assert pinged(0.2, 0.4, 0.6, 0.8, 2.4, 2.6, 2.8) == [
+        "group 1: ping sent no request for 1.6 s; otherwise every 0.2 s"
+    ]
+
+
+def test_lost_echo_requests_are_no_time_without_any():
+    assert pinged(0.2, 0.4, 0.6, 2.4, 2.6, numbers=(1, 2, 3, 12, 13)) == []
+
+
+def test_echo_requests_of_another_ping_after_the_flows_are_no_doubt():
+    assert pinged(0.2, 0.4, 0.6, 0.8, 9.0, 9.2) == []
 
 
 # ---- the interface ---------------------------------------------------------------------------
