@@ -59,6 +59,9 @@ AT_TOOLS = (START, MIDDLE, END)
 # By how much a clock is set.
 STEPS_S = {"+1 h": 3600.0, "-1 h": -3600.0, "+0.5 s": 0.5}
 
+# The lease of an agent is 30 s, from when it notices that the controller is silent.
+BEYOND_LEASE = "40 s"
+
 # Longer than keepalive pings take to notice a silent peer.
 FROZEN_S = 4.5
 
@@ -220,6 +223,16 @@ def controllers() -> Iterator[Fault]:
         third="ok",
         said="experiment 3",
         status=OK,
+    )
+    yield Fault(
+        target="controller",
+        signs=("SIGSTOP", BEYOND_LEASE, "SIGCONT"),
+        moment=FETCH,
+        second="partial",
+        instead={UNTOUCHED: "ok"},
+        third="ok",
+        said="agent lost",
+        status=FAILED,
     )
     for moment in MOMENTS:
         yield Fault(

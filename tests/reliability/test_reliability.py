@@ -15,6 +15,7 @@ import psutil
 import pytest
 from faults import (
     BEGIN,
+    BEYOND_LEASE,
     COMPLETE,
     FAULTS,
     FROZEN_S,
@@ -204,6 +205,9 @@ def soon_s(fault: Fault) -> float:
 def inject(fault: Fault, victims: Sequence[psutil.Process]) -> None:
     """Send the signals of a fault to all of its targets."""
     for number, sign in enumerate(fault.signs):
+        if sign == BEYOND_LEASE:
+            time.sleep(float(sign.removesuffix(" s")))
+            continue
         if number:
             # Not a wait for anything: this long is the fault.
             time.sleep(FROZEN_S if sign == "SIGCONT" else 0.1)
