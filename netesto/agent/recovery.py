@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,9 +24,11 @@ log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def claim(state: Path) -> Iterator[Journal]:
-    """Lock the folder and open its journal. WorldError if another agent has it."""
+    """Lock the folder and open its journal. WorldError if another agent has it, or other users may
+    write the journal: it says what a later agent undoes, perhaps as root."""
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _keep_others_out(state)
         lock = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise WorldError(f"{state}: {error.strerror}") from None
@@ -40,6 +43,25 @@ def claim(state: Path) -> Iterator[Journal]:
             yield journal
     finally:
         os.close(lock)
+
+
+def _keep_others_out(state: Path) -> None:
+    """Take write permission from others, as a container's empty volume has it. WorldError if they
+    may have put something there."""
+    found = state.stat()
+    if found.st_uid not in {0, os.geteuid()}:
+        owner = f"it belongs to the user with number {found.st_uid}"
+    elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) == 0:
+        return
+    elif not any(state.iterdir()):
+        state.chmod(0o700)
+        return
+    else:
+        owner = "others may write to it"
+    raise WorldError(
+        f"{state}: no folder for the state of an agent: {owner}",
+        remedy="Name a folder that is this user's alone, or does not exist.",
+    )
 
 
 async def recover(journal: Journal) -> None:
