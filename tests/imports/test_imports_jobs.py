@@ -227,14 +227,14 @@ def test_a_list_of_hosts_is_an_inventory_whose_client_is_this_machine(folder, ca
         ("", "pacing = 15Gbps", "pacing = 15Gbps is 120 Gbit/s: bps are bytes; for bits: 15Gbit"),
         ("", "pacing = 15 apples", "no counterpart for pacing = 15 apples"),
         (
-            "--fq-rate 20",
+            "--fq-rate 2000",
             "",
-            "--fq-rate is 20 bit/s: write the unit that is meant, as in 15G",
+            "--fq-rate is 2000 bit/s: write the unit that is meant, as in 15G",
         ),
         (
-            "-b 10 -P 4",
+            "-b 1000 -P 4",
             "",
-            "-b of all streams is 40 bit/s: write the unit that is meant, as in 15G",
+            "-b of all streams is 4000 bit/s: write the unit that is meant, as in 15G",
         ),
         ("-w 256", "", "-w is 256 bytes: write the unit that is meant, as in 256M"),
         ("-n 10G", "", "no counterpart for '-n 10G' in src-cmd"),
