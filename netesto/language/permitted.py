@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TypeAlias
 
-from netesto import allowed
+from netesto import allowed, units
 from netesto.errors import NotAllowedError, Place
 from netesto.language import steps
 from netesto.language.scope import MisuseError
@@ -79,14 +79,20 @@ def _checks(command: steps.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
 
 
 def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
-    """The names that no known kernel has, and that are like one that kernels have, and queues that
-    drop all that TCP sends, as warnings with their places. A module may be called so: only hosts
-    know."""
+    """What is hardly intended, as warnings with their places: names that no known kernel has and
+    that are like one that kernels have (a module may be called so: only hosts know), queues that
+    drop all that TCP sends, flows that may end before their first sample."""
     if limit := _tiny_limit(command):
         message = (
             f"limit={limit}: less than a full packet ({_FULL_PACKET_BYTES} bytes); all are dropped"
         )
         yield message, command.place.narrowed("limit=")
+    if isinstance(command, steps.DoClient) and command.flow.interval_s > command.flow.duration_s:
+        message = (
+            f"interval={units.format_time(command.flow.interval_s)}: longer than the flow; its"
+            " sockets may not be sampled: RTT and congestion window are then unknown"
+        )
+        yield message, command.place.narrowed("interval=")
     for kind, name, near in _names(command):
         if message := slip(kind, name):
             yield message, command.place.narrowed(near)

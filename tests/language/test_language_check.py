@@ -70,6 +70,16 @@ def test_a_queue_that_holds_no_full_packet_is_a_warning(findings):
     ]
 
 
+def test_an_interval_longer_than_its_flow_is_a_warning(findings):
+    """
+    DO_CLIENT host=a server=b exp=COUNTER dur=2 interval=2
+    DO_CLIENT host=a server=b dur=2 interval=3
+    PROCESS_EXP
+    """
+    text = "longer than the flow; its sockets may not be sampled: RTT and congestion window are"
+    assert findings == [f"2:42: warning: interval=3 s: {text} then unknown"]
+
+
 def test_names_of_modules_that_are_like_no_other_are_not_warned_of(findings):
     """
     DO_CLIENT host=a server=b exp=COUNTER ca=mine remoteCa=bbr2
