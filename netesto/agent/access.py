@@ -75,6 +75,11 @@ def group_number(name: str) -> int:
         ) from None
 
 
+def others_can_write(found: os.stat_result) -> bool:
+    """Whether its group, or everybody, may write to a folder."""
+    return bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
 def prepare_folder(folder: Path, group: int | None) -> None:
     """Make the folder of a socket, which only its user and `group` can enter. An existing one that
     others can pass through stays so. UsageError if others can write to it: they could replace the
@@ -83,7 +88,7 @@ def prepare_folder(folder: Path, group: int | None) -> None:
     try:
         folder.mkdir(mode=_OWNER, exist_ok=True)
         found = folder.stat()
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if others_can_write(found):
             raise UsageError(
                 f"{folder}: others can write to this folder, and replace a socket in it",
                 remedy=f"Listen in a folder that only you can write to, such as"

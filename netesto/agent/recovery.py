@@ -11,11 +11,10 @@ import contextlib
 import fcntl
 import logging
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto.agent import leftovers, settings
+from netesto.agent import access, leftovers, settings
 from netesto.agent.journal import Journal
 from netesto.errors import WorldError
 
@@ -49,19 +48,19 @@ def _keep_others_out(state: Path) -> None:
     """Take write permission from others, as a container's empty volume has it. WorldError if they
     may have put something there."""
     found = state.stat()
+    fault = ""
     if found.st_uid not in {0, os.geteuid()}:
-        owner = f"it belongs to the user with number {found.st_uid}"
-    elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) == 0:
-        return
-    elif not any(state.iterdir()):
-        state.chmod(0o700)
-        return
-    else:
-        owner = "others may write to it"
-    raise WorldError(
-        f"{state}: no folder for the state of an agent: {owner}",
-        remedy="Name a folder that is this user's alone, or does not exist.",
-    )
+        fault = f"it belongs to the user with number {found.st_uid}"
+    elif access.others_can_write(found):
+        if any(state.iterdir()):
+            fault = "others may write to it"
+        else:
+            state.chmod(0o700)
+    if fault:
+        raise WorldError(
+            f"{state}: no folder for the state of an agent: {fault}",
+            remedy="Name a folder that is this user's alone, or does not exist.",
+        )
 
 
 async def recover(journal: Journal) -> None:
