@@ -25,6 +25,10 @@ TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
 # Without a duration in the script, consecutive transfers last until all are done, but at most this
 # long: after that, something is wrong with the path.
 UNTIL_DONE_S = 3600.0
+
+# The year 5138: no clock is so far ahead, and computations with such instants are exact.
+LATEST_S = 1e11
+
 TESTS = STREAM_TESTS | TIMED_TESTS
 UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR"})
 # The default of KV_RR.

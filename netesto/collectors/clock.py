@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from netesto.model import ClockOffset, ClockReading
+from netesto.model import LATEST_S, ClockOffset, ClockReading
 
 # A kernel adjusts the rate of its clock by at most 500 ppm (adjtimex(2)), at both ends.
 DRIFT_MAX = 1e-3
@@ -29,9 +29,6 @@ _READING_NS, _READINGS = 1_000_000, 10
 
 # A float has seconds since 1970 to 0.24 µs.
 ROUNDING_S = 1e-6
-
-# The year 5138: no clock is so far ahead, and computations with such instants are exact.
-LATEST_S = 1e11
 
 
 def instant(seconds: float | str) -> float:
@@ -58,12 +55,21 @@ def ahead_in(text: str) -> list[float]:
     return [*map(float, _AHEAD.findall(text))] or [0.0]
 
 
+def steps_of(ahead_s: Iterable[float]) -> list[float]:
+    """By how many seconds the system's time was set, each time, from how far it was ahead."""
+    return [later - earlier for earlier, later in itertools.pairwise(ahead_s)]
+
+
+def was_set(steps_s: Iterable[float]) -> str:
+    """These steps, as words."""
+    return f"the system's time was set by {', '.join(f'{each:+.3f}' for each in steps_s)} s"
+
+
 def words_of_step(*moved_s: float) -> str:
     """What is told if somebody set the system's time during an experiment."""
-    steps = ", ".join(f"{each:+.3f}" for each in moved_s)
     return (
-        f"the system's time was set by {steps} s during the experiment; times in the results"
-        " go on as if it had not been"
+        f"{was_set(moved_s)} during the experiment; times in the results go on as if it had not"
+        " been"
     )
 
 
@@ -131,7 +137,7 @@ class SetTime:
         """Look for the last time. By how many seconds the time was set, each time."""
         if self._task is not None:
             self._task.cancel()
-        return [later - earlier for earlier, later in itertools.pairwise(self.since(0))]
+        return steps_of(self.since(0))
 
     def now(self) -> int:
         """A place for `since`."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from netesto import proc, process
 from netesto.collectors.base import Collector, Warn
-from netesto.collectors.clock import Clock, SetTime, ahead_in, ahead_lines
+from netesto.collectors.clock import Clock, SetTime, ahead_in, ahead_lines, steps_of
 from netesto.errors import ProcessError
 from netesto.model import SAME_CLOCK, Address, ClockOffset, PingSample
 
@@ -104,16 +104,16 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[PingSample]:
         # The number in a packet has 16 bits. The next one is the nearest to the last.
         step = (int(sequence) - last + 2**15) % 2**16 - 2**15
         replies.append(PingSample(float(time), float(rtt), last + step))
-    found: list[PingSample] = []
-    ahead_s, *later_s = ahead_in(text)
+    system_s, parts = ahead_in(text), list[Sequence[PingSample]]()
     rest: Sequence[PingSample] = replies
-    for next_s in (*later_s, None):
-        part, rest = (rest, ()) if next_s is None else _parted(rest, next_s - ahead_s)
-        found += (
-            replace(reply, time_s=offset.controllers(reply.time_s - ahead_s)) for reply in part
-        )
-        ahead_s = ahead_s if next_s is None else next_s
-    return found
+    for step_s in steps_of(system_s):
+        part, rest = _parted(rest, step_s)
+        parts.append(part)
+    return [
+        replace(reply, time_s=offset.controllers(reply.time_s - ahead_s))
+        for ahead_s, part in zip(system_s, (*parts, rest), strict=True)
+        for reply in part
+    ]
 
 
 def _parted(

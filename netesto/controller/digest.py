@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from netesto import traffic
 from netesto.collectors import cpu, hostfacts, links, ping, socketfile, tcpcounters
-from netesto.collectors.clock import ahead_in, instant
+from netesto.collectors.clock import ahead_in, instant, steps_of, was_set
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.model import (
     REAL_TIME,
@@ -223,9 +223,8 @@ def _captures(files: _Files, host: str, ahead_s: float) -> Iterator[CaptureEvide
             continue
         log = files.read(f"{path.removesuffix('pcap')}log", _text, "")
         system_s = ahead_in(log)
-        if steps_s := [later - earlier for earlier, later in itertools.pairwise(system_s)]:
-            moved = ", ".join(f"{each:+.3f}" for each in steps_s)
-            files.faults[path] = f"the system's time was set by {moved} s meanwhile"
+        if steps_s := steps_of(system_s):
+            files.faults[path] = f"{was_set(steps_s)} meanwhile"
         found = files.read(path, _capture, None, most_bytes=math.inf)
         if found is not None:
             yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s + system_s[0], found=found)

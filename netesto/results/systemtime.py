@@ -3,13 +3,10 @@
 import json
 from pathlib import Path
 
-from netesto.model import REAL_TIME, SystemTime
+from netesto.model import LATEST_S, REAL_TIME, SystemTime
 
 # Nobody sets a clock so often during a flow.
 _STEPS_MAX = 100
-
-# The year 5138: no clock is so far ahead.
-_LATEST_S = 1e11
 
 
 def read(path: Path) -> SystemTime:
@@ -21,5 +18,5 @@ def read(path: Path) -> SystemTime:
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return REAL_TIME
     is_known = [line for line, _ in pairs[:1]] == [0] and len(pairs) <= _STEPS_MAX
-    are_times = all(abs(each) < _LATEST_S for _, each in pairs)
+    are_times = all(abs(each) < LATEST_S for _, each in pairs)
     return SystemTime(pairs) if is_known and are_times else REAL_TIME
