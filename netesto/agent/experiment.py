@@ -150,7 +150,14 @@ class Experiment:
         self._idle_s = max(self._idle_s, request.idle_s)
         if request.stats:
             await self.take_stats(0)
-        device = routes.device_to(request.server_address, default=self._premises.device)
+        self._look_at_time()
+        if request.group == 1:
+            # For all groups: one agent is enough, and every experiment with flows has this one.
+            for node, namespace in self._premises.nodes.items():
+                await self.observation.watch_links(
+                    request.interval_s, node=node, namespace=namespace
+                )
+        # From here on nothing waits: what is aborted now is among the groups.
         if self._reason:
             raise AgentError(f"experiment {self.exp}: {self._reason}")
         begins = asyncio.get_running_loop().create_future()
@@ -169,18 +176,14 @@ class Experiment:
             set_time=self._set_time,
             emit=self._emit,
         )
-        self._look_at_time()
-        if request.group == 1:
-            # For all groups: one agent is enough, and every experiment with flows has this one.
-            for node, namespace in self._premises.nodes.items():
-                await self.observation.watch_links(
-                    request.interval_s, node=node, namespace=namespace
-                )
+        device = routes.device_to(request.server_address, default=self._premises.device)
         group = Group(start, device=device, observation=self.observation)
         self._report("accepted", group=request.group)
         self._flowing.add(request.group)
         task = asyncio.create_task(self._run(group), name=f"group {request.group}")
         self._groups[request.group] = task
+        # Not the end of `_run`, which never begins if it is cancelled first.
+        task.add_done_callback(lambda _: self._end(group))
 
     def begin(self, groups: Sequence[int], start_at_s: float) -> None:
         """Give waiting groups their start instant, and observe from shortly before it. Groups that
@@ -266,17 +269,23 @@ class Experiment:
         return self._events.closed
 
     async def _run(self, group: Group) -> None:
-        """One group from its instant to `complete`, whatever happens in between."""
+        """One group from its instant to its end, whatever happens in between."""
         number = group.request.group
         try:
-            await group.run(lambda: self._reason or "ended by the controller")
+            await group.run(self._why_ended)
             self._flowing.discard(number)
             if group.request.stats and not self._flowing:
                 await self.take_stats(1)
         except Exception:  # the top of a task: nobody else would report it
             log.exception("group failed", extra={"exp": self.exp, "group": number})
             self.warn("internal error in the agent; its log has the details")
-        finally:
-            self._flowing.discard(number)
-            del self._groups[number]
-            self._report("complete", group=number)
+
+    def _end(self, group: Group) -> None:
+        number = group.request.group
+        group.give_up(self._why_ended())
+        self._flowing.discard(number)
+        del self._groups[number]
+        self._report("complete", group=number)
+
+    def _why_ended(self) -> str:
+        return self._reason or "ended by the controller"

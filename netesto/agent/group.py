@@ -61,14 +61,14 @@ class Group:
                     if self._is_made_ready:
                         self._tell_ready()
         except asyncio.CancelledError:
-            self._give_up(why_ended())
+            self.give_up(why_ended())
             raise
         except OSError as error:
-            self._give_up(f"the group's files cannot be kept: {error.strerror}")
+            self.give_up(f"the group's files cannot be kept: {error.strerror}")
         finally:
-            self._give_up("internal error in the agent; its log has the details")
+            self.give_up("internal error in the agent; its log has the details")
 
-    def _give_up(self, reason: str) -> None:
+    def give_up(self, reason: str) -> None:
         """Fail the flows that are not over with this reason."""
         for flow in self._flows:
             flow.give_up(reason)

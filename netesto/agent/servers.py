@@ -44,7 +44,7 @@ class Servers:
             if lasting is not None and not await _serves(lasting):
                 log.warning("server replaced: it had ended, or hung", extra={"tool": tool.name})
                 await lasting.job.end()
-                self._ports.give_back([lasting.port])
+                self._ports.give_back([self._lasting.pop(tool.name).port])
                 lasting = None
             if lasting is None:
                 lasting = self._lasting[tool.name] = await self._start_lasting(tool)
@@ -100,7 +100,11 @@ class Servers:
         self._folder.mkdir(parents=True, exist_ok=True)
         out = self._folder / f"{tool.name}.out"
         out.unlink(missing_ok=True)
-        return _Lasting(await start(tool, port, out), port)
+        try:
+            return _Lasting(await start(tool, port, out), port)
+        except BaseException:
+            self._ports.give_back([port])
+            raise
 
     def _take(self, count: int) -> tuple[int, ...]:
         """Ports that nobody uses."""

@@ -241,4 +241,6 @@ def check(request: GroupRequest) -> None:
     if not 0 <= request.idle_s < math.inf:
         raise AgentError("an idle time must not be less than 0 s")
     if not request.interval_s >= _INTERVAL_MIN_S:
-        raise AgentError(f"an interval of {request.interval_s:g} s; the minimum is 0.01 s")
+        raise AgentError(
+            f"an interval of {request.interval_s:g} s; the minimum is {_INTERVAL_MIN_S:g} s"
+        )

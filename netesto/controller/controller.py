@@ -227,7 +227,7 @@ class Controller:
         self, reason: str, notes: Mapping[int, steps.ExperimentNotes], *, in_haste: bool
     ) -> Iterator[Processed]:
         """End everything now and keep what was measured: each open experiment stays partial. If
-        `hurried`, skip what takes long."""
+        `in_haste`, skip what takes long."""
         latest_s = time.monotonic() + (PAGES_S if in_haste else math.inf)
         begun, self._begun = self._begun, []
         self._background.cancel([future for _, future in begun])

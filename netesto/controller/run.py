@@ -103,6 +103,7 @@ class Run:
         self._warnings = 0
         self._changed = asyncio.Event()
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._opening: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         # After `abort`, the instants until which the end of flows, and data, are waited for.
@@ -178,32 +179,40 @@ class Run:
     async def host(self, name: str) -> HostConnection:
         """The connection to the host that a script calls `name`; opened when first needed. Waits
         while it is cut, or lost and about to be back."""
-        endpoint = self.inventory.find(name)
-        connection = self.hosts.get(endpoint.host)
-        if connection is None:
-            connection = HostConnection(
-                endpoint,
-                connect=self._connect,
-                clock=self.clock,
-                on_event=self._on_event,
-                on_lost=self._on_lost,
-                on_cut=self._on_cut,
-                on_back=self._on_back,
-                shares_clock=self._ground != "hosts",
-            )
-            self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
-            try:
-                await connection.open(run=self.name, ticket=self._tickets.get(endpoint.host, ""))
-            except BaseException as error:
-                del self.hosts[endpoint.host], self.known_hosts[endpoint.host]
-                await connection.close()
-                if isinstance(error, AgentBusyError) and (twin := self._twin(connection)):
-                    raise AgentError(
-                        f"same agent as {twin}", host=connection.name, remedy=ONE_EACH
-                    ) from None
-                raise
-            connection.endpoint = self.inventory.learn(endpoint.host, connection.info.addresses)
+        connection = await self._named(name)
         await connection.ready()
+        return connection
+
+    async def _named(self, name: str) -> HostConnection:
+        """The connection to the host that a script calls `name`, in whatever state it is."""
+        endpoint = self.inventory.find(name)
+        # Commands that run together may need a host at once that CLOSE has released.
+        async with self._opening[endpoint.host]:
+            return self.hosts.get(endpoint.host) or await self._open(endpoint)
+
+    async def _open(self, endpoint: Endpoint) -> HostConnection:
+        connection = HostConnection(
+            endpoint,
+            connect=self._connect,
+            clock=self.clock,
+            on_event=self._on_event,
+            on_lost=self._on_lost,
+            on_cut=self._on_cut,
+            on_back=self._on_back,
+            shares_clock=self._ground != "hosts",
+        )
+        self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
+        try:
+            await connection.open(run=self.name, ticket=self._tickets.get(endpoint.host, ""))
+        except BaseException as error:
+            del self.hosts[endpoint.host], self.known_hosts[endpoint.host]
+            await connection.close()
+            if isinstance(error, AgentBusyError) and (twin := self._twin(connection)):
+                raise AgentError(
+                    f"same agent as {twin}", host=connection.name, remedy=ONE_EACH
+                ) from None
+            raise
+        connection.endpoint = self.inventory.learn(endpoint.host, connection.info.addresses)
         return connection
 
     def _twin(self, connection: HostConnection) -> str:
@@ -248,11 +257,6 @@ class Run:
         for result in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(result, Exception):
                 raise result
-
-    async def _named(self, name: str) -> HostConnection:
-        """The connection to the host that a script calls `name`, in whatever state it is."""
-        connection = self.hosts.get(self.inventory.find(name).host)
-        return connection or await self.host(name)
 
     async def _of(self, experiment: Experiment, name: str) -> HostConnection:
         """The connection to a host that takes part in an experiment. AgentError if it was lost
@@ -793,7 +797,7 @@ class Run:
 
     async def abort(self, *, in_haste: bool = False) -> None:
         """After an interruption: end all flows now, keep what was measured, and do not wait long
-        for any flow; if `hurried`, for nothing else either."""
+        for any flow; if `in_haste`, for nothing else either."""
         now_s = self.clock.now()
         self._latest_end_s = now_s + (ABORT_S if in_haste else ABORT_GRACE_S)
         if in_haste:

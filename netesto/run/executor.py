@@ -94,7 +94,7 @@ class Executor:
 
     def interrupt(self, reason: str, *, in_haste: bool = False) -> None:
         """End everything now and keep what was measured: each open experiment stays partial. If
-        `hurried`, skip what takes long."""
+        `in_haste`, skip what takes long."""
         notes = {}
         left = set(self._hosts.open_experiments)
         while left:

@@ -7,6 +7,7 @@ import json
 import re
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,7 +23,7 @@ from netesto.agent.tools import Abilities, Installed, Tools
 from netesto.collectors.capabilities import Capabilities
 from netesto.collectors.clock import Clock
 from netesto.errors import AgentError, MissingError
-from netesto.model import CaptureRequest, Ports
+from netesto.model import CaptureRequest, Event, Ports
 from netesto.run import agents
 from netesto.traffic.ports import PortRange
 
@@ -199,6 +200,48 @@ async def test_flow_that_is_aborted_when_it_is_ready_has_failed_and_never_starte
         [("failed", 1, "aborted by the controller"), ("complete", 0, "")],
         False,
     )
+
+
+def experiment_of(service: Service, told: list[tuple[str, str]], *routers: str) -> Experiment:
+    """Experiment 1 of an agent in a lab with these routers; `told` gets its events."""
+    premises = replace(service._premises, nodes=dict.fromkeys(routers, ""))
+
+    def emit(event: Event) -> None:
+        told.append((event.kind, event.text))
+
+    return Experiment(1, premises.folder / "1", premises, emit=emit, hung=set())
+
+
+async def test_group_that_is_aborted_before_its_task_begins_is_over(
+    service_in: ServiceIn, tmp_path: Path
+):
+    told: list[tuple[str, str]] = []
+    tool = ShellTool()
+    experiment = experiment_of(service_in(tmp_path, tool), told)
+    await experiment.start(asked(), PORTS, 0.0, tool=tool, version="1")
+    await experiment.abort("aborted")
+    await experiment.finish()
+    assert told == [("accepted", ""), ("failed", "aborted"), ("complete", "")]
+
+
+async def test_start_that_is_under_way_when_flows_are_aborted_starts_nothing(
+    service_in: ServiceIn, tmp_path: Path
+):
+    told: list[tuple[str, str]] = []
+    tool = ShellTool()
+    experiment = experiment_of(service_in(tmp_path, tool), told, "router")
+    async with experiment.observation._turn:
+        starting = asyncio.create_task(
+            experiment.start(asked(), PORTS, 0.0, tool=tool, version="1")
+        )
+        await asyncio.sleep(0)
+        aborting = asyncio.create_task(experiment.abort("aborted"))
+        await asyncio.sleep(0)
+    with pytest.raises(AgentError, match="experiment 1: aborted"):
+        await asyncio.wait_for(starting, DEADLINE_S)
+    await aborting
+    await experiment.finish()
+    assert told == []
 
 
 async def test_start_under_way_when_the_hold_ends_starts_nothing(

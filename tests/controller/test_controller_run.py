@@ -423,6 +423,26 @@ def test_a_host_that_was_released_does_no_more_for_its_experiment(tmp_path: Path
     assert asyncio.run(scenario()) == (["ok", "a: CLOSE has released it"], "ok")
 
 
+def test_commands_that_run_together_open_a_released_host_once(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.open_all()
+        await here.run.carry_out(release(steps.Close, "a"))
+        at_once = here.run._connect
+
+        async def connect(endpoint: Endpoint):
+            await asyncio.sleep(0)
+            return await at_once(endpoint)
+
+        here.run._connect = connect
+        await asyncio.gather(
+            *(here.run.carry_out(do_client(group=group, hold=True)) for group in (1, 2))
+        )
+        return statuses(here.run), here.agents["b"].calls
+
+    assert asyncio.run(scenario()) == (["", ""], ["expect 1 1", "expect 1 2"])
+
+
 def test_the_end_of_an_agent_that_exit_ends_is_no_loss(tmp_path: Path):
     async def scenario():
         here = world(tmp_path)
