@@ -68,8 +68,8 @@ async def find(namespace: str, device: str) -> tuple[Middle, ...]:
     """Both directions of the link behind the interface of a lab's host, what it sends first.
     NoLimitsError if it has none."""
     error = NoLimitsError(
-        f"the link of {device} has no limits that could change",
-        remedy="LAB gives a link limits, with rate=, delay= or loss=",
+        f"the link of {device} has no limits to change",
+        remedy="Set some in LAB: rate=, delay= or loss=",
     )
     if not namespace:
         raise error

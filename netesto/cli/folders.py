@@ -197,5 +197,5 @@ def _chosen(asked: list[int], there: list[int]) -> list[int]:
     for exp in asked:
         if exp not in there:
             known = ", ".join(map(str, there)) or "none"
-            raise UsageError(f"no experiment {exp}", remedy=f"There are: {known}.")
+            raise UsageError(f"no experiment {exp}", remedy=f"Experiments: {known}.")
     return asked or there

@@ -129,7 +129,7 @@ def _address(built: Lab, host: str) -> Address:
     """The IPv4 address that traffic of a host uses."""
     if host not in built.endpoints:
         known = ", ".join(built.endpoints)
-        raise UsageError(f"lab {built.id}: no host {host}", remedy=f"There are {known}.")
+        raise UsageError(f"lab {built.id}: no host {host}", remedy=f"Hosts: {known}.")
     return built.endpoints[host].addresses[4]
 
 

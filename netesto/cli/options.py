@@ -38,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
             name = what.lower() if what.isupper() else f"{what} value"
             raise UsageError(
                 f"{self._where}unknown {name} {word!r}",
-                remedy=hint(word, words, otherwise=f"There are: {', '.join(words)}."),
+                remedy=hint(word, words, otherwise=f"Values: {', '.join(words)}."),
             )
         raise UsageError(message, remedy=f"{self.format_usage().strip()}\n{self._help}")
 

@@ -47,7 +47,7 @@ def watch(lab: Lab, hosts: Sequence[str], *, plain: bool) -> int:
     known = lab.record.hosts
     for host in hosts:
         if host not in known:
-            listed = f"There are {', '.join(known)}."
+            listed = f"Hosts: {', '.join(known)}."
             raise UsageError(
                 f"lab {lab.id}: no host {host}", remedy=hint(host, known, otherwise=listed)
             )

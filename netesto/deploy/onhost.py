@@ -95,7 +95,7 @@ class Replies:
 
 def told(error: Exception) -> str:
     if not isinstance(error, OSError) or error.strerror is None:
-        return str(error) or "cut short"
+        return str(error) or "the archive is cut short"
     if error.errno != errno.ENOSPC:
         return "{}: {}".format(error.filename or "this host", error.strerror)
     return "{}: no space left on the disk".format(error.filename or "this host")
@@ -424,7 +424,7 @@ def locked(path: str) -> Iterator[None]:
     """The lock of installations in one folder. It goes with the folder when that is removed."""
 
     def late(_number: int, _frame: object) -> None:
-        raise StepError("another installation has been at work here for {} s".format(LOCK_WAIT_S))
+        raise StepError("another installation has been running here for {} s".format(LOCK_WAIT_S))
 
     signal.signal(signal.SIGALRM, late)
     signal.alarm(LOCK_WAIT_S)

@@ -172,7 +172,6 @@ def ended(host: Target, status: int | None, said: str) -> AgentError:
     return AgentError(
         f"{what}: {shortened(cause, SHOWN_TEXT)}" if said.strip() else what,
         host=host.name,
-        remedy=f"This must print a word: {ssh.typed(host.address)} echo word\nIf it does not: is"
-        " the login shell one, and is no ForceCommand set in sshd_config, no command= in"
-        " authorized_keys?",
+        remedy=f"This must print a word: {ssh.typed(host.address)} echo word\nIf it does not, check"
+        " the login shell, ForceCommand in sshd_config, and command= in authorized_keys.",
     )

@@ -244,7 +244,7 @@ def queue_limit(text: str, link: LinkSettings) -> QueueLimit:
     """The limit in the unit of the link's qdisc: "100K" bytes, "50p" packets, "bdp(1.5)"."""
     if match := _BDP.fullmatch(text):
         if link.rate_bps is None or not link.delay_ms:
-            raise ValueError("the link has no rate or no delay to take the product of")
+            raise ValueError("needs the rate and the delay of the link")
         size = float(match["times"] or 1) * link.rate_bps / 8 * 2 * link.delay_ms / 1000
         limit = _as_counted(QueueLimit(round(size), "bytes"), link)
     elif text[-1:] in {"p", "P"}:

@@ -112,7 +112,7 @@ class Lab:
         namespaces = {name.removeprefix(f"{self.id}-"): name for name in self.record.namespaces}
         if node not in namespaces:
             known = ", ".join(namespaces)
-            raise UsageError(f"lab {self.id}: no host {node}", remedy=f"There are {known}.")
+            raise UsageError(f"lab {self.id}: no host {node}", remedy=f"Nodes: {known}.")
         words = [process.program(argv[0]), *argv[1:]] if argv else []
         return ["ip", "netns", "exec", namespaces[node], *words]
 

@@ -87,7 +87,7 @@ def parallel(given: Mapping[str, str]) -> Topology:
     Behind each is a server with the name of the qdisc, so a flow chooses its queue by its server.
     """
     if "qdisc" in given:
-        raise UsageError("LAB parallel: qdisc: the kinds of its queues are queues=pfifo,fq_codel")
+        raise UsageError("LAB parallel: no setting 'qdisc': write queues=pfifo,fq_codel")
     kinds = value(given, "queues", _queues, DEFAULT_QUEUES, what="LAB parallel")
     defaults = {"rate": "100mbit"}
     bottlenecks = [_limits({**given, "qdisc": kind}, "parallel", defaults) for kind in kinds]

@@ -41,7 +41,7 @@ def build(name: str, settings: Mapping[str, str], *, script: str = "", text: str
 def _from_file_setting(settings: Mapping[str, str], script: str, text: str) -> Topology:
     if "file" not in settings:
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
-        raise UsageError("LAB: which topology?", remedy=remedy)
+        raise UsageError("LAB: no topology", remedy=remedy)
     _refuse_unknown(settings, {"file": "a topology file"}, f"LAB file={settings['file']}")
     return load(find(settings["file"], script), text=text)
 

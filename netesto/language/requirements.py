@@ -67,7 +67,7 @@ def _check_names(word: str, what: str, operator: str, value: str) -> None:
                 remedy=f"Separate several by commas: {what}=a,b",
             )
         if known is not None and name not in known:
-            listed = f"There are: {', '.join(sorted(known))}."
+            listed = f"Known: {', '.join(sorted(known))}."
             raise MisuseError(
                 f"REQUIRE {word}: there is no {what} {name}",
                 near=(word,),

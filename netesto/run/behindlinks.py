@@ -92,15 +92,15 @@ def _limited(link: LinkSettings, limits: LinkLimits) -> LinkSettings:
 
 def _without_limits(name: str, link: Link, host: str) -> str:
     return (
-        f"SET_LINK host={name}: the link {host} - {link.other(host)} has no limits that could"
-        " change; LAB gives it some: rate="
+        f"SET_LINK host={name}: the link {host} - {link.other(host)} has no limits to"
+        " change; set some in LAB: rate=, delay= or loss="
     )
 
 
 def _overtaken(name: str, qdisc: Qdisc, link: Link, settings: LinkSettings, host: str) -> str:
     return (
         f"SET_LINK host={name}: the bottleneck is now the link {host} - {link.other(host)} "
-        f"({settings.describe()}), behind the qdisc {qdisc.kind} that SET_QDISC host={host} gave it"
+        f"({settings.describe()}), after the qdisc {qdisc.kind} of SET_QDISC host={host}"
     )
 
 
@@ -125,7 +125,7 @@ def _rate_bps(options: Sequence[str]) -> float | None:
 
 def _sentence(name: str, qdisc: Qdisc, link: Link, settings: LinkSettings, host: str) -> str:
     return (
-        f"SET_QDISC host={name} qdisc={qdisc.kind}: the bottleneck stays the link "
-        f"{host} - {link.other(host)} behind it ({settings.describe()}). LAB sets the queue "
-        "of a link (qdisc=, limit=); with LAB … rate=none a router's own tbf is the bottleneck"
+        f"SET_QDISC host={name} qdisc={qdisc.kind}: the bottleneck remains the link "
+        f"{host} - {link.other(host)} after it ({settings.describe()}). Set the queue of a link "
+        "in LAB (qdisc=, limit=); with LAB … rate=none, a router's own tbf is the bottleneck"
     )

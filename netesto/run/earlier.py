@@ -39,7 +39,9 @@ def pass_over(
     """Find and report the cells of `script` that were finished successfully before; with `nested`,
     also those within unfinished cells. `claimable` are the columns that claims may use."""
     if not any(part.cell for part in plan.head.parts):
-        watcher.warn("--resume skips cells of a SWEEP, and this script has none: all of it runs")
+        watcher.warn(
+            "--resume skips finished cells of a SWEEP; this script has none, and all of it runs"
+        )
         return Passed()
     done: dict[int, _Done] = {}
     inside: set[int] = set()
@@ -60,8 +62,8 @@ def pass_over(
     if changed:
         names = changed[0] if len(changed) == 1 else f"{changed[0]} … ({len(changed)} cells)"
         watcher.warn(
-            f"run again: {names}: changed since then: the script, a library, the LAB, the seed,"
-            " the columns of fields.txt, or the version of netesto"
+            f"run again: {names}: the script, a library, the LAB, the seed, the columns of"
+            " fields.txt, or the version of netesto has changed"
         )
     if not done:
         return Passed()
@@ -75,15 +77,15 @@ def pass_over(
         how = "" if each.cell.part_hash else otherwise(results, each.cell, each.flows)
         if how:
             name = _name(each.part)
-            watcher.warn(f"{name} was measured with {how}; without --resume it is run again")
+            watcher.warn(f"{name} was measured with {how}; without --resume it runs again")
     is_all = len(done) + len(inside) == sum(bool(each.cell) for each in plan.head.parts)
     drawn = [] if is_all else [_name(each.part) for each in done.values() if each.drew(results)]
     if drawn:
         watcher.warn(
             f"{drawn[0] if len(drawn) == 1 else f'{drawn[0]} … ({len(drawn)} cells)'}: an earlier"
-            " version drew its Poisson arrivals or requests of KV_RR by the numbers of"
-            " experiments; cells that are run now draw them by the seed and their names; without"
-            " --resume all do"
+            " version drew Poisson arrivals and requests of KV_RR from the number of the"
+            " experiment; cells that run now draw them from the seed and the name of the cell;"
+            " without --resume all cells run"
         )
     for failed in failures:
         watcher.warn(f"assertion failed: {failed}")
@@ -184,7 +186,7 @@ def otherwise(results: Store, cell: FinishedCell, flows: Sequence[steps.DoClient
         f"{max((flow.duration_s for flow in each), default=0):g}" for each in (then, now)
     ]
     return ", ".join(
-        f"{name}={old} and not {new}" for name, (old, new) in pairs.items() if old != new
+        f"{name}={old} (now {new})" for name, (old, new) in pairs.items() if old != new
     )
 
 

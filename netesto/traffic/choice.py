@@ -157,9 +157,7 @@ def choose(
     `unusable` tools are installed, and not available for a reason. MissingError names what is
     missing."""
     if flow.tool != "auto" and flow.tool not in TOOLS:
-        raise MissingError(
-            f"{flow.tool}: no such traffic tool", remedy=f"There are: {_list(TOOLS)}."
-        )
+        raise MissingError(f"{flow.tool}: no such traffic tool", remedy=f"Tools: {_list(TOOLS)}.")
     lacks = {name: _lack(tool, flow, available, extras) for name, tool in TOOLS.items()}
     lacks |= {
         name: why for name, why in (unusable or {}).items() if lacks.get(name) == NOT_INSTALLED

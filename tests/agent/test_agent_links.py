@@ -233,7 +233,7 @@ async def test_interface_that_leads_nowhere_is_told(linked: Linked):
 @pytest.mark.lab
 async def test_limits_are_those_of_links_of_labs(linked: Linked):
     async with linked.start().held() as a:
-        with pytest.raises(AgentError, match="the link of lo has no limits that could change"):
+        with pytest.raises(AgentError, match="the link of lo has no limits to change"):
             await a.configure(LinkLimits(rate_bps=1e6, to="lo"))
 
 

@@ -19,9 +19,9 @@ def told(tmp_path, monkeypatch, capsys):
 
 
 STAYS = (
-    "warning: a.nts:2: SET_QDISC host=router qdisc={}: the bottleneck stays the link "
-    "router - right behind it (50 Mbit/s, queue 312500). LAB sets the queue of a link (qdisc=, "
-    "limit=); with LAB … rate=none a router's own tbf is the bottleneck"
+    "warning: a.nts:2: SET_QDISC host=router qdisc={}: the bottleneck remains the link "
+    "router - right after it (50 Mbit/s, queue 312500). Set the queue of a link in LAB (qdisc=, "
+    "limit=); with LAB … rate=none, a router's own tbf is the bottleneck"
 )
 
 
@@ -47,7 +47,7 @@ def test_the_same_command_is_told_of_once(told):
 def test_a_shaper_of_a_host_that_is_faster_than_its_link(told):
     text = "LAB pair rate=50mbit\nSET_QDISC host=a qdisc=tbf rate=1gbit burst=9k limit=9k\n"
     [warning] = told(text)
-    assert "the bottleneck stays the link a - b behind it (50 Mbit/s" in warning
+    assert "the bottleneck remains the link a - b after it (50 Mbit/s" in warning
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_lab_of_the_command_line_counts(told):
 def test_names_that_are_mapped_are_found(told):
     text = "LAB dumbbell rate=50mbit\nSET_QDISC host=kernel1 qdisc=fq_codel\n"
     [warning] = told(text, "--map", "kernel1=router")
-    assert "SET_QDISC host=kernel1 qdisc=fq_codel: the bottleneck stays the link" in warning
+    assert "SET_QDISC host=kernel1 qdisc=fq_codel: the bottleneck remains the link" in warning
 
 
 def test_check_tells_it_too_and_is_content(tmp_path, monkeypatch, capsys):
@@ -87,14 +87,14 @@ def test_check_tells_it_too_and_is_content(tmp_path, monkeypatch, capsys):
     (tmp_path / "a.nts").write_text("LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=sfq\n")
     status = cli.main(["check", "a.nts"])
     told = capsys.readouterr().err
-    assert "warning: SET_QDISC host=router qdisc=sfq: the bottleneck stays the link" in told
+    assert "warning: SET_QDISC host=router qdisc=sfq: the bottleneck remains the link" in told
     assert (status, told.splitlines()[-1]) == (0, "0 errors, 1 warning")
 
 
 def test_limits_of_a_link_that_has_none(told):
     text = "LAB pair\nSET_LINK host=a rate=5mbit\nSET_LINK host=b mtu=9000\n"
-    said = "SET_LINK host=a: the link a - b has no limits that could change"
-    assert told(text) == [f"warning: a.nts:2: {said}; LAB gives it some: rate="]
+    said = "SET_LINK host=a: the link a - b has no limits to change"
+    assert told(text) == [f"warning: a.nts:2: {said}; set some in LAB: rate=, delay= or loss="]
 
 
 def test_limits_of_a_link_that_has_some(told):
@@ -131,8 +131,8 @@ SHAPED = "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=tbf rate=20mbit 
     ],
 )
 def test_a_link_that_set_link_makes_slower_than_the_shaper_before_it(told, commands, warned):
-    said = "the bottleneck is now the link router - right (10 Mbit/s, queue 20K), behind the"
-    expected = f"{said} qdisc tbf that SET_QDISC host=router gave it"
+    said = "the bottleneck is now the link router - right (10 Mbit/s, queue 20K), after the"
+    expected = f"{said} qdisc tbf of SET_QDISC host=router"
     lines = [line.partition(": SET_LINK ")[2] for line in told(SHAPED + "\n".join(commands))]
     assert [line.partition(": ")[2] for line in lines] == ([expected] if warned else [])
 

@@ -182,11 +182,11 @@ def test_a_results_folder_begun_with_other_columns_is_refused(script, capsys, tm
         ),
         (
             ("run", "--family", "5", "a.nts"),
-            "netesto: run: unknown --family value '5'\nThere are: 4, 6.\n",
+            "netesto: run: unknown --family value '5'\nValues: 4, 6.\n",
         ),
         (
             ("run", "--ground", "moon", "a.nts"),
-            "netesto: run: unknown --ground value 'moon'\nThere are: lab, uml, sim, hosts.\n",
+            "netesto: run: unknown --ground value 'moon'\nValues: lab, uml, sim, hosts.\n",
         ),
     ],
 )

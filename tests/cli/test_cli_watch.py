@@ -78,12 +78,10 @@ def test_watch_ends_with_the_lab():
     assert (watch.returncode, said) == (0, f"lab {lab.id} was removed\n")
 
 
-def test_watch_of_an_unknown_host_says_which_there_are(
-    shallow: Lab, capsys: pytest.CaptureFixture[str]
-):
+def test_watch_of_an_unknown_host_lists_the_hosts(shallow: Lab, capsys: pytest.CaptureFixture[str]):
     outcome = cli.main(["lab", "watch", "--name", shallow.id, "z"])
     assert (outcome, capsys.readouterr().err) == (
-        2, f"netesto: lab {shallow.id}: no host z\nThere are a, b.\n",
+        2, f"netesto: lab {shallow.id}: no host z\nHosts: a, b.\n",
     )  # fmt: skip
 
 

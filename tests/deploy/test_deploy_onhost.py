@@ -346,6 +346,6 @@ def test_a_host_that_runs_another_command_is_told(said, what):
     assert str(remote.ended(host, 1, said)) == (
         f"h1: no reply of python3 there, but exit status 1{what}\n"
         "This must print a word: ssh ann@h1 echo word\n"
-        "If it does not: is the login shell one, and is no ForceCommand set in sshd_config, no"
-        " command= in authorized_keys?"
+        "If it does not, check the login shell, ForceCommand in sshd_config, and command= in"
+        " authorized_keys."
     )

@@ -116,7 +116,7 @@ def test_a_plain_link_has_no_words():
         ({"rate": "10mbit", "limit": "5G"}, "LAB pair: limit=5G: a queue of 5G; the maximum is 4G"),
         ({"rate": "1tbit"}, "LAB pair: rate=1tbit: a queue of 6250M; the maximum is 4G"),
         ({"rate": "10mbit", "limit": "0p"}, "LAB pair: limit=0p: not a whole number"),
-        ({"rate": "10mbit", "limit": "bdp(2)"}, "LAB pair: limit=bdp(2): the link has no rate or"),
+        ({"rate": "10mbit", "limit": "bdp(2)"}, "LAB pair: limit=bdp(2): needs the rate and"),
         ({"rate": "10mbit", "limit": "9K", "qdisc": "pfifo"}, "LAB pair: limit=9K: pfifo counts"),
     ],
 )  # fmt: skip

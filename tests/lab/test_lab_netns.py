@@ -157,7 +157,7 @@ def test_two_labs_live_side_by_side(raise_lab):
 
 @pytest.mark.lab
 def test_a_command_on_a_host_that_is_not_there(raise_lab):
-    with pytest.raises(UsageError, match=r"no host c\nThere are a, b\."):
+    with pytest.raises(UsageError, match=r"no host c\nNodes: a, b\."):
         raise_lab("pair").command("c", ["true"])
 
 

@@ -180,7 +180,7 @@ def test_a_wrong_value_is_named(name, settings, message):
 
 
 def test_lab_without_a_name_or_a_file():
-    assert refusal("").message == "LAB: which topology?"
+    assert refusal("").message == "LAB: no topology"
 
 
 # ---- files -----------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_queues_are_joined_by_plus_on_the_command_line():
     [
         ({"queues": "pfifo,best"}, "LAB parallel: queues=pfifo,best: best is not a queue that"),
         ({"queues": "red,red"}, "LAB parallel: queues=red,red: a kind is given twice"),
-        ({"qdisc": "red"}, "LAB parallel: qdisc: the kinds of its queues are queues="),
+        ({"qdisc": "red"}, "LAB parallel: no setting 'qdisc': write queues="),
     ],
 )
 def test_queues_that_cannot_be_are_refused(asked, message):

@@ -101,8 +101,8 @@ def test_a_changed_comment_changes_nothing(store):
 def test_a_changed_cell_is_run_again(store):
     finish(store, planned(SWEEP), 1, 1)
     warning = (
-        "warning: run again: ca=bbr rep=1: changed since then: the script, a library, the LAB, the"
-        " seed, the columns of fields.txt, or the version of netesto"
+        "warning: run again: ca=bbr rep=1: the script, a library, the LAB, the seed, the columns"
+        " of fields.txt, or the version of netesto has changed"
     )
     again = passed_over(store, planned(SWEEP.replace("dur=24", "dur=60")))
     assert again == (Passed(), [warning])
@@ -174,9 +174,9 @@ def test_cells_whose_flows_drew_by_the_numbers_of_experiments_are_told(
         groups = (replace(group, request=replace(group.request, **changes)),)
         manifest.write(replace(told, groups=groups), path)
     warning = (
-        "warning: ca=cubic rep=1: an earlier version drew its Poisson arrivals or requests of"
-        " KV_RR by the numbers of experiments; cells that are run now draw them by the seed and"
-        " their names; without --resume all do"
+        "warning: ca=cubic rep=1: an earlier version drew Poisson arrivals and requests of"
+        " KV_RR from the number of the experiment; cells that run now draw them from the seed and"
+        " the name of the cell; without --resume all cells run"
     )
     assert passed_over(store, planned(SWEEP))[1][1:] == [warning] * is_told
 
@@ -197,9 +197,9 @@ def test_a_cell_that_was_noted_without_a_hash_and_is_not_the_same_is_warned_of(s
     flow = "DO_CLIENT host=a server=b exp=$exp ca=bbr test=TCP_STREAM dur=60 bitrate=1mbit"
     changed = SWEEP.replace("DO_CLIENT", f"{flow}\nDO_CLIENT")
     warning = (
-        "warning: ca=cubic rep=1 was measured with ca=cubic and not bbr/cubic,"
-        " bitrate=default and not 1000000.0/default, groups=1 and not 2, dur=24 and not 60;"
-        " without --resume it is run again"
+        "warning: ca=cubic rep=1 was measured with ca=cubic (now bbr/cubic),"
+        " bitrate=default (now 1000000.0/default), groups=1 (now 2), dur=24 (now 60);"
+        " without --resume it runs again"
     )
     assert passed_over(store, planned(changed)) == (
         Passed({0: (1,)}),
@@ -247,6 +247,6 @@ def test_a_plan_of_a_script_without_a_name_has_results_of_its_own(script):
 
 
 def test_without_a_sweep_nothing_can_be_passed_over(store):
-    warning = "--resume skips cells of a SWEEP, and this script has none: all of it runs"
+    warning = "--resume skips finished cells of a SWEEP; this script has none, and all of it runs"
     script = f"BEGIN one\nSET ca=cubic\n{ONE}END one\nRUN one,3\n"
     assert passed_over(store, planned(script)) == (Passed(), [f"warning: {warning}"])

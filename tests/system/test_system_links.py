@@ -110,8 +110,8 @@ def test_a_qdisc_of_a_router_leaves_the_bottleneck_and_the_author_is_told(tmp_pa
     outcome = run_script(tmp_path, ROUTER)
     [warning] = [line for line in outcome.stderr.splitlines() if line.startswith("warning: ")]
     assert warning.startswith(
-        "warning: script.nts:3: SET_QDISC host=router qdisc=pfifo: the bottleneck stays the link "
-        "router - right behind it"
+        "warning: script.nts:3: SET_QDISC host=router qdisc=pfifo: the bottleneck remains the link "
+        "router - right after it"
     )
     assert summaries(outcome, "rate") == pytest.approx({"router": FULL_MBPS}, rel=0.1)
 

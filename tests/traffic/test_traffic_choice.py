@@ -74,7 +74,7 @@ def test_every_tool_and_its_lack_is_named_when_none_fits():
 def test_an_unknown_tool_is_answered_with_those_there_are():
     with pytest.raises(MissingError) as caught:
         traffic.choose(FlowSpec(tool="ttcp"), BOTH)
-    assert str(caught.value) == "ttcp: no such traffic tool\nThere are: netperf, iperf3, native."
+    assert str(caught.value) == "ttcp: no such traffic tool\nTools: netperf, iperf3, native."
 
 
 def test_a_plain_flow_needs_no_option():
