@@ -306,8 +306,20 @@ class Store(contextlib.AbstractContextManager["Store"]):
         durable.replace(self.folder / FIELDS, str(columns))
 
     def append(self, rows: Sequence[Mapping[str, str]]) -> None:
-        """Add an experiment's rows to exp.csv, all or none."""
+        """Add the rows of experiments to exp.csv, all or none. Experiments are in the order of
+        their numbers, which is the script's, although parts side by side end in another one."""
+        last, new = max(self._in_table, default=0), by_experiment(rows)
         csvfile.append(self.folder / TABLE, rows)
+        self._in_table.update(new)
+        if [last, *new] != sorted([last, *new]):
+            every = by_experiment(csvfile.read(self.folder / TABLE))
+            ordered = [row for exp in sorted(every) for row in every[exp]]
+            csvfile.rewrite(self.folder / TABLE, list(ordered[0]), ordered)
+
+    @cached_property
+    def _in_table(self) -> set[int]:
+        """The numbers of the experiments in exp.csv."""
+        return {*by_experiment(csvfile.salvage(self.folder / TABLE))}
 
     def without_rows(self) -> list[int]:
         """Complete experiments without a row in exp.csv."""

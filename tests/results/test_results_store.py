@@ -257,6 +257,15 @@ def test_later_run_has_the_columns_of_the_folder_though_it_fills_fewer_of_them(s
     assert store.take_fields(OWN.with_names(["size"])).names == ("exp", "rate", "bw", "size")
 
 
+def test_rows_are_in_the_order_of_numbers_in_whichever_order_parts_end(store, folder):
+    for exps in (["1", "4"], ["2"], ["3"]):
+        store.append([{"exp": f"{exp}.{group}", "rate": "5"} for exp in exps for group in "01"])
+    with (folder / "exp.csv").open() as table:
+        assert [line.partition(",")[0] for line in table] == [
+            "exp", "1.0", "1.1", "2.0", "2.1", "3.0", "3.1", "4.0", "4.1",
+        ]  # fmt: skip
+
+
 def test_column_that_a_folder_lacks_stops_a_run_before_it_starts_and_says_how_to_add_it(store):
     store.take_fields(OWN)
     store.append([{"exp": "1.0", "rate": "5"}])
