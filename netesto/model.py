@@ -404,7 +404,8 @@ class HostState:
     the clock's error against UTC while `is_synchronized`. `disk_free_bytes` is where measurements
     are kept, `missing_commands` what agents run and is not installed. `management` are the
     interfaces by which the host itself is reached. `refusals`: why no flow would start there now;
-    `keep_refusal`: why no setting may be kept there, "" if it may.
+    `keep_refusal`: why no setting may be kept there, "" if it may. `absent_interfaces`: those that
+    its limits name and it does not have.
     """
 
     is_synchronized: bool
@@ -417,6 +418,7 @@ class HostState:
     paths: tuple[PathState, ...]
     refusals: tuple[str, ...] = ()
     keep_refusal: str = ""
+    absent_interfaces: tuple[str, ...] = ()
 
     @property
     def time_sync(self) -> TimeSync:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from netesto import process, units
+from netesto.agent import limits
 from netesto.agent.limits import FILE
 from netesto.errors import AgentError, NotAllowedError, ProcessError
 from netesto.nearest import hint
@@ -97,10 +98,13 @@ def _allowed(entry: object) -> Allowed:
         raise ValueError(f"parameters: run has {', '.join(sorted(used)) or 'none'}")
     if _PARAMETER.search(argv[0]):
         raise ValueError("run: the program is no parameter")
-    timeout_s = units.parse_time(str(entry.get("timeout", "10s")))
+    try:
+        timeout_s = limits.seconds(str(entry.get("timeout", "10s")))
+    except ValueError as error:
+        raise ValueError(f"timeout: {error}") from None
     output = units.parse_size(str(entry.get("output", LARGEST_OUTPUT)))
-    if not 0 < timeout_s <= LONGEST_S:
-        raise ValueError(f"timeout: more than 0 s, and at most {LONGEST_S:g} s")
+    if timeout_s > LONGEST_S:
+        raise ValueError(f"timeout: at most {LONGEST_S:g} s")
     return Allowed(
         run=tuple(argv),
         parameters=parameters,

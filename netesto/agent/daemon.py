@@ -22,7 +22,7 @@ from netesto.agent.access import ClientsFile
 from netesto.agent.config import Config
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
-from netesto.agent.limits import OF_LAB
+from netesto.agent.limits import OF_LAB, absent
 from netesto.agent.service import Service
 from netesto.agent.spool import Spool
 from netesto.agent.supervision import Manager
@@ -159,6 +159,9 @@ async def _run(
         limits = OF_LAB if is_in_lab else settings.limits
         for run in () if is_in_lab else spool.remove_older(limits.spool_age):
             log.warning("files never fetched are removed: too old", extra={"run": run})
+        for key, names in (("device", (settings.device,)), ("interfaces", limits.interfaces or ())):
+            for name in absent(filter(None, names)):
+                log.warning("no such interface", extra={"interface": name, "key": key})
         premises = Premises(
             limits=limits,
             commands=settings.commands,

@@ -10,6 +10,7 @@ import psutil
 from netesto import process
 from netesto.agent import routes
 from netesto.agent.experiment import Premises
+from netesto.agent.limits import absent
 from netesto.collectors import hostfacts, pathmtu, timesync
 from netesto.errors import NotAllowedError, ProcessError
 from netesto.model import Address, HostState, InterfaceState, PathState
@@ -42,6 +43,7 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
         paths=tuple(paths),
         refusals=(full,) if full else (),
         keep_refusal=_refusal(premises.limits.check_keep),
+        absent_interfaces=absent(premises.limits.interfaces or ()),
     )
 
 

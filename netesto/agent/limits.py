@@ -186,6 +186,12 @@ def read(table: object) -> Limits:
     return Limits(**values)  # type: ignore[arg-type]  # each has the type of its reader
 
 
+def absent(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of these interfaces that this host does not have."""
+    there = psutil.net_if_stats()
+    return tuple(name for name in names if name not in there)
+
+
 def flows_of(request: GroupRequest) -> int:
     """How many flows a group has."""
     return request.instances * max(1, request.parallel)
@@ -233,15 +239,18 @@ def _count(value: object) -> float:
     return float(value)
 
 
-def _seconds(text: str) -> float:
-    """A time, also in hours or days."""
+def seconds(text: str) -> float:
+    """A time with its unit, also in hours or days. Without one, seconds could be meant or days, and
+    data would be removed or a disk filled."""
+    if text[-1:].isdecimal():
+        raise ValueError(f'{text}: a unit is required, such as "{text}s" or "24h"')
     factor = {"h": 3600, "d": 24 * 3600}.get(text[-1:])
     is_whole = factor is not None and text[-2:-1].isdecimal()
-    seconds = units.parse_time(text[:-1]) * (factor or 1) if is_whole else units.parse_time(text)
+    found = units.parse_time(text[:-1]) * (factor or 1) if is_whole else units.parse_time(text)
     # An age that is not above 0 would remove all measurements.
-    if seconds <= 0:
+    if found <= 0:
         raise ValueError(f"{text} is not more than 0 s")
-    return seconds
+    return found
 
 
 def _amount(parse: Callable[[str], float]) -> Callable[[object], float]:
@@ -258,11 +267,11 @@ _READERS: Mapping[str, Callable[[object], object]] = {
     "keep": _truth,
     "peers": lambda value: tuple(map(ip_network, _texts(value))),
     "ports": _ranges,
-    "duration": _amount(_seconds),
+    "duration": _amount(seconds),
     "flows": _count,
     "captures": _amount(units.parse_size),
     "spool": _amount(units.parse_size),
-    "spool_age": _amount(_seconds),
+    "spool_age": _amount(seconds),
     "disk_reserve": _amount(units.parse_size),
     "memory_reserve": _amount(units.parse_size),
 }

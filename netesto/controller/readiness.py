@@ -292,6 +292,11 @@ def _of_state(info: HostInfo, state: HostState) -> Iterator[Problem]:
             f"interface {info.device}, through which its agent tests, is down",
             f"On the host: ip link set {info.device} up",
         )
+    for name in state.absent_interfaces:
+        yield _warning(
+            f"no interface {name}, which the limits of its agent name",
+            "Correct `interfaces` in [limits] of the host's agent.toml.",
+        )
 
 
 def _of_path(name: str, path: PathState, peer: str, state: HostState) -> Iterator[Problem]:

@@ -95,7 +95,8 @@ async def test_other_values_are_refused(values, said):
         ('run = ["{a}"]\nparameters = { a = "1-2" }', "the program is no parameter"),
         ('run = ["x", "{a}"]\nparameters = { a = ".*" }', "parameters.a: a range"),
         ('run = ["x", "{a}"]\nparameters = { a = ["-rf"] }', "parameters.a: a range"),
-        ('run = ["x"]\ntimeout = "1m"', "timeout: more than 0 s, and at most 25 s"),
+        ('run = ["x"]\ntimeout = 5', 'timeout: 5: a unit is required, such as "5s" or "24h"'),
+        ('run = ["x"]\ntimeout = "1m"', "timeout: at most 25 s"),
         ('run = ["x"]\nshell = true', "a table with output, parameters, run, timeout"),
     ],
 )

@@ -431,6 +431,15 @@ def test_service_manager_hears_again_and_again_that_the_agent_answers(
     assert heard == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1", b"WATCHDOG=1"]
 
 
+def test_interfaces_that_are_missing_are_told_at_the_start(
+    start_daemon: StartDaemon, tmp_path: Path
+):
+    (tmp_path / "agent.toml").write_text('[limits]\ninterfaces = ["lo", "eth8"]\n')
+    daemon = start_daemon("a", "--config", str(tmp_path / "agent.toml"), "--device", "eth9")
+    told = re.findall(r"no such interface.*interface=(\w+) key=(\w+)", daemon.log.read_text())
+    assert told == [("eth9", "device"), ("eth8", "interfaces")]
+
+
 async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
     daemon = start_daemon("a")
     async with daemon.held() as a:

@@ -90,6 +90,8 @@ def test_every_key_is_read():
         ({"keep": 1}, "limits.keep: true or false is required"),
         ({"duration": "nanh"}, "limits.duration: 'nanh' is not a time"),
         ({"spool_age": "-1d"}, "limits.spool_age: -1d is not more than 0 s"),
+        ({"spool_age": "7"}, 'limits.spool_age: 7: a unit is required, such as "7s" or "24h"'),
+        ({"duration": 86400}, "limits.duration: 86400: a unit is required"),
         ({"ports": ["5-1"]}, "limits.ports: '5-1' is neither a port nor a range of ports"),
         ({"ports": ["70000"]}, "limits.ports: '70000' is neither a port nor a range of ports"),
         ({"interfaces": ["a b"]}, "limits.interfaces: invalid interface name 'a b'"),

@@ -120,6 +120,10 @@ def test_what_an_agent_says_of_its_host_may_be_wrong(info, problem):
         ({"missing_commands": ("tc",)}, ("error", "a", "tc is not installed")),
         ({"missing_commands": ("ethtool",)}, ("warning", "a", "ethtool is not installed")),
         (
+            {"absent_interfaces": ("eth8",)},
+            ("warning", "a", "no interface eth8, which the limits of its agent name"),
+        ),
+        (
             {"interfaces": (InterfaceState(name="eth1", mtu_bytes=9000, is_up=False),)},
             ("error", "a", "interface eth1, through which its agent tests, is down"),
         ),
