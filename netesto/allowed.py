@@ -146,6 +146,15 @@ MODULE_PARAMETERS: Mapping[str, Mapping[str, Check]] = {
 }
 
 
+def allowing_control(name: str) -> str:
+    """How a congestion control becomes one that not only root may use."""
+    sysctl = "net.ipv4.tcp_allowed_congestion_control"
+    return (
+        f'As root on the host: modprobe tcp_{name}; sysctl {sysctl}="$(sysctl -n {sysctl}) {name}".'
+        " An agent that runs as root may use all."
+    )
+
+
 def check_sysctl(name: str, value: str) -> None:
     """NotAllowedError unless a script may set it so."""
     check = SYSCTLS.get(name)

@@ -4,22 +4,40 @@ import contextlib
 import errno
 import platform
 import socket
+from collections.abc import Collection
 from pathlib import Path
 
+from netesto.allowed import allowing_control
+from netesto.collectors import capabilities
 from netesto.errors import AgentError, MissingError
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+_STATUS = Path("/proc/self/status")
+# capabilities(7): it may load modules.
+_CAP_NET_ADMIN = 12
 
 
-def allowed() -> tuple[str, ...]:
-    """The loaded ones that we may use; empty if we may use all."""
-    loaded = _AVAILABLE.read_text(encoding="utf-8").split()
+def allowed(known: Collection[str]) -> tuple[str, ...]:
+    """Those that we may use; empty if we may use all that are `known` of this kernel, of which some
+    may be modules that are not loaded."""
     found = []
+    loaded = _AVAILABLE.read_text(encoding="utf-8").split()
     for name in loaded:
         with contextlib.suppress(AgentError):
             require(name)
             found.append(name)
-    return tuple(found) if len(found) < len(loaded) else ()
+    wanted = loaded if _may_load() else known
+    return () if set(wanted) <= set(found) else tuple(found)
+
+
+def _may_load() -> bool:
+    """Whether a congestion control that we use is loaded by that."""
+    line = next(
+        each
+        for each in _STATUS.read_text(encoding="utf-8").splitlines()
+        if each.startswith("CapEff:")
+    )
+    return bool(int(line.split()[1], 16) >> _CAP_NET_ADMIN & 1)
 
 
 def require(name: str) -> None:
@@ -32,12 +50,19 @@ def require(name: str) -> None:
             probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
         except OSError as error:
             if error.errno == errno.EPERM:
-                raise AgentError(
-                    f"congestion control {name}: only root may use it here",
-                    remedy="sysctl net.ipv4.tcp_allowed_congestion_control lists the others",
-                ) from None
+                raise _for_root(name, "only root may use it here") from None
+            if name in capabilities.modules_on_disk(platform.release()).congestion_controls:
+                said = "its module is not loaded, and cannot be loaded from here"
+                raise _for_root(name, said) from None
             has = ", ".join(_AVAILABLE.read_text(encoding="utf-8").split())
             raise MissingError(
                 f"congestion control {name}: not in this kernel ({platform.release()})",
                 remedy=f"it has {has}; `--ground uml` has all",
             ) from None
+
+
+def _for_root(name: str, said: str) -> AgentError:
+    return AgentError(
+        f"congestion control {name}: {said}",
+        remedy=allowing_control(name),
+    )

@@ -71,7 +71,7 @@ class Service:
             holder=self._session.controller if self._session else "",
             processors=tuple(sorted(processors)),
             identity=self._identity,
-            allowed_congestion_controls=congestion.allowed(),
+            allowed_congestion_controls=congestion.allowed(able.kernel.congestion_controls),
             tool_options=tuple(
                 f"{name} {extra}" for name, each in able.tools.items() for extra in each.extras
             ),

@@ -121,7 +121,8 @@ def missing(
         elif is_chosen and control not in host.usable_congestion_controls:
             yield finding(
                 f"{host.host}: congestion control {control}: only root may use it,"
-                f" its agent may use {', '.join(host.allowed_congestion_controls)}"
+                f" its agent may use {', '.join(host.allowed_congestion_controls)}",
+                allowed.allowing_control(control),
             )
     for host, cpus in (
         (info, flow.client_cpus + flow.client_cores),

@@ -132,8 +132,13 @@ def test_a_misspelt_congestion_control_leads_to_the_one_that_is_there():
 
 def test_a_congestion_control_that_the_agent_of_the_sender_may_not_use_is_told():
     bounded = info("a", allowed_congestion_controls=("bbr", "reno"))
+    key = "net.ipv4.tcp_allowed_congestion_control"
+    remedy = f'As root on the host: modprobe tcp_cubic; sysctl {key}="$(sysctl -n {key}) cubic".'
     assert missing(do_client(), a=bounded) == [
-        ("a: congestion control cubic: only root may use it, its agent may use bbr, reno", "")
+        (
+            "a: congestion control cubic: only root may use it, its agent may use bbr, reno",
+            f"{remedy} An agent that runs as root may use all.",
+        )
     ]
 
 
