@@ -11,13 +11,13 @@ from pathlib import Path
 
 from netesto import atomic
 from netesto.cli import printing
-from netesto.controller import requests
-from netesto.controller.inventory import load, parse_map
+from netesto.controller import preflight, requests
+from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
 from netesto.language.plan import STANDARD_INPUT, Warned
-from netesto.language.steps import LabRequest, RemoteCommand
+from netesto.language.steps import LabRequest, RemoteCommand, Requirement
 from netesto.run import behindlinks, keeping, labcommands, labs, settings, status
 from netesto.units import counted
 
@@ -48,6 +48,7 @@ def check(options: argparse.Namespace) -> int:
         hosts=None if hosts is None else [*hosts.endpoints, *aliases],
         lab_hosts=functools.partial(_lab_hosts, of_lab),
         lab_warnings=functools.partial(_lab_warnings, of_lab, options.commands),
+        unmet=functools.partial(_unmet, hosts),
         known=lambda script: settings.known(settings.fields_for(options.fields, script)),
         refuse=refuse,
         max_iterations=options.max_iterations,
@@ -69,6 +70,12 @@ def check(options: argparse.Namespace) -> int:
 def _lab_hosts(aliases: Mapping[str, str], request: LabRequest) -> tuple[str, ...]:
     named = labs.inventory(labs.network(request), [], aliases=aliases)
     return (*named.endpoints, *aliases)
+
+
+def _unmet(hosts: Inventory | None, requirement: Requirement, lab: LabRequest | None) -> list[str]:
+    """What a REQUIRE needs, and neither these hosts nor else those of the LAB can have."""
+    there = hosts.endpoints if hosts else labs.network(lab).hosts if lab else ()
+    return preflight.unmet(requirement, {}, there=len(there))
 
 
 def _lab_warnings(

@@ -33,6 +33,7 @@ LabHosts: TypeAlias = Callable[[steps.LabRequest], Collection[str]]
 LabWarnings: TypeAlias = Callable[
     [steps.LabRequest, Sequence[steps.RemoteCommand]], Sequence[Warned]
 ]
+Unmet: TypeAlias = Callable[[steps.Requirement, steps.LabRequest | None], Iterable[str]]
 KnownColumns: TypeAlias = Callable[[Path | None], steps.Columns | None]
 
 
@@ -44,6 +45,7 @@ def check(
     hosts: Collection[str] | None = None,
     lab_hosts: LabHosts | None = None,
     lab_warnings: LabWarnings = lambda _, __: (),
+    unmet: Unmet = lambda _, __: (),
     known: KnownColumns = lambda _: None,
     refuse: Callable[[steps.RemoteCommand], None] = lambda _: None,
     max_iterations: int = MAX_ITERATIONS,
@@ -54,6 +56,7 @@ def check(
     `hosts` are the names of an inventory: hosts of commands must be among them.
     `lab_hosts` returns the hosts of a LAB; without an inventory, commands must name those.
     `lab_warnings` returns warnings of commands without an effect in such a LAB.
+    `unmet` returns why no run with the hosts of an inventory, or of a LAB, can meet a REQUIRE.
     `known` returns the columns of a script's experiments (None: standard input).
     `refuse` raises a ScriptError for a command that no host can execute.
     `read` gives the text of a script; the path `-` is called standard input in findings.
@@ -71,7 +74,8 @@ def check(
                 max_iterations=max_iterations,
             )
             head = checker.check(read(path), known(None if path == Path("-") else path))
-            checker.check_commands(head, hosts, lab_hosts, lab_warnings, refuse)
+            checker.check_hosts(head, hosts, lab_hosts, lab_warnings, unmet)
+            checker.check_commands(head, refuse)
         except EnoughError:
             found.end()
         except OSError as error:
@@ -126,24 +130,30 @@ class _Checker:
         self._add_warnings(head.warnings)
         return head
 
-    def check_commands(
+    def check_hosts(
         self,
         head: Head,
         hosts: Collection[str] | None,
         lab_hosts: LabHosts | None,
         lab_warnings: LabWarnings,
-        refuse: Callable[[steps.RemoteCommand], None],
+        unmet: Unmet,
     ) -> None:
-        """Add the findings in the commands of a plan."""
+        """Add the findings about the hosts of a plan."""
         known = set(hosts) if hosts is not None else None
         if head.lab is not None and lab_hosts is not None:
             known = self._check_lab(head.lab, known, lab_hosts)
             if hosts is None and known is not None:
                 self._add_warnings(lab_warnings(head.lab, head.commands))
+        for requirement in head.requirements if known is not None else ():
+            for text in unmet(requirement, head.lab):
+                self.findings.report(text, requirement.place)
         told: set[tuple[str, tuple[str, ...]]] = set()
         for command in head.commands:
             if known is not None:
-                self._check_hosts(command, known, told)
+                self._check_names(command, known, told)
+
+    def check_commands(self, head: Head, refuse: Callable[[steps.RemoteCommand], None]) -> None:
+        """Add the commands of a plan that no host can execute."""
         for command in head.commands:
             try:
                 refuse(command)
@@ -214,7 +224,7 @@ class _Checker:
             return known
         return made if known is None else known
 
-    def _check_hosts(
+    def _check_names(
         self,
         command: steps.RemoteCommand,
         known: set[str],

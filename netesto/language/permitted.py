@@ -81,7 +81,7 @@ def _checks(command: steps.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
 def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
     """What is hardly intended, as warnings with their places: names that no known kernel has and
     that are like one that kernels have (a module may be called so: only hosts know), queues that
-    drop all that TCP sends, flows that may end before their first sample."""
+    drop all that TCP sends, flows that may end before their first sample or that use no link."""
     if limit := _tiny_limit(command):
         message = (
             f"limit={limit}: less than a full packet ({_FULL_PACKET_BYTES} bytes); all are dropped"
@@ -93,6 +93,12 @@ def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
             " sockets may not be sampled: RTT and congestion window are then unknown"
         )
         yield message, command.place.narrowed("interval=")
+    if isinstance(command, steps.DoClient) and command.host == command.server:
+        message = (
+            f"host={command.host} server={command.host}: both ends are one host; its flows pass the"
+            " loopback interface, and no link or queue of a path"
+        )
+        yield message, command.place.narrowed("server=")
     for kind, name, near in _names(command):
         if message := slip(kind, name):
             yield message, command.place.narrowed(near)

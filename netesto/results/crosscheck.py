@@ -81,7 +81,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     for each in evidence.groups:
         group = Group(each)
         name = f"group {group.request.group}"
-        doubts = (*_durations(group), *_begins(group), *_paused(each))
+        doubts = (*_ends(group), *_durations(group), *_begins(group), *_paused(each))
         yield from (f"{name}: {text}" for text in doubts)
         for flow in group.good:
             if flow.result is not None:
@@ -93,6 +93,13 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     for capture in evidence.captures:
         for text in (*capture.found.damage, *capture.found.remarks):
             yield f"{capture.file}: {text}"
+
+
+def _ends(group: Group) -> Iterator[str]:
+    """Flows that did not leave their host."""
+    host = group.request.client
+    if host and host == group.request.server:
+        yield f"both ends are {host}: the flows passed its loopback interface, and no link"
 
 
 def _durations(group: Group) -> Iterator[str]:

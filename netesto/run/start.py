@@ -25,10 +25,12 @@ from netesto.run.settings import Script, are_ours, fields_for, known, unused_def
 
 
 def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | None = None) -> Plan:
-    """The plan of a script; with `watch`, which gets every step, it need not keep any. Errors of
-    the script are raised, and suspicious things are warnings."""
+    """The plan of a script; with `watch`, which gets every step, it is that of a dry run, and need
+    not keep any. Errors of the script are raised, and suspicious things are warnings."""
     asked = _asked(request, watch, keep=watch is None)
     grounds.check_script(request, asked.plan.head)
+    if watch is not None:
+        _check_numbers(asked.plan, asked.out, resume=request.resume)
     if grounds.named(request) == "sim":
         grounds.check_tests(asked.plan.head.commands)
     if not are_ours(asked.columns):

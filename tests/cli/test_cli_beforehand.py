@@ -206,6 +206,27 @@ def test_more_hosts_than_the_lab_will_have(folder, capsys, command):
     assert (told in capsys.readouterr().err, (folder / "results").exists()) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("lab", "options", "there"), [("LAB pair\n", [], 2), ("", ["--hosts", "hosts.toml"], 1)]
+)
+def test_more_hosts_than_there_are_is_an_error_of_check(folder, capsys, lab, options, there):
+    (folder / "hosts.toml").write_text('[a]\nagent = "ssh://a"\naddresses = ["192.0.2.1"]\n')
+    (folder / "s.nts").write_text(f"REQUIRE ca=nv hosts>=3\n{lab}{FINISHED}")
+    status = cli.main(["check", *options, "s.nts"])
+    message = f"REQUIRE hosts>=3: there {'are 2 hosts' if there == 2 else 'is 1 host'}"
+    assert (status, said(capsys, "s.nts:1:15")) == (2, [f"s.nts:1:15: {message}"])
+
+
+@pytest.mark.parametrize("command", [["check"], ["run", "-n"]])
+def test_flow_from_a_host_to_itself_is_warned_of(folder, capsys, command):
+    (folder / "a.nts").write_text(f"LAB pair\nDO_CLIENT host=a server=a\n{FINISHED}")
+    status = cli.main([*command, "a.nts"])
+    assert (status, "host=a server=a: both ends are one host" in capsys.readouterr().err) == (
+        0,
+        True,
+    )
+
+
 @EVERY_COMMAND
 def test_what_only_one_of_two_like_commands_asks_of_the_tool_is_looked_at(folder, capsys, command):
     (folder / "a.nts").write_text(
@@ -278,10 +299,11 @@ def test_capture_for_an_experiment_that_begins_after_its_host_s_agent_was_ended_
     )
 
 
-def test_number_of_an_experiment_that_is_there_stops_a_run_before_it(folder, capsys):
+@pytest.mark.parametrize("command", [["run", "-n"], ["run"]])
+def test_number_of_an_experiment_that_is_there_stops_a_run_before_it(folder, capsys, command):
     (folder / "results/a/5").mkdir(parents=True)
     (folder / "a.nts").write_text("LAB pair\nDO_SERVER host=a exp=5\nPROCESS_EXP\n")
-    status = cli.main(["run", "a.nts"])
+    status = cli.main([*command, "a.nts"])
     assert (status, said(capsys, "a.nts:2:22")) == (
         2,
         ["a.nts:2:22: experiment 5 exists already in results/a, and is not overwritten"],

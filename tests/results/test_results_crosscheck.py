@@ -70,6 +70,12 @@ def test_sources_that_agree_give_no_warning():
     assert doubts(flow()) == []
 
 
+def test_flows_from_a_host_to_itself_used_no_link():
+    assert doubts(flow(), client="a", server="a") == [
+        "group 1: both ends are a: the flows passed its loopback interface, and no link"
+    ]
+
+
 def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_told_with_both():
     assert doubts(flow(told(rate_bps=36_543e6))) == [
         (
