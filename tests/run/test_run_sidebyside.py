@@ -167,7 +167,7 @@ def test_on_failure_retry_runs_the_part_again_under_a_new_number(ground):
     assert (end.status, end.failures, ground.rows) == (
         0,
         (),
-        ["1.0", "1.1", "3.0", "3.1", "2.0", "2.1"],
+        ["1.0", "1.1", "2.0", "2.1", "3.0", "3.1"],
     )
 
 
@@ -252,7 +252,7 @@ def test_a_later_run_takes_over_what_a_killed_one_had(store):
     rows = [row["exp"] for row in csvfile.read(store.folder / "exp.csv")]
     assert (said, rows) == (
         ["took over the measurements of a killed run: experiments 1, 3, 12, 11"],
-        ["1.0", "3.0", "12.0", "11.0"],
+        ["1.0", "3.0", "11.0", "12.0"],
     )
 
 
