@@ -336,7 +336,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--insecure", action="store_true",
         help="listen on TCP ports too, which everybody may use who reaches them")
     parser.add_argument("--state", type=Path, metavar="DIR",
-        help=f"its folder (default: {config.DEFAULT_STATE})")
+        help=f"the folder of its state (default: {config.DEFAULT_STATE})")
     parser.add_argument("--host", metavar="NAME", help="its name (default: the host's)")
     parser.add_argument("--device", metavar="DEV",
         help="test through it (default: that of the default route)")
@@ -353,7 +353,8 @@ def _parser() -> argparse.ArgumentParser:
         help="in a lab: UTC minus the monotonic clock, the same for all of its hosts")
     parser.add_argument("--clients", type=Path, metavar="FILE",
         help="a clients.txt: who may connect by TCP")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="an agent.toml with the same")
+    parser.add_argument("--config", type=Path, metavar="FILE",
+        help="an agent.toml; options override it")
     parser.add_argument("--ready-fd", type=int, metavar="N",
         help="write a line to this descriptor when ready")
     parser.add_argument("--recover", action="store_true",

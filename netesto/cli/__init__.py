@@ -17,8 +17,8 @@ from netesto.run import status
 __all__ = ["guarded", "main"]
 
 
-# argparse would interpret the word after -n, or --wait, as its value, and "-n=json" as the value
-# "=json".
+# Of `run`: argparse would interpret the word after -n, or --wait, as its value, and "-n=json" as
+# the value "=json".
 _ALONE = {
     "-n": "--dry-run=plain",
     "--dry-run": "--dry-run=plain",
@@ -142,7 +142,8 @@ def _dispatch(words: list[str]) -> int:
         from netesto.agent import daemon
 
         return daemon.main(words[1:])
-    chosen = options.parser().parse_args([_ALONE.get(word, word) for word in words])
+    is_run = next((word for word in words if not word.startswith("-")), "") == "run"
+    chosen = options.parser().parse_args([_ALONE.get(w, w) for w in words] if is_run else words)
     # An import records them.
     chosen.words = words
     if chosen.command is None:

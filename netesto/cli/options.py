@@ -121,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
     agent = _add(
         commands,
         "agent",
-        "the daemon of a host (the same as netesto-agent)",
+        "run the daemon of a host (the same as netesto-agent)",
         "netesto agent --listen unix:/run/netesto/agent.sock",
     )
     agent.add_argument("arguments", nargs=argparse.REMAINDER, help="see netesto-agent --help")
@@ -224,7 +224,7 @@ def _add(
 
 
 def _action(actions: _Actions, name: str, what: str, function: str) -> argparse.ArgumentParser:
-    action = actions.add_parser(name, help=what)
+    action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
     action.set_defaults(function=function)
     return action
 
@@ -298,7 +298,7 @@ def _decisive(command: argparse.ArgumentParser) -> None:
 
 def _plan(commands: _Commands) -> None:
     plan = _add(commands, "plan",
-        "interpret a script and write its plan, a file that 'netesto run' carries out",
+        "interpret a script and write its plan, a file that 'netesto run' executes",
         "netesto plan -D dur=60 scripts/two-flows.nts -o two-flows.json", "run.plan")
     _path(plan, "script", type=str, metavar="SCRIPT", help="the script; - is standard input")
     _language(plan)
@@ -399,7 +399,7 @@ def _exp(commands: _Commands) -> None:
     exp = _add(commands, "exp",
         "run a report script: tables and plots from many experiments, as one page",
         "netesto exp -o report.html figure-8.exp bw=100mbit", "reports.exp")
-    _path(exp, "script", metavar="SCRIPT")
+    _path(exp, "script", metavar="SCRIPT", help="the report script")
     exp.add_argument(
         "variables", nargs="*", default=(), metavar="k=v", help="variables of the script"
     )
@@ -413,8 +413,9 @@ def _compare(commands: _Commands) -> None:
         "compare two results folders, cell by cell; exit status 0 only if the new one is not worse",
         "netesto compare results/base results/new --threshold 5% -o compare.html",
         "reports.compare")
-    _path(compare, "base", complete=_FOLDERS, metavar="BASE")
-    _path(compare, "new", complete=_FOLDERS, metavar="NEW")
+    _path(compare, "base", complete=_FOLDERS, metavar="BASE",
+        help="the results folder to compare with")
+    _path(compare, "new", complete=_FOLDERS, metavar="NEW", help="the new results folder")
     compare.add_argument("--metric", dest="measures", nargs="+", default=[], metavar="COLUMN",
         help="measures to judge (default: rate, for request tests meanLatency)")
     compare.add_argument("--by", nargs="+", default=[], metavar="COLUMN",
@@ -433,7 +434,8 @@ def _import(commands: _Commands) -> None:
         "netesto import results ubuntu22-6.8 --out results/6.8")
     actions = importing.add_subparsers(dest="action", metavar="ACTION", required=True)
     results = _action(actions, "results",
-        "a tree of the testing harness, or files of iperf3, netperf and flent", "imports.results")
+        "import a tree of the testing harness, or files of iperf3, netperf and flent",
+        "imports.results")
     _path(results, "paths", nargs="+", metavar="PATH", help="a folder, or files")
     _path(results, "--out", complete=_FOLDERS, required=True, metavar="DIR",
         help="the results folder; runs that it already has are not added again")
@@ -445,12 +447,12 @@ def _import(commands: _Commands) -> None:
         "imports.jobs")
     _path(jobs, "file", metavar="FILE.ini", help="the job file")
     _path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
-    _path(jobs, "-o", "--out", metavar="SCRIPT", help="(default: standard output)")
+    _path(jobs, "-o", "--out", metavar="SCRIPT", help="the script (default: standard output)")
 
 
 def _summary(commands: _Commands) -> None:
     summary = _add(commands, "summary",
-        "the table of many runs: throughput and CPU of each test and host, or a row for each run",
+        "tabulate many runs: throughput and CPU of each test and host, or a row for each run",
         "netesto summary results/6.8 --as harness", "imports.summary")
     _results_folder(summary)
     summary.add_argument("--as", dest="kind",
@@ -466,12 +468,12 @@ def _summary(commands: _Commands) -> None:
         " summaries (default: ok)")
     summary.add_argument("-f", "--format", choices=["text", "csv", "json", "html"], default="text",
         help="html: a page with figures (default: text)")
-    _path(summary, "-o", "--out", metavar="FILE", help="(default: standard output)")
+    _path(summary, "-o", "--out", metavar="FILE", help="the table (default: standard output)")
 
 
 def _packets(commands: _Commands) -> None:
     packets = _add(commands, "packets",
-        "what the flows of a capture did: RTT, retransmissions, completion, figures",
+        "analyse the flows of a capture: RTT, retransmissions, completion, figures",
         "netesto packets trace.pcap.gz -f html -o trace.html", "packets.packets")
     _path(packets, "files", nargs="+", metavar="FILE", help="pcap or pcapng, also with gzip")
     packets.add_argument("-f", "--format", dest="form", choices=["text", "json", "csv", "html"],
@@ -479,12 +481,12 @@ def _packets(commands: _Commands) -> None:
         help="html has figures (default: text)")
     packets.add_argument("--flow", type=_count, metavar="N",
         help="only the flows of connection N, with all of their values")
-    _path(packets, "-o", "--out", metavar="FILE", help="(default: standard output)")
+    _path(packets, "-o", "--out", metavar="FILE", help="the analysis (default: standard output)")
 
 
 def _kernel(commands: _Commands) -> None:
     kernel = _add(commands, "kernel",
-        "kernels that run as a process, for the grounds uml and sim",
+        "build and list the kernels of the grounds uml and sim",
         "netesto kernel build")
     actions = kernel.add_subparsers(dest="action", metavar="ACTION", required=True)
     build = _action(actions, "build", "build the kernel for simulated time", "guests.build")
@@ -495,12 +497,12 @@ def _kernel(commands: _Commands) -> None:
 
 def _hosts(commands: _Commands) -> None:
     hosts = _add(commands, "hosts",
-        "real hosts: install agents, check them, fetch what they have measured",
+        "install agents on real hosts, check them, fetch what they have measured",
         "netesto hosts check hosts.toml scripts/rate-tests.nts")
     actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
     _install(actions)
     listed = _action(actions, "list",
-        "the hosts of a file, their agents and addresses", "hosts.show_list")
+        "list the hosts of a file, their agents and addresses", "hosts.show_list")
     _hosts_of(listed)
     check = _action(actions, "check",
         "report all problems of all hosts, and what a script would lack",
@@ -511,11 +513,13 @@ def _hosts(commands: _Commands) -> None:
     _family(check)
     _map(check)
     verified = _action(actions, "verify",
-        "kernel, tools, offloads, addresses and paths of each host, one per line", "hosts.verify")
+        "show kernel, tools, offloads, addresses and paths of each host, one per line",
+        "hosts.verify")
     _hosts_of(verified)
     _family(verified)
     asked = _action(actions, "status",
-        "who holds each agent, and which data and settings runs have left there", "hosts.status_of")
+        "show who holds each agent, and which data and settings runs have left there",
+        "hosts.status_of")
     _hosts_of(asked)
     _table_or_json(asked)
     fetch = _action(actions, "fetch", "fetch measurements that no run has fetched", "hosts.fetch")
@@ -547,9 +551,8 @@ def _install(actions: _Actions) -> None:
             help="[user@]HOST, or a host of the file (default: all of the file)")
         _path(command, "--hosts", metavar="FILE",
             help="the hosts file, or an inventory of Ansible (default: hosts.toml)")
-        command.add_argument("-n", "--dry-run", nargs="?", const="plain", choices=["plain"],
-            metavar="plain",
-            help="examine the hosts, and only show what would be done")
+        _flag(command, "-n", "--dry-run",
+            what="examine the hosts, and only show what would be done")
     _flag(install, "--no-tools", what="install no tools (netperf, iperf3, tcpdump, …)")
     _flag(install, "--offline",
         what="use no package index: the packages are those of this installation")
@@ -560,7 +563,7 @@ def _install(actions: _Actions) -> None:
         "write the packages that agents need into a file, for hosts without a package index",
         "installing.bundle")
     _path(bundle, "-o", "--output", default=Path("agents.zip"), metavar="FILE",
-        help="(default: agents.zip)")
+        help="the bundle (default: agents.zip)")
     bundle.add_argument("--python", dest="pythons", action="append", metavar="3.N",
         type=_text(r"3\.[1-9][0-9]", "a version of Python; example: 3.12"),
         help="for hosts with this Python; repeatable (default: as here)")
@@ -575,36 +578,39 @@ def _lab_name(command: argparse.ArgumentParser) -> None:
 
 def _lab(commands: _Commands) -> None:
     lab = _add(commands, "lab",
-        "a lab on this machine, apart from any run",
+        "build and use a lab on this machine, apart from any run",
         "netesto lab up dumbbell,rate=10mbit; netesto lab exec client1 ip address")
     actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
     up = _action(actions, "up", "build a lab and leave it up", "labs.bring_up")
     _path(up, "spec", type=str, metavar="SPEC",
         help="dumbbell,clients=2,rate=10mbit or a TOML file")
-    state = _action(actions, "status", "what is up, with names and addresses", "labs.show_status")
+    state = _action(actions, "status",
+        "show what is up, with names and addresses", "labs.show_status")
     _lab_name(state)
     execute = _action(actions, "exec", "run a command on a host of the lab", "labs.execute")
     _lab_name(execute)
-    execute.add_argument("host", metavar="HOST")
-    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
+    execute.add_argument("host", metavar="HOST",
+        help="a host, router or switch; links: where the qdiscs of links with limits are")
+    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND",
+        help="the command and its arguments")
     path = _action(actions, "path",
-        "the path of a flow from one host to another (IPv4)", "labs.path")
+        "show the path of a flow from one host to another (IPv4)", "labs.path")
     _lab_name(path)
-    path.add_argument("source", metavar="SOURCE")
-    path.add_argument("destination", metavar="DESTINATION")
+    path.add_argument("source", metavar="SOURCE", help="a host")
+    path.add_argument("destination", metavar="DESTINATION", help="another host")
     path.add_argument("--sport", type=_port, metavar="N",
         help="source port (default: many, with the share of each path)")
     path.add_argument("--dport", type=_port, default=5201, metavar="N",
         help="destination port (default 5201)")
     _flag(path, "--udp", what="a flow of UDP instead of TCP")
     verify = _action(actions, "verify",
-        "what each host of a lab has and reaches, one item per line", "labs.verify")
+        "show what each host of a lab has and reaches, one item per line", "labs.verify")
     _lab_name(verify)
     _path(verify, "spec", type=str, nargs="?", metavar="SPEC",
         help="as in 'lab up' (default: the lab that is up)")
     _family(verify)
     watch = _action(actions, "watch",
-        "what TCP on each host retransmits, every second, until the lab ends", "labs.watch")
+        "show what TCP on each host retransmits, every second, until the lab ends", "labs.watch")
     _lab_name(watch)
     _flag(watch, "--plain", what="print lines, also on a terminal")
     watch.add_argument("host", nargs="*", metavar="HOST", help="only these hosts (default: all)")

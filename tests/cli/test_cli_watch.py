@@ -85,6 +85,11 @@ def test_watch_of_an_unknown_host_lists_the_hosts(shallow: Lab, capsys: pytest.C
     )  # fmt: skip
 
 
+def test_a_command_in_a_lab_gets_its_own_options(shallow: Lab):
+    words = ["lab", "exec", "--name", shallow.id, "a", "echo", "-n", "--wait"]
+    assert process.run(process.python("netesto", *words), timeout=TIMEOUT_S).stdout == "--wait"
+
+
 def test_no_reader_ends_the_watch(shallow: Lab):
     argv = f"{' '.join(WATCH)} --name {shallow.id} | head -n 2; exit $PIPESTATUS"
     finished = process.run(["bash", "-c", argv], timeout=TIMEOUT_S)
