@@ -8,11 +8,23 @@ clock).
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 Address: TypeAlias = IPv4Address | IPv6Address
+
+
+@lru_cache(maxsize=4096)
+def address_of(raw: bytes, *, is_ipv4: bool) -> Address:
+    """The address in the kernel's 16 bytes; IPv4 over an IPv6 socket (`::ffff:10.0.0.1`) is an
+    address of IPv4."""
+    if is_ipv4:
+        return IPv4Address(raw[:4])
+    found = IPv6Address(raw)
+    return found if found.ipv4_mapped is None else found.ipv4_mapped
+
 
 STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI", "UDP_STREAM"})
 # KV_RR: requests to a key-value store, over TCP.
@@ -589,12 +601,13 @@ class SocketSample:
     """The state of one TCP socket at one instant. Field meanings: tcp_info of linux/tcp.h.
 
     None: the kernel did not report it. `state` is TCP's, in the words of ss; CLOSE: the socket is
-    gone, and this is the last that the kernel reported.
+    gone, and this is the last that the kernel reported. IPv4 in an IPv6 socket is a `peer` of IPv4.
     """
 
     time_s: float
     local_port: int
     peer_port: int
+    peer: Address | None = None
     state: str = "ESTAB"
     congestion_control: str = ""
     cwnd: int | None = None

@@ -16,6 +16,7 @@ import os
 import signal
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -343,7 +344,8 @@ class SocketCollector(Sampled):
             on_warning=on_warning,
             on_loss=on_loss,
         )
-        self._ports: set[int] = set()
+        # By how many groups: servers may have reserved the same one for two groups of a client.
+        self._ports = Counter[int]()
         # The ports for which the kernel reports the end of sockets.
         self._ending_ports: set[int] = set()
 
@@ -354,20 +356,20 @@ class SocketCollector(Sampled):
         close thousands of sockets per second.
         """
         ports = set(ports)
-        self._ports |= ports
+        self._ports.update(ports)
         self._ending_ports = (
             self._ending_ports | ports if to_the_end else self._ending_ports - ports
         )
         self._watch_all()
 
     def unwatch(self, ports: Iterable[int]) -> None:
-        """Stop sampling these ports."""
-        self._ports.difference_update(ports)
+        """Stop sampling these ports, except those that others watch."""
+        self._ports.subtract(ports)
         self._watch_all()
 
     def _watch_all(self) -> None:
         self._watched.clear()
-        self.watch(ports=ranges(self._ports), to_the_end=ranges(self._ending_ports))
+        self.watch(ports=ranges(+self._ports), to_the_end=ranges(self._ending_ports))
 
 
 def ranges(ports: Iterable[int]) -> list[tuple[int, int]]:

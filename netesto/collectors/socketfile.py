@@ -7,6 +7,7 @@ piece of a recorder can be read without later ones. See docs/data-formats.md.
 import itertools
 import json
 import operator
+import socket
 import struct
 import sys
 import zlib
@@ -18,7 +19,7 @@ from pathlib import Path
 from netesto.collectors import netlink, sockdiag, sstext
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
-from netesto.model import SAME_CLOCK, ClockOffset, SocketSample
+from netesto.model import SAME_CLOCK, ClockOffset, SocketSample, address_of
 
 FORMAT = "netesto socket samples 1"
 
@@ -90,10 +91,11 @@ _TCP_INFO = (
 
 # The fields of a SocketSample, with codes of `struct`, in the order that `_samples` expects.
 _READ: Mapping[str, str] = {
-    "before_s": "d", "after_s": "d", "idiag_sport": "2s", "idiag_dport": "2s", "idiag_state": "B",
-    "congestion_control": "16s", "tcpi_snd_cwnd": "I", "tcpi_snd_mss": "I", "tcpi_rtt": "I",
-    "tcpi_min_rtt": "I", "tcpi_unacked": "I", "tcpi_lost": "I", "tcpi_retrans": "I",
-    "tcpi_total_retrans": "I", "tcpi_segs_out": "I", "tcpi_data_segs_out": "I",
+    "before_s": "d", "after_s": "d", "idiag_sport": "2s", "idiag_dport": "2s", "idiag_dst": "16s",
+    "idiag_family": "B", "idiag_state": "B", "congestion_control": "16s",
+    "tcpi_snd_cwnd": "I", "tcpi_snd_mss": "I", "tcpi_rtt": "I", "tcpi_min_rtt": "I",
+    "tcpi_unacked": "I", "tcpi_lost": "I", "tcpi_retrans": "I", "tcpi_total_retrans": "I",
+    "tcpi_segs_out": "I", "tcpi_data_segs_out": "I",
     "tcpi_bytes_sent": "Q", "tcpi_bytes_acked": "Q", "tcpi_bytes_received": "Q",
 }  # fmt: skip
 
@@ -334,7 +336,8 @@ def _samples(
     # Fields that this file lacks are the None at the end.
     pick = operator.itemgetter(*(there.index(name) if name in there else -1 for name in _READ))
     for values in record.iter_unpack(records[: len(records) // record.size * record.size]):
-        before_s, after_s, local, peer, state, control, cwnd, *info = pick((*values, None))
+        before_s, after_s, local, port, *others = pick((*values, None))
+        peer, family, state, control, cwnd, *info = others
         if not cwnd:
             # A socket that closed while the kernel looked at it has no tcp_info: all of it is 0.
             cwnd, info = None, [None] * len(info)
@@ -343,7 +346,8 @@ def _samples(
         yield SocketSample(
             time_s=offset.controllers(instant(before_s) + (instant(after_s) - before_s) / 2),
             local_port=int.from_bytes(local),
-            peer_port=int.from_bytes(peer),
+            peer_port=int.from_bytes(port),
+            peer=address_of(peer, is_ipv4=family == socket.AF_INET),
             state=sockdiag.STATES.get(state, str(state)),
             congestion_control=control.rstrip(b"\0").decode(errors="replace"),
             cwnd=cwnd,

@@ -4,11 +4,12 @@ For each tick a line `@BEFORE AFTER` with the instants (UTC seconds) at which th
 and had answered, then a line for each socket in the form of `ss -tiOHn`.
 """
 
+from ipaddress import ip_address
 from pathlib import Path
 
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
-from netesto.model import SAME_CLOCK, ClockOffset, SocketSample
+from netesto.model import SAME_CLOCK, Address, ClockOffset, SocketSample, address_of
 
 # State, two queues, two addresses: what precedes tcp_info in a line.
 _COLUMNS = 5
@@ -59,6 +60,7 @@ def parse(line: str, time_s: float) -> SocketSample:
             time_s=time_s,
             local_port=_port(local),
             peer_port=_port(peer),
+            peer=_address(peer),
             state=state,
             congestion_control=_congestion_control(info),
             cwnd=_integer(values.get("cwnd")),
@@ -92,6 +94,12 @@ def _congestion_control(info: list[str]) -> str:
 def _port(address: str) -> int:
     """The port of `10.0.0.1:80`, `[fe80::1]%eth0:80` or `[::ffff:10.0.0.1]:80`."""
     return int(address.rpartition(":")[2])
+
+
+def _address(end: str) -> Address:
+    """The address in front of a port."""
+    found = ip_address(end.rpartition(":")[0].partition("%")[0].strip("[]"))
+    return address_of(found.packed, is_ipv4=found.version == 4)
 
 
 def _integer(text: str | None) -> int | None:

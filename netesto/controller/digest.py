@@ -21,6 +21,7 @@ from netesto.model import (
     REQUEST_TESTS,
     SAME_CLOCK,
     UDP_TESTS,
+    Address,
     ClockOffset,
     Counted,
     CpuSample,
@@ -259,7 +260,7 @@ def _group(
         kernel=info.kernel,
         tool_version=info.tools.get(request.tool, ""),
         instances=tuple(
-            _instance(files, request, record.ports, instance, client=client, server=server)
+            _instance(files, manifest, record, instance, client=client, server=server)
             for instance in record.instances
         ),
         pings=_pings(files, manifest, request, client),
@@ -327,6 +328,7 @@ def _captured(
     client_ports: tuple[int, ...],
     *,
     is_reverse: bool,
+    elsewhere: Collection[str],
 ) -> tuple[Flow, ...]:
     """The data connections of a flow, if a capture of the sender contains all of them completely.
 
@@ -342,6 +344,7 @@ def _captured(
             own = flow.source_port, flow.destination_port
             client, server = own[::-1] if is_reverse else own
             is_one = server == data_port and (not client_ports or client in client_ports)
+            is_one = is_one and flow.destination not in elsewhere
             if is_one and flow.protocol == "TCP" and _overlaps(flow, each.ahead_s, record):
                 syn_s = None if flow.syn_s is None else flow.syn_s - each.ahead_s
                 found.append(replace(flow, start_s=flow.start_s - each.ahead_s, syn_s=syn_s))
@@ -367,13 +370,14 @@ def _output(request: GroupRequest, instance: int) -> str:
 
 def _instance(
     files: _Files,
-    request: GroupRequest,
-    ports: Ports,
+    manifest: Manifest,
+    group: GroupRecord,
     record: InstanceRecord,
     *,
     client: _Host,
     server: _Host,
 ) -> InstanceEvidence:
+    request, ports = group.request, group.ports
     status, result = record.status, None
     output = _output(request, record.instance)
     if status == OK and not files.are_damaged([output]):
@@ -384,6 +388,7 @@ def _instance(
             status = error.message
     data_port = ports.data[record.instance - 1]
     client_ports = _client_ports(request, ports, record.instance, result)
+    elsewhere = _elsewhere(manifest, group, data_port)
 
     def samples(host: _Host, *, at_client: bool) -> tuple[SocketSample, ...]:
         start, end = record.started_s, record.ended_s
@@ -392,6 +397,7 @@ def _instance(
             for sample in host.sockets_by_port.get(data_port, ())
             if _ends(sample, at_client=at_client)[1] == data_port
             and (not client_ports or _ends(sample, at_client=at_client)[0] in client_ports)
+            and not (at_client and sample.peer in elsewhere)
             and (start is None or sample.time_s >= start - WINDOW_SLACK_S)
             and (end is None or sample.time_s <= end + WINDOW_SLACK_S)
         )
@@ -408,9 +414,25 @@ def _instance(
         server_samples=samples(server, at_client=False),
         last_lines=record.last_lines,
         captured=_captured(
-            server if is_reverse else client, record, ports, client_ports, is_reverse=is_reverse
+            server if is_reverse else client,
+            record,
+            ports,
+            client_ports,
+            is_reverse=is_reverse,
+            elsewhere=frozenset(map(str, elsewhere)),
         ),
     )
+
+
+def _elsewhere(manifest: Manifest, group: GroupRecord, port: int) -> frozenset[Address]:
+    """The other servers that have reserved the same port for flows of the same client."""
+    own = group.request
+    found = (
+        each.request.server_address
+        for each in manifest.groups
+        if each.request.client == own.client and port in each.ports.data
+    )
+    return frozenset(found) - {own.server_address}
 
 
 def without_silent(groups: Sequence[GroupEvidence]) -> tuple[GroupEvidence, ...]:

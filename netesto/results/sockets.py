@@ -9,14 +9,13 @@ docs/data-formats.md lists the fields.
 
 import json
 import zlib
-from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from netesto.errors import ResultsError
-from netesto.model import Address
+from netesto.model import Address, address_of
 
 Samples: TypeAlias = np.ndarray[Any, np.dtype[np.void]]
 
@@ -45,13 +44,7 @@ def addresses(sample: np.void) -> tuple[Address, Address]:
     """The local and the peer's address of a sample. IPv4 over an IPv6 socket (`::ffff:10.0.0.1`)
     is an address of IPv4."""
     local, peer = (
-        _address(sample[each].tobytes(), int(sample["idiag_family"]))
+        address_of(sample[each].tobytes(), is_ipv4=sample["idiag_family"] == _IPV4)
         for each in ("idiag_src", "idiag_dst")
     )
     return local, peer
-
-
-def _address(raw: bytes, family: int) -> Address:
-    found = ip_address(raw[:4] if family == _IPV4 else raw)
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return found if mapped is None else mapped

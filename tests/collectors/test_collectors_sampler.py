@@ -262,6 +262,22 @@ def test_files_of_two_intervals_are_written_at_once(sampler, tmp_path):
     asyncio.run(run())
 
 
+def test_a_port_that_two_groups_watch_is_sampled_until_both_have_ended(sampler, tmp_path):
+    path = tmp_path / "sockets.bin.gz"
+
+    async def run() -> None:
+        collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
+        async with connection() as port:
+            collector.watch_ports([port])
+            collector.watch_ports([port])
+            collector.unwatch([port])
+            async with collecting(collector):
+                is_there = lambda: len(socketfile.read(path)) >= 2  # noqa: E731
+                assert await process.wait_until_async(is_there, timeout=DEADLINE_S)
+
+    asyncio.run(run())
+
+
 def test_a_file_that_cannot_be_written_is_a_warning(sampler, tmp_path):
     async def run() -> list[str]:
         path = tmp_path / "missing" / "sockets.bin.gz"

@@ -4,6 +4,7 @@ import json
 import socket
 import struct
 import zlib
+from ipaddress import ip_address
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,7 @@ def test_samples_of_a_stored_file_are_what_the_kernel_reported(fixtures):
         time_s=1000.2001,
         local_port=39876,
         peer_port=35503,
+        peer=ip_address("::1"),
         state="ESTAB",
         congestion_control="bbr",
         cwnd=16,
@@ -252,7 +254,7 @@ def test_fields_that_a_later_version_adds_are_ignored(tmp_path, fixtures):
 
 def test_a_socket_without_tcp_info_knows_only_its_ports(tmp_path):
     assert only(tmp_path / "a", message(control=None), info_bytes=280) == SocketSample(
-        time_s=5.0, local_port=5000, peer_port=6000, state="ESTAB"
+        time_s=5.0, local_port=5000, peer_port=6000, peer=ip_address("0.0.0.0"), state="ESTAB"
     )
 
 

@@ -1,5 +1,6 @@
 """Socket samples in the text of ss, as earlier versions kept them."""
 
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def test_a_bbr_flow_with_losses_is_read_whole():
         time_s=5.0,
         local_port=41003,
         peer_port=5303,
+        peer=ip_address("10.99.0.2"),
         congestion_control="bbr",
         cwnd=12,
         mss_bytes=1448,
@@ -116,6 +118,7 @@ def test_a_socket_without_tcp_info_knows_only_its_ports():
         time_s=5.0,
         local_port=80,
         peer_port=443,
+        peer=ip_address("10.0.0.2"),
         state="FIN-WAIT-1",
     )
 

@@ -1,11 +1,17 @@
-"""Flows that fail although their tool succeeded."""
+"""Flows that fail although their tool succeeded, and whose samples are whose."""
 
+import socket
+import struct
 from dataclasses import replace
 from ipaddress import ip_address
+from pathlib import Path
 
+from netesto.collectors import socketfile
+from netesto.controller import digest
 from netesto.controller.digest import silence, without_silent
-from netesto.model import GroupRequest, SocketSample, TransferResult
+from netesto.model import GroupRequest, Ports, SocketSample, TransferResult
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
+from results import samples
 
 NOTHING = TransferResult(rate_bps=0.0, elapsed_s=2.004)
 REQUESTS = GroupRequest(
@@ -123,3 +129,36 @@ def test_a_flow_between_other_hosts_says_nothing_of_the_path():
         "no data: 0 bytes in 2 s",
         OK,
     ]
+
+
+def test_samples_of_another_server_with_the_same_port_are_not_of_the_flow(tmp_path: Path):
+    """Two servers have reserved port 13000 for parallel streams of one client, whose own ports are
+    not known."""
+    (tmp_path / "raw/a").mkdir(parents=True)
+    recorder = socketfile.Recorder(0)
+    recorder.add(1.5, 1.5, [_socket(14000, "10.0.0.2"), _socket(15000, "::ffff:10.0.0.3")])
+    (tmp_path / FILE).write_bytes(recorder.end())
+    native = replace(STREAM, tool="native", parallel=2)
+    other = replace(native, group=2, server="c", server_address=ip_address("10.0.0.3"))
+    known = [samples.group(flow(None), asked=each) for each in (native, other)]
+    asked = samples.manifest(samples.experiment(*known), files={FILE: ""})
+    ports = Ports(control=(1,), data=(13000,))
+    asked = replace(asked, groups=tuple(replace(each, ports=ports) for each in asked.groups))
+    found = digest.evidence(tmp_path, asked).groups
+    assert [
+        [sample.local_port for each in group.instances for sample in each.client_samples]
+        for group in found
+    ] == [[14000], [15000]]
+
+
+FILE = "raw/a/sockets.bin.gz"
+
+
+def _socket(port: int, server: str) -> bytes:
+    """What the kernel reports of a socket of the client, connected to port 13000 of a server."""
+    peer = ip_address(server)
+    family = socket.AF_INET if peer.version == 4 else socket.AF_INET6
+    found = struct.pack("=BBBB", family, 1, 0, 0) + struct.pack(">HH", port, 13000)
+    found += bytes(16) + peer.packed.ljust(16, b"\0")
+    found = found.ljust(72, b"\0")
+    return struct.pack("=IHHII", 16 + len(found), 20, 2, 1, 1) + found
