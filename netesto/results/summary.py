@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from netesto.model import CPU_STATES
+from netesto.model import CPU_STATES, FlowSpec
 from netesto.results import csvfile, imported, numbers, store
 from netesto.results.columns import REPETITION
-from netesto.results.evidence import DAMAGED, OK
+from netesto.results.evidence import DAMAGED, OK, PARTIAL
 from netesto.results.imported import Core, CpuFile, Finding, ImportedRun, Side
 
 Kind: TypeAlias = Literal["harness", "iperf-lab"]
@@ -108,11 +108,14 @@ def _own(
         if store.is_aggregate(row) or row.get("status") == DAMAGED:
             continue
         rate = numbers.parse(row.get("rate", ""))
-        status = row.get("status", "")
+        # Of the sender of the data; the other end may report its own.
+        sender = (
+            "remoteRetrans" if FlowSpec(test=row.get("test", "")).is_reverse else "localRetrans"
+        )
         again = next(
             (
                 number
-                for name in ("localRetrans", "remoteRetrans", "retrans_total")
+                for name in (sender, "retrans_total")
                 if (number := numbers.parse(row.get(name, ""))) is not None
             ),
             None,
@@ -121,7 +124,7 @@ def _own(
             test=row.get("expName", ""),
             host=row.get("server", ""),
             file=row["exp"],
-            reason="" if rate is not None else status if status != OK else "no rate",
+            reason=_reason(row, rate),
             bps=None if rate is None else rate * 1e6,
             retransmits=again,
             congestion_control=row.get("effCa", ""),
@@ -129,6 +132,14 @@ def _own(
             columns=row,
             cpu=loads.get(int(row["exp"].partition(".")[2] or 0), ()),
         )
+
+
+def _reason(row: Mapping[str, str], rate: float | None) -> str:
+    """Why a group failed. If some of its flows did, the others are not what was requested."""
+    status = row.get("status", "")
+    if status == PARTIAL:
+        return f"{row.get('flowsFailed') or 'some'} of {row.get('instances')} flows failed"
+    return "" if rate is not None else status if status != OK else "no rate"
 
 
 def _told_apart(runs: Sequence[tuple[Run, Mapping[str, str]]]) -> Iterator[Run]:

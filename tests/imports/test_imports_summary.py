@@ -83,6 +83,31 @@ def test_our_own_rates_have_three_digits_in_the_unit_that_fits(swept):
     ]
 
 
+def of_rows(folder: Path, *lines: str) -> list[summary.Cell]:
+    (folder / "exp.csv").write_text("\n".join(lines) + "\n")
+    return summary.cells(summary.read(folder, lambda _: {}), "ok")
+
+
+def test_retransmissions_of_our_own_runs_are_those_of_the_sender(tmp_path):
+    found = of_rows(
+        tmp_path,
+        "exp,expName,server,test,rate,localRetrans,remoteRetrans,status",
+        "1.1,down,b,TCP_MAERTS,46.4,0.0,14.0,ok",
+        "2.1,up,b,TCP_STREAM,45.2,23.0,0.0,ok",
+    )
+    assert [(cell.test, cell.retransmits) for cell in found] == [("down", 14), ("up", 23)]
+
+
+def test_a_run_of_our_own_of_which_a_flow_failed_has_failed(tmp_path):
+    (cell,) = of_rows(
+        tmp_path,
+        "exp,expName,server,instances,rate,flowsFailed,status",
+        "1.1,one,b,4,40.0,0.0,ok",
+        "2.1,one,b,4,30.0,1,partial",
+    )
+    assert (cell.mean, [run.reason for run in cell.runs]) == (0.04, ["", "1 of 4 flows failed"])
+
+
 def test_our_own_rates_keep_three_digits_in_gbit_per_s(swept):
     data = summary.read(swept, lambda _: {})
     rows = summary.harness_rows(summary.cells(data, "ok"))
