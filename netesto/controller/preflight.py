@@ -3,6 +3,7 @@
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from netesto import allowed, units
 from netesto.controller import requests
@@ -107,6 +108,10 @@ def missing(
     if not isinstance(command, steps.DoClient):
         return
     flow, server = command.flow, infos[endpoints[command.server].host]
+    if command.host != command.server and info.host == server.host:
+        said = f"{command.host} and {command.server} are one host, {info.host}:"
+        said = f"{said} flows between them never leave it"
+        yield replace(finding(said), severity="warning")
     is_reverse = flow.is_reverse
     for host, control, is_sender in (
         (info, flow.congestion_controls[0], not is_reverse),

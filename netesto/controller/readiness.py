@@ -139,7 +139,12 @@ def problems(
     found += _of_kept(visited, commands, inventory)
     wrong = preflight.findings(commands, inventory, infos, requirements, family=family)
     return found + [
-        _error(f"{each.message} (needed at {told_place(each.place, each.chain)})", each.remedy)
+        Problem(
+            "",
+            f"{each.message} (needed at {told_place(each.place, each.chain)})",
+            each.remedy,
+            severity=each.severity,
+        )
         for each in wrong
     ]
 

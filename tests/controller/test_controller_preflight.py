@@ -165,6 +165,13 @@ def test_a_host_that_is_both_ends_needs_no_control_that_nobody_chose():
     assert missing(command, a=alone) == []
 
 
+def test_two_names_of_a_script_for_one_host_are_a_warning():
+    both = Inventory([A], aliases={"b": "a"})
+    found = preflight.findings([do_client()], both, {"a": info("a")}, family=4)
+    said = "a and b are one host, a: flows between them never leave it"
+    assert found == [Finding(said, HERE, "warning")]
+
+
 def test_what_no_tool_there_can_do_is_missing_with_what_to_do():
     assert missing(do_client(tool="iperf3", test="TCP_RR")) == [
         ("a→b: iperf3 cannot do TCP_RR", "tool=netperf can.")
