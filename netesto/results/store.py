@@ -33,11 +33,12 @@ _FACTS = frozenset({"0", "1"})
 @dataclass(frozen=True, slots=True)
 class FinishedCell:
     """The experiments of a finished SWEEP cell, its hash ("" if a version without hashes recorded
-    it), and what has happened to the experiments since."""
+    it), what has happened to the experiments since, and the run of all of them ("" if unknown)."""
 
     experiments: tuple[int, ...]
     part_hash: str
     faults: Mapping[int, str] = field(default_factory=dict)
+    run: str = ""
 
 
 class Store(contextlib.AbstractContextManager["Store"]):
@@ -215,15 +216,23 @@ class Store(contextlib.AbstractContextManager["Store"]):
     # ---- SWEEP cells -----------------------------------------------------------------------
 
     def note_cell(
-        self, script: str, cell: Mapping[str, str], experiments: Sequence[int], *, part_hash: str
+        self,
+        script: str,
+        cell: Mapping[str, str],
+        experiments: Sequence[int],
+        *,
+        part_hash: str,
+        run: str = "",
     ) -> None:
-        """Record that a script's SWEEP cell was finished with these experiments; `--resume` skips
-        it. `part_hash` is the hash of the cell (language.plan.Part)."""
+        """Record that a script's SWEEP cell was finished with these experiments, of one `run` ("":
+        of several); `--resume` skips it. `part_hash` is the hash of the cell
+        (language.plan.Part)."""
         entry = {
             "script": script,
             "cell": dict(cell),
             "experiments": list(experiments),
             "hash": part_hash,
+            "run": run,
         }
         durable.append(self.folder / _CELLS, json.dumps(entry, sort_keys=True) + "\n")
 
@@ -238,7 +247,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
             found = by_name if by_name is not None and not by_name.part_hash else None
         if found is None:
             return None
-        faults = {exp: fault for exp in found.experiments if (fault := self._fault(exp))}
+        faults = {exp: fault for exp in found.experiments if (fault := self._fault(exp, found.run))}
         return replace(found, faults=faults)
 
     def knows_cell(self, script: str, cell: Mapping[str, str]) -> bool:
@@ -249,10 +258,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def _cells(self) -> Mapping[str, FinishedCell]:
         return _read_cells(self.folder / _CELLS)
 
-    def _fault(self, exp: int) -> str:
+    def _fault(self, exp: int, run: str) -> str:
         """The damage to a complete experiment since its measurement; "" if there is none."""
         if exp not in self._faults:
-            self._faults[exp] = _fault(self.whole(exp))
+            self._faults[exp] = _fault(self.whole(exp), run)
         return self._faults[exp]
 
     # ---- tables and runs -------------------------------------------------------------------
@@ -363,13 +372,16 @@ def bears(folder: Path, number: int) -> bool:
     return (folder / str(number)).exists() or (folder / f"{number}{_PARTIAL}").exists()
 
 
-def _fault(folder: Path) -> str:
+def _fault(folder: Path, run: str) -> str:
     if not folder.is_dir():
         return "is missing"
     try:
-        found = integrity.check(folder, manifest.read(folder / manifest.NAME))
+        known = manifest.read(folder / manifest.NAME)
     except ResultsError as error:
         return f"is damaged ({error.message})"
+    if run and known.run != run:
+        return f"is another one, of run {known.run}"
+    found = integrity.check(folder, known)
     return f"is damaged ({folder}/{found[0]})" if found else ""
 
 
@@ -397,7 +409,8 @@ def _read_cells(path: Path) -> dict[str, FinishedCell]:
     a cell counts."""
     found: dict[str, FinishedCell] = {}
     for entry in _entries(path):
-        cell = FinishedCell(tuple(entry["experiments"]), str(entry.get("hash", "")))
+        found_hash, run = (str(entry.get(key, "")) for key in ("hash", "run"))
+        cell = FinishedCell(tuple(entry["experiments"]), found_hash, run=run)
         found[_cell_key(entry["script"], entry["cell"])] = cell
         if cell.part_hash:
             found[cell.part_hash] = cell
@@ -458,9 +471,17 @@ def is_aggregate(row: Mapping[str, str]) -> bool:
     return row.get("exp", "").endswith(".0")
 
 
-def altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
-    """The complete experiments in `folder` whose rows are missing, or differ from those derived
-    from their data; experiments without derived files are skipped."""
+def altered(folder: Path) -> Iterator[str]:
+    """Warnings, in words, of complete experiments in `folder` whose rows in exp.csv are missing, or
+    differ from those derived from their data; experiments without derived files are skipped."""
+    for exp in _altered(folder, csvfile.salvage(folder / TABLE)):
+        yield (
+            f"{folder / TABLE}: the rows of experiment {exp} differ from those derived from its"
+            f" data; `netesto report {folder}` rebuilds them"
+        )
+
+
+def _altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
     found = by_experiment(rows)
     return [
         exp

@@ -65,6 +65,7 @@ class Executor:
         self._results = results
         self._watcher = session.watcher
         self._passed = passed
+        self._earlier = {exp for experiments in passed.values() for exp in experiments}
         # Settings of skipped parts that have not been made again yet.
         self._owed = Standing[steps.Configure]()
         # The process that started a failed part repeats it, in a new guest.
@@ -191,7 +192,13 @@ class Executor:
             return
         if part.cell and all(each.status == OK for each in own):
             experiments = [each.exp for each in own]
-            self._results.note_cell(self._session.name, part.cell, experiments, part_hash=part.hash)
+            self._results.note_cell(
+                self._session.name,
+                part.cell,
+                experiments,
+                part_hash=part.hash,
+                run="" if self._earlier.intersection(experiments) else self._session.record.name,
+            )
         if part.within is None and self.failures[left.failures :]:
             self._retry(left)
 

@@ -389,6 +389,15 @@ def test_a_cell_whose_experiment_is_gone_says_so(store):
     assert finished(store) == FinishedCell((7,), "h1", {7: "is missing"})
 
 
+def test_a_cell_whose_experiment_was_replaced_by_that_of_another_run_says_so(store):
+    folder = store.begin(12)
+    manifest.write(samples.manifest(samples.all_failed()), folder / manifest.NAME)
+    store.complete(12)
+    store.note_cell("a", CELL, [12], part_hash="h1", run="2026-11-21T000000.000Z")
+    fault = "is another one, of run 2026-11-20T121459.100Z"
+    assert finished(store) == FinishedCell((12,), "h1", {12: fault}, run="2026-11-21T000000.000Z")
+
+
 @pytest.mark.parametrize(
     "line",
     [b'{"cell": "\xff"}', b"[]", b"null", b'{"cell": {}, "script": "a", "experiments": [[1]]}'],
