@@ -162,11 +162,8 @@ def show(options: argparse.Namespace) -> int:
 
 def warn_of_altered(folder: Path) -> None:
     """Warn of experiments whose rows in exp.csv differ from those derived from their data."""
-    for exp in store.altered(folder, csvfile.salvage(folder / store.TABLE)):
-        _say(
-            f"{folder / store.TABLE}: the rows of experiment {exp} differ from those derived from "
-            f"its data; `netesto report {folder}` rebuilds them"
-        )
+    for text in store.altered(folder):
+        _say(text)
 
 
 def must_be_results(folder: Path) -> None:

@@ -88,6 +88,7 @@ def summary(options: argparse.Namespace) -> int:
         raise UsageError("--skip is an option of --as steady")
     if options.kind in _CASES:
         return _deliver(_CASES[options.kind](options), options)
+    folders.warn_of_altered(options.folder)
     data = summaries.read(options.folder, watched.of)
     kind = options.kind
     if kind is None:

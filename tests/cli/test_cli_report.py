@@ -470,3 +470,13 @@ def test_compare_tells_of_rows_that_are_not_what_was_derived(results, rebuilt, c
     (results / "exp.csv").write_text(text.replace("1.0,netperf-stream-1", "1.0,another", 1))
     cli.main(["compare", str(rebuilt), str(results)])
     assert capsys.readouterr().err.count("differ from those derived") == 1
+
+
+def test_exp_and_summary_tell_of_rows_that_are_not_what_was_derived(results, tmp_path, capsys):
+    text = (results / "exp.csv").read_text()
+    (results / "exp.csv").write_text(text.replace("1.0,netperf-stream-1", "1.0,another", 1))
+    script = tmp_path / "my.exp"
+    script.write_text(f"File={results}\ndoTable\n")
+    cli.main(["exp", str(script)])
+    cli.main(["summary", str(results)])
+    assert capsys.readouterr().err.count("differ from those derived") == 2

@@ -199,3 +199,19 @@ def test_a_file_of_headings_alone_is_read(run):
     script = "NewCol = x = a; y = a != 1\nSort=a\nAverage=a\nSelect=x>1\ndoTable"
     outcome = run(f"File=exp\n{script}", csv="exp,a\n")
     assert outcome.notes == ["No rows are selected: there is no table."]
+
+
+@pytest.mark.parametrize(
+    "command", ["Average=ca", "plotX=ca\nplotY1=rate\ndoPlot"], ids=["Average", "doPlot"]
+)
+def test_rows_of_which_flows_failed_are_told_where_their_values_are_used(run, command):
+    found = run(
+        f"File=exp\n{command}",
+        csv="exp,ca,rate,status\n1.0,bbr,40,ok\n2.0,bbr,30,partial\n3.0,bbr,,failed\n",
+    )
+    line, name = command.count("\n") + 2, command.partition("=")[0]
+    assert found.warnings[0] == (
+        f"my.exp:{line}: {name if name == 'Average' else 'doPlot'}: 1 row with status partial: some"
+        " flows failed, and the values are those of the others; Select=status!=partial leaves them"
+        " out"
+    )

@@ -17,6 +17,7 @@ from netesto.report.expscript.dataset import (
     Dataset,
     View,
     nearest,
+    warn_of_partial,
 )
 from netesto.report.expscript.lines import items
 from netesto.units import COUNT_FACTORS
@@ -149,6 +150,7 @@ def average(
     taken over the existing cells; without, as in the classic tool, one missing cell makes the mean
     `...`.
     """
+    warn_of_partial(view, "Average", warn=warn)
     keys = _keys(text, view.data, warn=warn)
     data = view.data.take(view.rows)
     groups = _group(keys, data.columns, data.count)

@@ -18,6 +18,9 @@ from netesto.nearest import alike
 from netesto.report.expscript import csvcells, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.ids import NUMBER, Ids
+from netesto.results import store
+from netesto.results.evidence import PARTIAL
+from netesto.units import counted
 
 # The column whose text identifies a row: N.0 is the experiment N, N.1, N.2 … its groups.
 EXP = "exp"
@@ -261,6 +264,8 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
             remedy=f"its first line must name it; it names: {', '.join(columns)[:200]!r}",
         )
     _tell_duplicates(path, columns[EXP], warn=warn)
+    for text in store.altered(path.parent) if path.name == store.TABLE else ():
+        warn(text)
     return Dataset(
         columns=columns,
         count=cells.count,
@@ -291,6 +296,18 @@ def _tell_duplicates(path: Path, ids: Column, *, warn: Warn) -> None:
         named = ", ".join(again[:DUPLICATES_NAMED])
         more = ", …" if len(again) > DUPLICATES_NAMED else ""
         warn(f"{path}: exp {named}{more} on more than one row; all of them are kept")
+
+
+def warn_of_partial(view: View, what: str, *, warn: Warn) -> None:
+    """Warn if selected rows are of experiments or groups of which flows failed: the values are
+    those of the others."""
+    status = view.data.columns.get(STATUS)
+    count = 0 if status is None else status.take(view.rows).texts.count(PARTIAL)
+    if count:
+        warn(
+            f"{what}: {counted(count, 'row')} with status {PARTIAL}: some flows failed, and the"
+            f" values are those of the others; Select={STATUS}!={PARTIAL} leaves them out"
+        )
 
 
 def append(view: View, path: Path, *, warn: Warn) -> View:
