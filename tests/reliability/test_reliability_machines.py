@@ -339,7 +339,7 @@ class Case:
         return tuple(row["status"] for row in rows if row["exp"].endswith(".0"))
 
     def off(self) -> Iterator[str]:
-        """What of the results is at another time than it was measured, where a clock was set."""
+        """The results with another time than that of their measurement, where a clock was set."""
         if self._clock is None:
             return
         place = Path(f"/proc/{self.controller.pid}/root{self.out}")

@@ -37,7 +37,7 @@ PATIENCE_S = 3600
 
 @dataclass(slots=True)
 class Use:
-    """What a process takes at least, during some experiments: between two of them."""
+    """The least that a process uses during some experiments: between two of them."""
 
     memory: int = sys.maxsize
     descriptors: int = sys.maxsize
@@ -68,7 +68,7 @@ def test_a_long_run_does_not_grow(pytestconfig: pytest.Config, tmp_path: Path):
 def used(
     count: int, folder: Path
 ) -> tuple[Mapping[str, Use], Mapping[str, Use], tuple[float, float]]:
-    """What controller and agents take in an early window and in the last one, and the seconds that
+    """The use of controller and agents in an early window and in the last one, and the seconds that
     an experiment takes then."""
     (folder / "script.nts").write_text(SCRIPT.format(count=count))
     output = folder / "output"

@@ -76,7 +76,7 @@ PATIENCE_S = 100
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What comes of one fault: the statuses of its experiment and of the flow beside it."""
+    """The outcome of one fault: the statuses of its experiment and of the flow beside it."""
 
     second: str
     beside: str
@@ -85,7 +85,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What comes of a run, in the columns of the table."""
+    """The outcome of a run, in the columns of the table."""
 
     outcomes: tuple[Outcome, ...]
     third: str

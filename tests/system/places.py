@@ -54,7 +54,7 @@ class Place:
         return {**os.environ, "TMPDIR": str(self.temporary)}
 
     def words(self, script: str, *, draws: bool = False) -> list[str]:
-        """The command line that runs a script's text here, and not for ever."""
+        """The command line that runs a script's text here, with a time limit."""
         path = self.folder / "script.nts"
         path.write_text(script)
         # What this machine does besides may slow a lab down; that is not what is asked here.

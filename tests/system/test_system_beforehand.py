@@ -21,7 +21,9 @@ def test_requirement_after_an_experiment_stops_the_run_before_it(tmp_path: Path)
     assert not (outcome.out / "1").exists()
 
 
-def test_congestion_control_that_a_sysctl_names_is_missed_before_any_traffic(tmp_path: Path):
+def test_congestion_control_that_a_sysctl_names_is_reported_missing_before_any_traffic(
+    tmp_path: Path,
+):
     outcome = run_script(
         tmp_path,
         "LAB pair\n"
@@ -36,6 +38,6 @@ def test_congestion_control_that_a_sysctl_names_is_missed_before_any_traffic(tmp
     assert not (outcome.out / "1").exists()
 
 
-def test_what_only_the_host_refuses_tells_the_place_in_the_script(tmp_path: Path):
+def test_what_only_the_host_refuses_is_reported_with_its_place_in_the_script(tmp_path: Path):
     outcome = run_script(tmp_path, "LAB pair\nSET_QDISC host=a qdisc=pfifo other=nosuch,3\n")
     assert (outcome.status, "(requested at script.nts:2:1)" in outcome.stderr) == (3, True)

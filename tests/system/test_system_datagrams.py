@@ -59,14 +59,14 @@ def test_more_than_the_link_carries_fills_it(run: Outcome):
     assert rates == [pytest.approx(SHARE, rel=0.01)]
 
 
-def test_what_is_offered_without_a_rate_is_said(run: Outcome):
+def test_the_rate_offered_without_bitrate_is_reported(run: Outcome):
     assert (
         "a→b: UDP_STREAM without bitrate= offers 1.2 Mbit/s, 1.2 times the rate of its first"
         " shaped link"
     ) in run.stderr
 
 
-def test_less_than_the_link_carries_arrives_whole(run: Outcome):
+def test_less_than_the_link_carries_arrives_completely(run: Outcome):
     result = told(run, 2)
     assert (sum(result["server_lost"]), result["skipped"], result["arrived"]) == (
         0, 0, result["sent"],
@@ -88,7 +88,7 @@ def row(run: Outcome, exp: int) -> dict[str, float]:
     }
 
 
-def test_delays_of_one_way_are_those_of_the_link(run: Outcome):
+def test_one_way_delays_are_those_of_the_link(run: Outcome):
     delays = [row(run, 2)[f"oneWay{which}"] for which in ("Min", "Mean", "Max", "Bound")]
     assert delays == [pytest.approx(5000, abs=1)] * 3 + [0]
 
@@ -101,11 +101,11 @@ def test_before_and_after_the_flows_the_path_is_idle(run: Outcome):
     assert 10_000 <= median <= 10_000 + 2 * 11_536
 
 
-def test_without_idle_nobody_waits_for_pings(run: Outcome):
+def test_without_idle_no_flow_waits_for_pings(run: Outcome):
     assert [row["pingAfter"] for row in run.rows if row["exp"] == "1.1"] == [""]
 
 
-def test_datagrams_of_one_gap_have_no_jitter(run: Outcome):
+def test_datagrams_with_equal_gaps_have_no_jitter(run: Outcome):
     assert row(run, 2)["udpJitter"] == pytest.approx(0, abs=0.1)
 
 

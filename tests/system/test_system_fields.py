@@ -49,7 +49,7 @@ def test_rows_have_the_chosen_columns_then_those_of_the_script_and_are_rebuilt_w
     assert "script.nts:2: fields.txt has no column burst" in outcome.stderr
 
 
-def test_report_makes_the_table_anew_with_columns_of_another_file_which_later_runs_keep(
+def test_report_rebuilds_the_table_with_columns_of_another_file_which_later_runs_keep(
     made: Outcome, tmp_path: Path
 ):
     shutil.copytree(made.out.parent, tmp_path, dirs_exist_ok=True)
@@ -75,7 +75,7 @@ def test_a_run_without_pages_names_its_table_and_report_draws_them(made: Outcome
     assert sorted(path.parent.name for path in out.rglob("exp.html")) == ["1", "out"]
 
 
-def test_what_failed_is_shown_as_failed_also_without_a_column_for_it(tmp_path: Path):
+def test_what_failed_is_shown_as_failed_even_without_a_column_for_it(tmp_path: Path):
     (tmp_path / "fields.txt").write_text("exp:one\nexpName:one\n")
     outcome = run_script(
         tmp_path,

@@ -1,5 +1,5 @@
-"""An ordinary user without any right runs a script of ours on a kernel of its own, `--ground uml`
-and `--ground sim`, and the network is what the script says."""
+"""An unprivileged user runs one of our scripts on a kernel of its own, `--ground uml` and `--ground
+sim`, and the network is what the script requests."""
 
 import os
 import shutil
@@ -78,7 +78,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
 
 
 def starter(home: Path) -> tuple[Sequence[str], str]:
-    """A Python, run by a user without any right; why it is root's, if that cannot be."""
+    """A Python, run by an unprivileged user; the reason if only root can run it."""
     if os.geteuid() != 0:
         return [sys.executable], ""
     shutil.chown(home, "nobody")
@@ -102,7 +102,7 @@ def at_home(home: Path, argv: Sequence[str]) -> process.Finished:
     return process.run(argv, env=environment, cwd=home, timeout=PATIENCE_S, check=False)
 
 
-def test_an_ordinary_user_needs_no_right(run: Run):
+def test_an_ordinary_user_needs_no_privilege(run: Run):
     if run.privileged:
         pytest.skip(run.privileged)
     written = [run.outcome.out / "exp.csv", run.outcome.out / "1" / "manifest.json"]

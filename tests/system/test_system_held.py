@@ -1,5 +1,5 @@
-"""Flows that wait for START_FLOWS, on each ground: they begin together and not before, are sampled
-from before their first byte on, and end with Ctrl-C. One that fails does not affect the others."""
+"""Flows that wait for START_FLOWS, on each ground: they begin together and not earlier, samples
+begin before their first byte, and Ctrl-C ends them. One that fails does not affect the others."""
 
 import contextlib
 import os

@@ -1,5 +1,5 @@
-"""Asked to end at any instant, by any signals, a run ends within 5 s, with status 130 unless it
-was done, and the hosts, the temporary files and the results are as they have to be."""
+"""A run that is asked to end at any instant, by any signals, ends within 5 s, with status 130
+unless it had finished, and hosts, temporary files and results are as required."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,6 @@
-"""Whoever tells a run to end, at whatever moment and however often: it ends soon, with status 130,
-what was measured is kept, and nothing is left behind. Nor do runs that share a machine disturb each
-other, whatever process numbers they see."""
+"""A run that is asked to end, at any moment and however often, ends soon, with status 130, keeps
+what was measured, and leaves nothing behind. Runs that share a machine do not disturb each other,
+whatever process numbers they see."""
 
 import contextlib
 import os
@@ -94,8 +94,8 @@ def place(
 
 
 def told(place: Place, text: str, signals: Sequence[int], *, after_s: float = 0.0) -> Told:
-    """A run that is told to end by these signals, the first some time after it has said `text`,
-    each other as soon as the run is about to end."""
+    """A run that is asked to end by these signals, the first some time after it has printed `text`,
+    the others as soon as the run is about to end."""
     with place.running(SCRIPT, text) as run:
         process.wait_until(lambda: run.poll() is not None, timeout=after_s)
         status = ended_by(signals, place, run, run.pid)
@@ -118,7 +118,7 @@ def is_ending(place: Place, run: process.Child) -> bool:
 
 
 def left_of(run: int, place: Place) -> list[Path]:
-    """What there is of a run's lab, and of its temporary files."""
+    """What exists of a run's lab, and of its temporary files."""
     labs = [
         records.path_of(records.STATE_FOLDER, record.lab)
         for record in records.read_all(records.STATE_FOLDER)
@@ -139,7 +139,7 @@ def test_a_run_ends_at_any_moment(place, moment):
 @pytest.mark.lab
 @pytest.mark.parametrize("place", ["lab"], indirect=True)
 @pytest.mark.parametrize("signals", TWICE)
-def test_a_run_that_is_told_twice_leaves_nothing(place, signals):
+def test_a_run_that_is_asked_twice_to_end_leaves_nothing(place, signals):
     ended = told(place, SECOND_FLOWS, signals)
     assert (ended.status, ended.left, ended.statuses[:2]) == (130, [], ["ok", "ok"])
 
@@ -207,9 +207,9 @@ def standing_still(run: int, place: Place) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What came of netesto beside a run: another run that writes to the same results folder, one
-    that does not, and `clean`. `lives`: the run still did what it did; `ended`: how it ended when
-    its terminal went away. `is_apart`: it was in another PID namespace."""
+    """The outcome of netesto beside a run: another run that writes to the same results folder, one
+    that does not, and `clean`. `lives`: the run continued; `ended`: how it ended when its terminal
+    was closed. `is_apart`: it was in another PID namespace."""
 
     is_apart: bool
     refused: int
@@ -250,5 +250,5 @@ def test_two_runs_do_not_write_to_one_results_folder(beside: Beside):
     assert (beside.refused, "another run is writing to this folder" in beside.told) == (3, True)
 
 
-def test_what_a_terminal_that_went_away_cut_off_is_kept(beside: Beside):
+def test_measurements_of_a_run_whose_terminal_closed_are_kept(beside: Beside):
     assert beside.ended == Told(130, [], CUT_OFF)

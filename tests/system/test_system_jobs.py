@@ -1,5 +1,5 @@
-"""Cells of a SWEEP side by side, each in a guest of its own, in simulated time, which repeats: one
-script, one seed, one result, whatever else the machine does."""
+"""Cells of a SWEEP side by side, each in a guest of its own, in simulated time, which is
+repeatable: one script and one seed give one result, whatever else the machine does."""
 
 import contextlib
 import json
@@ -65,7 +65,7 @@ def side_by_side(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 @contextlib.contextmanager
 def elsewhere(folder: Path) -> Iterator[None]:
-    """Another user's environment, and every processor is taken away for a moment again and again.
+    """Another user's environment, and processors that are briefly unavailable again and again.
     `folder` is empty."""
     # As of another version of Python: other random numbers were used before, and more calls failed.
     site = folder / "site"
@@ -147,7 +147,7 @@ def unnumbered(run: Outcome) -> tuple[list[dict[str, str]], list[bytes]]:
     return [row | {"exp": "", "expNumber": ""} for row in run.rows], ports
 
 
-def test_what_the_script_prints_comes_once_and_in_order(side_by_side: Outcome):
+def test_what_the_script_prints_appears_once_and_in_order(side_by_side: Outcome):
     assert side_by_side.stdout.splitlines()[:3] == ["two cells", "cell reno", "cell cubic"]
 
 
@@ -177,7 +177,7 @@ def test_finished_cells_are_not_run_again(side_by_side: Outcome):
     )
 
 
-def test_what_a_killed_run_had_measured_is_there_for_the_next(taken_up: TakenUp):
+def test_measurements_of_a_killed_run_are_available_to_the_next(taken_up: TakenUp):
     out = taken_up.outcome.out
     first, *others = [row["exp"] for row in taken_up.outcome.rows if row["group"] == "0"]
     assert (first, len(others), list((out / "runs").glob("*.parts"))) == ("1.0", 1, [])

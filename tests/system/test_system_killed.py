@@ -1,9 +1,9 @@
-"""Whatever of a run is killed by `kill -9`, on any ground: it is told, what was measured is there,
-what was made is gone, nothing else is touched, and the next run goes well.
+"""After `kill -9` of any process of a run, on any ground: the kill is reported, measurements are
+kept, what the run made is gone, nothing else is touched, and the next run succeeds.
 
 Runs are expensive: on each ground there is one story, in one results folder. A run's agent is
 killed; then a run's guest, where there is one; then a run itself, and `clean` tidies up; then
-another run, and the next tidies up, which ends well.
+another run, after which the next one tidies up and succeeds.
 """
 
 import contextlib
@@ -119,7 +119,7 @@ class Made:
 
 
 def made_by(run: int, place: Place) -> Made:
-    """What the run of that process number has made; something of each kind."""
+    """What the run with that process number has made; something of each kind."""
     made = lab_of(run) if place.ground == "lab" else guest_of(run, place)
     assert made.paths, "it has made no files?"
     assert len(made.processes) > 1, "it has started nothing?"
@@ -166,7 +166,7 @@ def session(leader: int) -> list[psutil.Process]:
 
 
 def lingering() -> list[psutil.Process]:
-    """What commands have left; in a guest, inside it."""
+    """What commands have left behind; in a guest, inside it."""
     return [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == LINGERING]
 
 
@@ -268,7 +268,7 @@ def killing_agent(place: Place, host: str, text: str) -> list[str]:
 
 
 def sockets(place: Place) -> list[Path]:
-    """What there is of the sockets of the agents that the run's own record names, and of their
+    """What exists of the sockets of the agents that the run's own record names, and of their
     namespaces."""
     [run] = place.out.glob("runs/*.json")
     agents = json.loads(run.read_text())["hosts"].values()
@@ -342,7 +342,7 @@ def crashed(place: Place, maimed: Maimed, foreign: Foreign) -> Crashed:
 
 
 @pytest.mark.parametrize("place", GUESTS, indirect=True)
-def test_a_killed_guest_is_told(crashed: Crashed):
+def test_a_killed_guest_is_reported(crashed: Crashed):
     assert (crashed.status, "netesto: the guest kernel was killed (SIGKILL)" in crashed.told) == (
         3,
         True,
@@ -364,8 +364,8 @@ def test_a_killed_guest_loses_nothing_that_was_measured(crashed: Crashed):
 
 @dataclass(frozen=True, slots=True)
 class Orphaned:
-    """A run that was killed in its second experiment, and what a command came to that followed:
-    its status, what is left of the run, and what was lost of what is not ours. `statuses` and
+    """A run that was killed in its second experiment, and the outcome of the next command: its
+    status, what is left of the run, and what was lost of what is not ours. `statuses` and
     `experiments` are those of the run."""
 
     status: int
@@ -376,7 +376,7 @@ class Orphaned:
 
 
 def orphaned(place: Place, foreign: Foreign, script: str = "") -> Orphaned:
-    """A killed run, and what `clean` came to, or the run of a script."""
+    """A killed run, and the outcome of `clean`, or of the run of a script."""
     rows, folders = len(place.statuses), place.experiments
     with place.running(SCRIPT, SECOND_FLOWS) as run:
         made = made_by(run.pid, place)
@@ -420,7 +420,7 @@ def test_the_next_run_removes_what_a_killed_run_left(followed: Orphaned):
     assert (followed.status, followed.left) == (0, [])
 
 
-def test_what_looks_like_a_run_s_and_is_none_stays(followed: Orphaned):
+def test_objects_of_others_that_resemble_those_of_a_run_stay(followed: Orphaned):
     assert followed.lost == []
 
 

@@ -27,19 +27,19 @@ def fat_tree(tmp_path_factory: pytest.TempPathFactory, lab_obstacle: str) -> Ite
     netesto(folder, "lab", "down", "--name", name)
 
 
-def test_the_ways_between_two_hosts_and_their_shares(fat_tree: str, tmp_path: Path):
+def test_the_paths_between_two_hosts_and_their_shares(fat_tree: str, tmp_path: Path):
     done = netesto(tmp_path, "lab", "path", "--name", fat_tree, "h1", "h16")
     lines = [line.split("  ") for line in done.stdout.splitlines()]
     assert (done.status, {way for way, _ in lines}) == (0, WAYS)
 
 
-def test_the_way_of_one_flow(fat_tree: str, tmp_path: Path):
+def test_the_path_of_one_flow(fat_tree: str, tmp_path: Path):
     words = ("lab", "path", "--name", fat_tree, "h1", "h16", "--sport", "40000")
     done = netesto(tmp_path, *words)
     assert (done.status, done.stdout.strip() in WAYS) == (0, True)
 
 
-def test_a_way_from_a_host_that_is_not_there(fat_tree: str, tmp_path: Path):
+def test_a_path_from_an_unknown_host(fat_tree: str, tmp_path: Path):
     done = netesto(tmp_path, "lab", "path", "--name", fat_tree, "h1", "h99")
     said = done.stderr.splitlines()[0]
     assert (done.status, said) == (2, f"netesto: lab {fat_tree}: no host h99")

@@ -14,7 +14,7 @@ DO_CLIENT host=a server=b test=TCP_STREAM ca=cubic dur=1
 """
 
 
-def test_what_a_script_leaves_is_measured_captured_and_told(tmp_path: Path):
+def test_what_a_script_leaves_unfinished_is_measured_captured_and_reported(tmp_path: Path):
     run = run_script(tmp_path, LEFT)
     [row] = [row for row in run.rows if row["exp"] == "1.0"]
     captured = run.out / "1" / "raw" / "b" / "capture.1.pcap"

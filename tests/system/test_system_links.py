@@ -100,13 +100,13 @@ def test_the_queues_of_the_links_are_recorded_with_the_statistics_of_hosts(qdisc
 
 
 def sent_bytes(text: str) -> int:
-    """What the link's queue from a to b has handed on."""
+    """What the link's queue from a to b has forwarded."""
     words = text.partition("qdisc tbf 1: dev a-b ")[2].partition(" Sent ")[2].split()
     return int(words[0])
 
 
 @pytest.mark.lab
-def test_a_qdisc_of_a_router_leaves_the_bottleneck_and_the_author_is_told(tmp_path: Path):
+def test_a_qdisc_of_a_router_does_not_move_the_bottleneck_and_the_author_is_warned(tmp_path: Path):
     outcome = run_script(tmp_path, ROUTER)
     [warning] = [line for line in outcome.stderr.splitlines() if line.startswith("warning: ")]
     assert warning.startswith(
@@ -151,7 +151,7 @@ def test_commands_that_a_run_allows_are_allowed_in_its_guest(netem: Outcome):
 
 @pytest.mark.sim
 @pytest.mark.timeout(TIMEOUT_S)
-def test_the_base_rtt_of_a_path_of_many_delays_holds_no_search_for_addresses(netem: Outcome):
+def test_the_base_rtt_of_a_path_with_many_delays_includes_no_address_resolution(netem: Outcome):
     [path] = [path for path in netem.manifest(5)["paths"] if path["destination"] == "far"]
     assert (path["asked_rtt_ms"], path["measured_rtt_ms"]) == (120, pytest.approx(120, rel=0.01))
 

@@ -77,24 +77,24 @@ def test_a_longer_transfer_takes_the_time_of_its_frames_too(run):
     assert float(line["us"]) == pytest.approx(RTT_US + waiting_us, abs=0.05)
 
 
-def test_what_was_not_completed_is_counted_and_in_no_percentile(run):
+def test_an_incomplete_transfer_is_counted_and_in_no_percentile(run):
     (row,) = (row for row in run.rows if row["exp"] == "5.1")
     found = [float(row[name]) for name in ("latencies", "unfinished", "maxLatency")]
     assert found == pytest.approx([10, 10, RTT_US], abs=0.1)
 
 
-def test_the_time_of_what_was_not_completed_is_in_no_rate(run):
+def test_the_time_of_an_incomplete_transfer_is_in_no_rate(run):
     # The tenth began after 9 s and had a handshake; the others were waited for until 59 s.
     assert float(told(run, 5)["rate"]) == pytest.approx(0.08 / (9 + 2 * RTT_US / 1e6), abs=1e-6)
 
 
-def test_what_was_not_completed_has_no_time(run):
+def test_an_incomplete_transfer_has_no_time(run):
     found = lines(run, 5, 1)
     assert [line["status"] == "ok" for line in found] == [True] * 10 + [False] * 10
     assert {line["us"] for line in found[10:]} == {""}
 
 
-def test_the_run_warns_of_what_was_not_completed(run):
+def test_the_run_warns_of_incomplete_transfers(run):
     assert "10 of 20 transfers were not completed: no percentile has them" in run.stderr
 
 

@@ -110,7 +110,7 @@ def test_each_of_many_flows_is_as_the_senders_kernel_saw_it(run: Run):
 
 
 def kernel_counts(folder: Path) -> dict[str, int]:
-    """What the counters of TCP at host a grew by during an experiment."""
+    """The increase of the counters of TCP at host a during an experiment."""
     found: dict[str, int] = {}
     for sign, part in ((-1, "0"), (1, "1")):
         files = (folder / part / "a.snmp", folder / part / "a.netstat")

@@ -35,7 +35,7 @@ def test_the_terminal_shows_the_table_and_the_page(two_flows: Outcome):
     assert firsts == ["exp", "1.0", "1.1", "1.2", "page", "results"]
 
 
-def test_effective_congestion_controls_are_those_asked_for(two_flows: Outcome):
+def test_effective_congestion_controls_are_those_requested(two_flows: Outcome):
     assert [row["effCa"] for row in two_flows.rows] == ["cubic/bbr", "cubic", "bbr"]
 
 
@@ -67,7 +67,7 @@ def test_retransmissions_are_of_segments_where_interfaces_count_pieces(two_flows
     )
 
 
-def test_sockets_tell_what_they_had_counted_at_their_end(two_flows: Outcome):
+def test_sockets_report_their_final_counts(two_flows: Outcome):
     raw = two_flows.out / "1" / "raw"
     ends = [
         sum(each.state == "CLOSE" for each in socketfile.read(raw / host / "sockets.bin.gz"))
@@ -128,7 +128,7 @@ def test_host_statistics_are_there_before_and_after(two_flows: Outcome):
     assert found == [hosts, hosts]
 
 
-def test_the_page_asks_the_network_for_nothing(two_flows: Outcome):
+def test_the_page_needs_no_network(two_flows: Outcome):
     text = (two_flows.out / "1" / "exp.html").read_text()
     loaded = re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"(?!data:)([^\"]+)\"", text)
     assert loaded == []

@@ -74,7 +74,7 @@ def hosts(tmp_path: Path, lab_obstacle: str) -> Iterator[Hosts]:
     netns.take_down(lab)
 
 
-def test_who_came_first_runs_next_who_does_not_wait_is_told_and_ctrl_c_ends_a_wait(hosts: Hosts):
+def test_the_first_in_the_queue_runs_next_others_are_refused_and_ctrl_c_ends_a_wait(hosts: Hosts):
     first = hosts.run("first", 100)
     hosts.await_text("first", "flow cubic a→b")
     waits = hosts.run("waits", 1, "--wait")
