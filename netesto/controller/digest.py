@@ -282,14 +282,16 @@ def _on_path(
     hosts: Mapping[str, _Host],
     known: Sequence[Queue],
 ) -> tuple[Queue, ...]:
-    """The queues on the path of a group's data: that of the sender, and those of a lab."""
-    is_reverse = request.is_reverse
-    sender = request.server if is_reverse else request.client
-    device = hosts[sender].links.get(links.OWN, LinkSamples()).devices.get(request.group, "")
-    places = {f"{sender}/{device}"}
-    for path in manifest.paths:
-        if (path.source, path.destination) == (request.client, request.server):
-            places.update(path.queues_back if is_reverse else path.queues)
+    """The queues on the path of a group's data: that of the sender, and those of a lab; in both
+    directions if both have data."""
+    places: set[str] = set()
+    for is_back in {False, True} if request.test == "TCP_BIDI" else {request.is_reverse}:
+        sender = request.server if is_back else request.client
+        device = hosts[sender].links.get(links.OWN, LinkSamples()).devices.get(request.group, "")
+        places.add(f"{sender}/{device}")
+        for path in manifest.paths:
+            if (path.source, path.destination) == (request.client, request.server):
+                places.update(path.queues_back if is_back else path.queues)
     return tuple(queue for queue in known if queue.place in places)
 
 

@@ -208,7 +208,10 @@ def _of_queues(name: str, get: Callable[[Queue], QueueColumn]) -> Column:
     def count(groups: Iterable[Group]) -> float | None:
         return formulas.counted_once(each for group in groups for each in group.queue_counts(get))
 
-    return _queue(name, "packets", lambda group: count([group]), show=numbers.count, once=count)
+    return _queue(
+        name, "packets", lambda group: count([group]),
+        page_unit="packets, or super-packets", show=numbers.count, once=count,
+    )  # fmt: skip
 
 
 def _mbit(bps: float | None) -> float | None:

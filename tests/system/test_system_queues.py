@@ -49,15 +49,18 @@ LAB file=lab.toml
 FOR h IN client,full,marked DO
     SET_SYSCTL host=$h net.ipv4.tcp_ecn=1
 DONE
-FOR server IN full,marked DO
+BEGIN queue
     DO_SERVER host=$server exp=COUNTER expName=queue order=0 start=1
-    DO_CLIENT host=client server=$server test=TCP_STREAM ca=cubic dur=1 interval=0.02 stats=1
+    DO_CLIENT host=client server=$server test=$test ca=cubic dur=1 interval=0.02 stats=1
     WAIT_FLOWS
     DO_SERVER host=$server order=1
     GET_DATA host=client
     GET_DATA host=$server
     PROCESS_EXP
-DONE
+END queue
+RUN queue server=full test=TCP_STREAM
+RUN queue server=marked test=TCP_STREAM
+RUN queue server=full test=TCP_BIDI
 """
 
 
@@ -111,6 +114,11 @@ def test_drops_are_those_of_tc(ran):
     # Of two qdiscs, netem counts what tbf drops, too.
     told = told_by_tc(ran.out / "1", "r-full", "dropped")
     assert (float(row(ran, 1)["queueDrops"]) * 2, told > 0) == (told, True)
+
+
+def test_drops_of_both_directions_are_counted_if_both_have_data(ran):
+    ways = [told_by_tc(ran.out / "3", device, "dropped") for device in ("r-full", "full-r")]
+    assert (float(row(ran, 3)["queueDrops"]) * 2, min(ways) > 0) == (sum(ways), True)
 
 
 def test_marks_are_those_of_tc(ran):
