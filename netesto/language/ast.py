@@ -280,9 +280,13 @@ class For:
     end: Row
 
 
+# What SWEEP takes besides factors.
+SWEEP_OPTIONS = frozenset({"reps", "order"})
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """`SWEEP factor=values … DO` to DONE. Options `reps` and `order` are among the words."""
+    """`SWEEP factor=values … DO` to DONE; SWEEP_OPTIONS are among the words."""
 
     row: Row
     words: tuple[Word, ...]

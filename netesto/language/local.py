@@ -311,7 +311,7 @@ def _check_values(name: str, values: Sequence[str]) -> None:
 def check_factors(words: Sequence[str]) -> None:
     """MisuseError if a SWEEP has no factor, or one twice."""
     check_once("SWEEP", words)
-    if all(word.partition("=")[0] in {"reps", "order"} for word in words):
+    if all(word.partition("=")[0] in ast.SWEEP_OPTIONS for word in words):
         raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
 
 

@@ -134,7 +134,7 @@ def _statement(statement: ast.Statement, guards: frozenset[str], found: Survey) 
             for word in words:
                 _need(names_in(word.text), row, guards, found)
                 name = word.text.partition("=")[0]
-                if name not in {"reps", "order"}:
+                if name not in ast.SWEEP_OPTIONS:
                     _assign(name, found)
             _body(body, guards, found)
         case ast.Macro():

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from netesto.language import ast
 from netesto.language.finding import Findings
 from netesto.language.reading import Reading
 from netesto.language.scope import references
@@ -33,6 +34,26 @@ class Usage:
                     self._check_call(call, own=frozenset(definition.inside.mentioned))
                 elif call.row.line.file == self.main:
                     self._macro_of(call, is_run=False)
+        if not (self.reading.lacks_source or self.reading.reads_another):
+            self._check_factors()
+
+    def _check_factors(self) -> None:
+        """A warning for each factor of a SWEEP that changes nothing."""
+        surveys = [*self.reading.top, *(m.inside for m in self.reading.macros.definitions())]
+        used = {name for each in surveys for name in each.mentioned}
+        told = {(each.place.file, each.place.line) for each in self.findings}
+        sweeps = [loop for each in surveys for loop in each.loops if isinstance(loop, ast.Sweep)]
+        for sweep in sweeps:
+            place = sweep.row.place()
+            for word in () if (place.file, place.line) in told else sweep.words:
+                name = word.text.partition("=")[0]
+                if name.isidentifier() and name not in used | ast.SWEEP_OPTIONS:
+                    self.findings.report(
+                        f"SWEEP: nothing uses the factor {name}",
+                        sweep.row.place(f"{name}="),
+                        "warning",
+                        f"A command gets it by {name}=${name}; reps= only repeats.",
+                    )
 
     def _need_global(self, use: Use) -> None:
         """An error if nothing sets a variable; a warning if the line that needs it may not run."""

@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from netesto.errors import ScriptError, UsageError
 from netesto.lab import guest, kernels
 from netesto.language import plan as planning
 from netesto.language.plan import Head, Plan
-from netesto.language.steps import Step
+from netesto.language.steps import RemoteCommand, Step
 from netesto.results import durable, fields, runs, store
 from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
@@ -30,7 +30,7 @@ def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | Non
     asked = _asked(request, watch, keep=watch is None)
     grounds.check_script(request, asked.plan.head)
     if watch is not None:
-        _check_numbers(asked.plan, asked.out, resume=request.resume)
+        _check_numbers(asked.plan.head.numbered, (), asked.out, resume=request.resume)
     if grounds.named(request) == "sim":
         grounds.check_tests(asked.plan.head.commands)
     if not are_ours(asked.columns):
@@ -114,7 +114,7 @@ def _run(request: Request, watcher: Watcher, asked: _Asked) -> End:
     record = _record(request, plan, out)
     if not request.run:
         grounds.check_script(request, head)
-        _check_numbers(plan, out, resume=request.resume)
+        _check_numbers(head.numbered, head.rewriting, out, resume=request.resume)
     choice = grounds.choose(request, head)
     if choice.ground == "sim":
         grounds.check_tests(head.commands)
@@ -188,23 +188,26 @@ def _warn(request: Request, plan: Plan, watcher: Watcher) -> None:
     tell(watcher, grounds.warnings(request, plan.head))
 
 
-def _check_numbers(plan: Plan, out: Path, *, resume: bool) -> None:
+def _check_numbers(
+    numbered: Sequence[RemoteCommand],
+    rewriting: Sequence[RemoteCommand],
+    out: Path,
+    *,
+    resume: bool,
+) -> None:
     """ScriptError if the script gives an experiment the number of an existing one: measurements are
     never overwritten."""
-    rewriting = {command.exp: command for command in plan.head.rewriting}
-    numbered = {command.exp: command for command in plan.head.numbered}
-    found = {exp: f"experiment {exp} is processed already" for exp in rewriting}
+    found = {command.exp: ("is processed already", command) for command in rewriting}
     # Cells that an earlier run has finished are skipped, with their numbers.
     if not resume:
         found |= {
-            exp: f"experiment {exp} exists already in {out}"
-            for exp in numbered
-            if store.bears(out, exp)
+            command.exp: (f"exists already in {out}", command)
+            for command in numbered
+            if store.bears(out, command.exp)
         }
-    for exp, message in found.items():
-        command = rewriting.get(exp) or numbered[exp]
+    for exp, (message, command) in found.items():
         raise ScriptError(
-            f"{message}, and is not overwritten",
+            f"experiment {exp} {message}, and is not overwritten",
             place=command.place.narrowed("exp="),
             remedy="Take a new number with exp=COUNTER, or another folder with --out.",
             chain=command.chain,

@@ -126,7 +126,8 @@ def test_factor_without_a_column_is_told_if_it_is_like_one_that_a_script_may_fil
 @pytest.mark.parametrize("command", [["check"], ["run", "-n"]])
 def test_factor_with_a_column_is_not_told(folder, capsys, command):
     (folder / "a.nts").write_text(
-        "SWEEP mtu=1500,9000 parallel=1,2 DO\nDO_SERVER host=a exp=COUNTER\nPROCESS_EXP\nDONE\n"
+        "SWEEP mtu=1500,9000 parallel=1,2 DO\n"
+        "DO_SERVER host=a exp=COUNTER expName=$mtu/$parallel\nPROCESS_EXP\nDONE\n"
     )
     status = cli.main([*command, "a.nts"])
     assert (status, capsys.readouterr().err) == (0, "")

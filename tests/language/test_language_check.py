@@ -352,6 +352,19 @@ def test_words_of_local_commands_are_looked_at(findings):
     ]
 
 
+def test_factor_that_nothing_uses_is_a_warning(findings):
+    """
+    BEGIN m
+    DO_CLIENT host=a server=b exp=COUNTER ca=$ca
+    PROCESS_EXP
+    END m
+    SWEEP ca=reno,cubic req=10K,1M reps=2 DO
+    RUN m
+    DONE
+    """
+    assert findings == ["5:25: warning: SWEEP: nothing uses the factor req"]
+
+
 def test_words_of_a_sweep_are_looked_at(findings):
     """
     BEGIN m

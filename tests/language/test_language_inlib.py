@@ -270,7 +270,9 @@ def examples():
 def test_example_runs(call, tmp_path):
     path = tmp_path / "example.nts"
     path.write_text(f"SOURCE inlib\n{call}\n")
-    assert check([path], library_path=[LIBRARY], definitions={}) == []
+    found = check([path], library_path=[LIBRARY], definitions={})
+    # One has a host among its servers and its clients.
+    assert [each for each in found if "both ends are one host" not in each.message] == []
 
 
 def test_every_test_macro_has_an_example():
