@@ -96,8 +96,8 @@ def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
 @dataclass(slots=True)
 class Experiment:
     """What the controller knows of an experiment. `folder` is the one in the results folder.
-    `lost` are the hosts that were lost while it ran, with the reasons: they take no further part in
-    it."""
+    `begun` are the hosts whose agents have begun it. `lost` are those of them that were lost since,
+    with the reasons: they take no further part in it."""
 
     exp: int
     exp_name: str
@@ -110,6 +110,7 @@ class Experiment:
     pending_data: set[str] = field(default_factory=set)
     files: dict[str, str] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
+    begun: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     # How far this machine's system time was ahead of the controller's clock at its begin.

@@ -90,6 +90,8 @@ class HostConnection:
         self.ran_again: list[str] = []
         self.time_sync: TimeSync | None = None
         self.lost: str | None = None
+        # How often it was lost.
+        self.losses = 0
         # When the last cut ended, on the controller's clock.
         self.joined_s = 0.0
         self._connect = connect
@@ -153,7 +155,9 @@ class HostConnection:
         """Wait for the end of a cut, or for a lost agent's return. AgentError if it is not back
         in time."""
         if self.is_cut:
-            await self.agent.probe_clock()
+            # At its end the agent may be lost, with this call.
+            with contextlib.suppress(AgentError):
+                await self.agent.probe_clock()
         if self.lost is None or self._given_up.is_set():
             return
         remaining_s = self._lost_at_s + RETURN_S - self._clock.now()
@@ -347,6 +351,7 @@ class HostConnection:
 
     def _lose(self, reason: str) -> None:
         self.lost = f"agent lost: {reason}"
+        self.losses += 1
         self._lost_at_s = self._clock.now()
         self.ran_again.clear()
         log.warning("agent lost", extra={"host": self.name, "reason": reason})

@@ -5,8 +5,17 @@ import contextlib
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
+from typing import TypeVar
 
 from netesto import traffic, units
 from netesto.collectors.clock import STEP_S, Clock, words_of_step
@@ -28,6 +37,9 @@ from netesto.language import steps
 from netesto.model import CaptureRequest, Endpoint, Event, FileEntry, Ports
 from netesto.results.store import Store
 from netesto.transport import channel, files
+from netesto.transport.base import Agent
+
+Answer = TypeVar("Answer")
 
 # The tests whose servers DO_SERVER start=1 starts.
 CLASSIC_TESTS = ("TCP_STREAM", "TCP_RR")
@@ -61,6 +73,9 @@ FETCH_ATTEMPTS = 5
 # some extra time, the server completes its samples, and the machine may be busy.
 OVERDUE_GRACE_S = 30.0
 
+# After this process was stopped, the time until a cut connection is noticed (channel.KEEPALIVE_S);
+# and by how much a busy machine may delay it.
+RESUMED_S, LATE_S = 5.0, 1.0
 
 # Hosts are not trusted. The longest cut of a connection limits the delay of an event, and further
 # warnings of a run are useless.
@@ -320,6 +335,33 @@ class Run:
         async with self._turns[host.name], self._places:
             yield
 
+    async def _begin(
+        self,
+        experiment: Experiment,
+        host: HostConnection,
+        call: Callable[[Agent], Awaitable[Answer]],
+    ) -> Answer:
+        """The result of a call that may be the first of an experiment at its host. An agent that is
+        lost before it has begun the experiment loses nothing of it, and is called again when it is
+        back. It refuses what it had begun before it was lost."""
+        lost: AgentError | None = None
+        while True:
+            losses = host.losses
+            try:
+                async with self._turn(host):
+                    answer = await call(host.agent)
+            except AgentError as error:
+                if lost is not None and host.losses == losses:
+                    experiment.lost.setdefault(host.name, lost.message)
+                    raise lost from error
+                if host.losses == losses or host.name in experiment.begun:
+                    raise
+                lost = error
+                await host.ready()
+            else:
+                experiment.begun.add(host.name)
+                return answer
+
     async def _carry_out(self, command: steps.RemoteCommand) -> None:
         match command:
             case steps.DoServer():
@@ -344,16 +386,19 @@ class Run:
     async def _do_server(self, command: steps.DoServer) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
         host = await self._of(experiment, command.host)
-        async with self._turn(host):
+
+        async def prepare(agent: Agent) -> None:
             if command.start:
                 # The most likely tool; others start with their first flow.
                 # A newer agent may have tools that this controller does not know.
                 known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
                 likely = [tool.name for tool in known if tool.lasting_server][:1]
                 if not self.tools or self.tools.intersection(("auto", *likely)):
-                    await host.agent.start_servers(CLASSIC_TESTS, tuple(likely))
+                    await agent.start_servers(CLASSIC_TESTS, tuple(likely))
             self._observer.doing(f"host statistics of {host.name}")
-            await host.agent.take_stats(command.exp, command.order)
+            await agent.take_stats(command.exp, command.order)
+
+        await self._begin(experiment, host, prepare)
 
     async def _do_tcpdump(self, command: steps.DoTcpdump) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
@@ -368,7 +413,7 @@ class Run:
             packets=command.packets,
             snap_bytes=command.snap_bytes,
         )
-        await host.agent.start_capture(request)
+        await self._begin(experiment, host, lambda agent: agent.start_capture(request))
 
     async def _do_client(self, command: steps.DoClient) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
@@ -401,8 +446,7 @@ class Run:
                 experiment.use(host.name)
             for name in (command.host, command.server):
                 await self._of(experiment, name)
-            async with self._turn(server):
-                ports_ = await server.agent.expect(request)
+            ports_ = await self._begin(experiment, server, lambda agent: agent.expect(request))
             if not len(ports_.control) == len(ports_.data) == request.instances:
                 raise AgentError(
                     f"reserved {len(ports_.data)} ports for {request.instances} flows",
@@ -490,6 +534,7 @@ class Run:
     async def _start(self, experiment: Experiment, group: Group, start_s: float | None) -> None:
         client = self.hosts[group.request.client]
         group.held = False
+        experiment.begun.add(client.name)
         at_s = None if start_s is None else client.to_agent_clock(start_s)
         try:
             await client.agent.start(group.request, group.ports, at_s)
@@ -565,11 +610,11 @@ class Run:
             return
         text = f"{host.name}: {reason}"
         for experiment in self.experiments.values():
-            if host.name in experiment.hosts:
+            if host.name in experiment.begun:
                 experiment.lost[host.name] = text
                 experiment.spoil(text)
         for experiment, group in self._groups():
-            if not group.is_over and host.name in group.hosts:
+            if not group.is_over and host.name in group.hosts & experiment.begun:
                 self._end(experiment, group, text)
         self._observer.warn(text)
         self._changed.set()
@@ -655,6 +700,27 @@ class Run:
                 continue
         return True
 
+    async def _until_over(
+        self,
+        is_over: Callable[[], bool],
+        deadline_s: Callable[[], float],
+        *,
+        tolerance_s: float = 0.0,
+    ) -> bool:
+        """Wait for the end of flows; False if they have not ended by `deadline_s()`.
+
+        This process, or its machine, may have been stopped until `tolerance_s` or more after that:
+        what agents have reported meanwhile comes first."""
+        if await self._until(is_over, deadline_s=deadline_s):
+            return True
+        woken_s = self.clock.now()
+        if woken_s < deadline_s() + tolerance_s:
+            return False
+        return await self._until(
+            is_over,
+            deadline_s=lambda: max(deadline_s(), min(woken_s + RESUMED_S, self._latest_end_s)),
+        )
+
     async def wait_flows(self, exp: int, timeout_s: float | None) -> None:
         """Wait until every flow of the experiment has ended. Flows that have not after `timeout_s`,
         or long after they were due, fail for that reason."""
@@ -669,7 +735,8 @@ class Run:
                 return begun_s + timeout_s
             return self._overdue_s(experiment)
 
-        if await self._until(lambda: experiment.is_over, deadline_s=deadline_s):
+        tolerance_s = 0.0 if timeout_s is None else LATE_S
+        if await self._until_over(lambda: experiment.is_over, deadline_s, tolerance_s=tolerance_s):
             return
         reason = (
             f"still running after WAIT_FLOWS timeout={timeout_s:g}"
@@ -721,39 +788,49 @@ class Run:
         A host that waits for one of the `places` takes no samples any more: those of 200 hosts of
         a lab, five times a second, would keep a processor from what they wait for.
         """
-        await self._until(
+        await self._until_over(
             lambda: experiment.is_over_at(name),
-            deadline_s=lambda: min(self._overdue_s(experiment), self._latest_end_s),
+            lambda: min(self._overdue_s(experiment), self._latest_end_s),
         )
         host = self.hosts.get(name)
         if host is None or name not in experiment.pending_data:
             return
         self._observer.doing(f"data from {name}")
         await host.ready()
-        if self._is_left_running(experiment, name):
+        for attempt in range(1, FETCH_ATTEMPTS + 1):
+            losses = host.losses
+            try:
+                await self._bring(experiment, host, places or contextlib.nullcontext())
+                break
+            except AgentError as error:
+                is_cut = isinstance(error, ConnectionLostError) or host.losses > losses
+                if attempt == FETCH_ATTEMPTS or not is_cut:
+                    raise
+                # After the cut it begins again.
+                await host.ready()
+        experiment.pending_data.discard(name)
+
+    async def _bring(
+        self,
+        experiment: Experiment,
+        host: HostConnection,
+        turn: contextlib.AbstractAsyncContextManager[None],
+    ) -> None:
+        if self._is_left_running(experiment, host.name):
             await host.agent.abort()
         entries = await host.finish(experiment.exp)
 
         def place(entry: FileEntry) -> Path:
-            return self.store.place(experiment.exp, name, entry.path)
+            return self.store.place(experiment.exp, host.name, entry.path)
 
         def keep(entry: FileEntry, path: Path) -> None:
             experiment.files[str(path.relative_to(experiment.folder))] = entry.sha256
 
-        async with places or contextlib.nullcontext():
-            for attempt in range(1, FETCH_ATTEMPTS + 1):
-                try:
-                    await files.ship(
-                        host.agent, experiment.exp, entries, place, host=name, on_arrival=keep
-                    )
-                    break
-                except ConnectionLostError:
-                    if attempt == FETCH_ATTEMPTS:
-                        raise
-                    # After the cut it begins again.
-                    await host.ready()
+        async with turn:
+            await files.ship(
+                host.agent, experiment.exp, entries, place, host=host.name, on_arrival=keep
+            )
             await host.agent.confirm(experiment.exp)
-        experiment.pending_data.discard(name)
 
     def _is_left_running(self, experiment: Experiment, name: str) -> bool:
         """Whether a host may still run flows of the experiment, because their server was lost, and

@@ -11,6 +11,7 @@ import netesto
 from netesto.errors import (
     AgentError,
     ConnectionLostError,
+    HoldEndedError,
     MissingError,
     NetestoError,
     NoAnswerError,
@@ -340,6 +341,9 @@ class AgentClient:
                 async for message in _replies(call, first_s=_PIECE_S, next_s=_PIECE_S):
                     for piece in message.pieces:
                         yield codec.decode(FilePiece, piece)
+        except HoldEndedError:
+            await self._holding.ended()
+            raise
         finally:
             call.cancel()
 
@@ -359,17 +363,22 @@ class AgentClient:
         numbers = f"{stamp.call} {stamp.pending} {stamp.seen}"
         return ((channel.HOLD_KEY, self._holding.token), (channel.STAMP_KEY, numbers))
 
-    async def _call(
-        self,
-        method: str,
-        request: object,
-        timeout: float,
-    ) -> Any:
+    async def _call(self, method: str, request: object, timeout: float) -> Any:
         async def ask(stamp: Stamp) -> Any:
             with self._border():
-                return await self._methods[method](
-                    request, timeout=timeout * self._pace, metadata=self._metadata(stamp)
-                )
+                try:
+                    return await once(stamp)
+                except grpc.aio.AioRpcError as error:
+                    is_late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+                    if not is_late or not self._holding.token:
+                        raise
+                # This process may have been stopped meanwhile, and the reply may be there.
+                return await once(stamp)
+
+        async def once(stamp: Stamp) -> Any:
+            metadata = self._metadata(stamp)
+            call = self._methods[method]
+            return await call(request, timeout=timeout * self._pace, metadata=metadata)
 
         return await self._holding.call(ask)
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
-from netesto.errors import ConnectionLostError
+from netesto.errors import ConnectionLostError, HoldEndedError
 from netesto.model import Event
 from netesto.transport.base import Stamp
 
@@ -84,7 +84,8 @@ class Holding:
             self._is_joined.set()
 
     async def call(self, ask: Callable[[Stamp], Awaitable[Answer]]) -> Answer:
-        """The reply to a call, also if the connection is cut meanwhile."""
+        """The reply to a call, also if the connection is cut meanwhile. HoldEndedError if the hold
+        is over, after `events` has raised it."""
         number = next(self._numbers)
         self._pending.add(number)
         deadline_s: float | None = None
@@ -98,10 +99,20 @@ class Holding:
                     deadline_s = deadline_s or _now() + self._patience_s
                     if self._is_given_up.is_set() or not self.token or _now() >= deadline_s:
                         raise
+                except HoldEndedError:
+                    await self.ended()
+                    raise
                 # The stream notices, too, now or a moment later.
                 await asyncio.sleep(RETRY_S)
         finally:
             self._pending.discard(number)
+
+    async def ended(self) -> None:
+        """Wait until the stream has noticed the end of the hold, too: whoever reads it can then say
+        what that costs."""
+        with contextlib.suppress(TimeoutError):
+            patience_s = self._patience_s if self.token else 0.0
+            await asyncio.wait_for(self._is_given_up.wait(), patience_s)
 
     @property
     def is_cut(self) -> bool:

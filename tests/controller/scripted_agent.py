@@ -12,7 +12,7 @@ from pathlib import Path
 from netesto.collectors.clock import Clock
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Run
-from netesto.errors import AgentBusyError, AgentError, Place
+from netesto.errors import AgentBusyError, AgentError, HoldEndedError, Place
 from netesto.language import steps
 from netesto.model import (
     Address,
@@ -52,6 +52,7 @@ class ScriptedAgent:
     or that something is set; `frozen`, it answers neither an abort nor what comes after, and never
     says that it was let go.
     It `refuses` groups with these words. `gone`, nobody can hold it, or end its flows.
+    The call `expires` finds, once, that the lease has ended.
     """
 
     host: str
@@ -78,6 +79,7 @@ class ScriptedAgent:
     is_given_up: bool = False
     refuses: str = ""
     gone: bool = False
+    expires: str = ""
     ticket: str = ""
     waiting: list[str] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -172,13 +174,23 @@ class ScriptedAgent:
             await asyncio.Event().wait()
         return Applied(str(setting), "", "")
 
+    async def _expire_at(self, call: str) -> None:
+        if self.expires == call:
+            self.expires = ""
+            changed = self.changed
+            self.events.put_nowait(None)
+            await changed.wait()
+            raise HoldEndedError("the hold has ended", host=self.host)
+
     async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
         self.calls.append(f"start_servers {' '.join(tests)} {' '.join(tools)}")
 
     async def take_stats(self, exp: int, order: int) -> None:
+        await self._expire_at("take_stats")
         self.calls.append(f"take_stats {exp} {order}")
 
     async def expect(self, request: GroupRequest) -> Ports:
+        await self._expire_at("expect")
         if self.refuses:
             raise AgentError(self.refuses, host=self.host)
         self.calls.append(f"expect {request.exp} {request.group}")
@@ -248,6 +260,7 @@ class ScriptedAgent:
 
     async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
         await self._answers()
+        await self._expire_at("finish")
         self.calls.append(f"finish {exp}")
         entry = FileEntry(self.announced, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
         return Finished((entry,), TIME_SYNC if with_time_sync else None)
@@ -258,6 +271,7 @@ class ScriptedAgent:
             yield FilePiece(path, CONTENT)
 
     async def confirm(self, exp: int) -> None:
+        await self._expire_at("confirm")
         self.calls.append(f"confirm {exp}")
 
     async def abort(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 from scripted_agent import CONTENT, do_client, do_server, get_data, release, set_sysctl, world
 
 from netesto import process
+from netesto.collectors.clock import Clock
 from netesto.controller.run import WARNINGS_MAX
 from netesto.errors import AgentError
 from netesto.language import steps
@@ -208,6 +209,62 @@ def test_what_a_lost_agent_had_written_is_fetched_when_it_is_back(tmp_path: Path
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["raw/a/log", "raw/b/log"]
 
 
+@pytest.mark.parametrize("call", ["finish", "confirm"])
+def test_data_whose_fetch_finds_the_lease_ended_is_fetched_when_the_agent_is_back(
+    tmp_path: Path, call: str
+):
+    async def scenario():
+        here = world(tmp_path, expires=call)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, None)
+        await here.run.fetch_rest(here.run.experiments[1])
+        experiment = here.run.experiments[1]
+        return sorted(experiment.files), experiment.pending_data, experiment.reasons
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
+        ["raw/a/log", "raw/b/log"],
+        set(),
+        ["a: agent lost: connection lost"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "command"), [("take_stats", do_server("a")), ("expect", do_client(between=("b", "a")))]
+)
+def test_an_experiment_that_a_lost_agent_had_not_begun_begins_when_it_is_back(
+    tmp_path: Path, call: str, command: steps.RemoteCommand
+):
+    async def scenario():
+        here = world(tmp_path, expires=call)
+        await here.run.carry_out(command)
+        await here.run.wait_flows(1, None)
+        return here.run.experiments[1].status, here.watcher.warnings
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
+        "ok",
+        [
+            "a: agent lost: connection lost",
+            "a: its agent is back, with its settings made again",
+        ],
+    )
+
+
+def test_an_experiment_that_a_lost_agent_had_begun_fails_for_the_loss(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, expires="expect")
+        here.agents["a"].refuses = "experiment 1 of this run was finished before"
+        await here.run.carry_out(do_client(between=("b", "a")))
+        experiment = here.run.experiments[1]
+        return statuses(here.run), experiment.reasons, experiment.lost
+
+    reason = "a: the hold has ended"
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
+        [reason],
+        [f"{reason} (requested at a.nts:1:1)"],
+        {"a": reason},
+    )
+
+
 def test_a_host_that_waits_for_its_turn_to_send_data_has_finished(tmp_path: Path):
     async def scenario():
         here = world(tmp_path)
@@ -284,6 +341,43 @@ def test_wait_flows_gives_up_at_its_timeout_and_fails_what_runs(tmp_path: Path):
         ["still running after WAIT_FLOWS timeout=0.05"],
         ["start 1 1", "abort"],
     )
+
+
+class Stopped(Clock):
+    """The clock of a process that was stopped for `stopped_s`; `asked`, if it was asked since."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped_s = 0.0
+        self.asked = asyncio.Event()
+
+    def now(self) -> float:
+        if self.stopped_s:
+            self.asked.set()
+        return super().now() + self.stopped_s
+
+
+@pytest.mark.parametrize("timeout_s", [None, 20.0])
+def test_what_was_reported_while_the_controller_was_stopped_counts(
+    tmp_path: Path, timeout_s: float | None
+):
+    async def scenario():
+        here, clock = world(tmp_path, silent=True), Stopped()
+        here.run.clock = clock
+        await here.run.carry_out(do_client())
+        waiting = asyncio.create_task(here.run.wait_flows(1, timeout_s))
+        await asyncio.sleep(0)
+        clock.stopped_s = 100.0
+        # It wakes, and finds what it waits for overdue.
+        here.run._changed.set()
+        await clock.asked.wait()
+        for kind in ("started", "ended"):
+            here.agents["a"].tell(kind, 1, 1, 1)
+        here.agents["a"].tell("complete", 1, 1)
+        await waiting
+        return here.run.experiments[1].status, statuses(here.run)
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ("ok", ["ok"])
 
 
 def test_held_flows_start_together_at_one_instant(tmp_path: Path):

@@ -15,7 +15,6 @@ import psutil
 import pytest
 from faults import (
     BEGIN,
-    BEYOND_LEASE,
     COMPLETE,
     FAULTS,
     FROZEN_S,
@@ -205,7 +204,7 @@ def soon_s(fault: Fault) -> float:
 def inject(fault: Fault, victims: Sequence[psutil.Process]) -> None:
     """Send the signals of a fault to all of its targets."""
     for number, sign in enumerate(fault.signs):
-        if sign == BEYOND_LEASE:
+        if sign.endswith(" s"):
             time.sleep(float(sign.removesuffix(" s")))
             continue
         if number:

@@ -15,6 +15,7 @@ from netesto.model import Event, Ports
 from netesto.transport.base import Stamp
 from netesto.transport.client import AgentClient
 from netesto.transport.gate import CALLS_MAX, CONNECTIONS_MAX, EVENTS_MAX, Gate
+from netesto.transport.holding import Holding
 
 # These are settled by events; the deadline only keeps a broken test from hanging.
 DEADLINE_S = 30
@@ -143,6 +144,60 @@ async def test_the_lease_ends_a_hold_that_is_not_joined_again(wire: CuttableWire
         there.wire.mend()
         with pytest.raises(HoldEndedError, match=r"^h1: the hold has ended"):
             await asyncio.wait_for(coming, DEADLINE_S)
+
+
+async def test_a_call_fails_for_the_end_of_its_hold_when_the_reader_of_events_knows_of_it():
+    may = asyncio.Event()
+
+    async def join(token: str, seen: int):
+        del token, seen
+        yield "token", HELD
+        await may.wait()
+        raise HoldEndedError("the hold has ended")
+
+    async def ask(stamp: Stamp) -> None:
+        raise HoldEndedError(f"call {stamp.call}: the hold has ended")
+
+    holding = Holding(join, patience_s=DEADLINE_S)
+    events = holding.events()
+    await anext(events)
+    reading = asyncio.ensure_future(anext(events))
+    calling = asyncio.ensure_future(holding.call(ask))
+    done, _ = await asyncio.wait({calling}, timeout=0.1)
+    may.set()
+    outcomes = await asyncio.wait_for(
+        asyncio.gather(reading, calling, return_exceptions=True), DEADLINE_S
+    )
+    assert (done, list(map(str, outcomes))) == (
+        set(),
+        ["the hold has ended", "call 1: the hold has ended"],
+    )
+
+
+async def test_a_call_that_is_not_answered_in_time_is_repeated_once_and_carried_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("netesto.transport.client._WORK_S", 0.3)
+    service = Slow()
+    async with (
+        over_sockets(service, tmp_path) as there,
+        aclosing(there.agent.hold("ann", "run")) as events,
+    ):
+        await anext(events)
+        asked = 0
+        call = there.gate.call
+
+        async def counted(token: str, stamp: Stamp, work):
+            nonlocal asked
+            asked += 1
+            if asked == 2:
+                service.may.set()
+            return await call(token, stamp, work)
+
+        monkeypatch.setattr(there.gate, "call", counted)
+        ports = await there.agent.expect(REQUEST)
+    carried_out = [each for each in service.asked if each == ("expect", REQUEST)]
+    assert (ports, asked, carried_out) == (PORTS, 2, [("expect", REQUEST)])
 
 
 async def test_a_cut_is_an_error_when_the_patience_ends(wire: CuttableWire, tmp_path: Path):
