@@ -41,6 +41,7 @@ PROOF_WAIT_S = 30.0
 def install(options: argparse.Namespace) -> int:
     """Install an agent on each host, test it, and write the hosts file."""
     hosts = _targets(options, "install")
+    _check_writable(options.hosts or HOSTS_FILE, hosts)
     kept = payload.foreseen if options.dry_run else payload.kept
     supply = Supply(_wanted(options), printing.out, kept=kept)
 
@@ -110,6 +111,24 @@ def _targets(options: argparse.Namespace, verb: str) -> list[Target]:
     if twice := next((name for name in hosts if hosts.count(name) > 1), ""):
         raise UsageError(f"host {twice} is given twice", remedy="Give each host once.")
     return list(found.values())
+
+
+def _check_writable(path: Path, hosts: Sequence[Target]) -> None:
+    """WorldError, before anything is done, if the hosts file lacks one of the hosts and cannot be
+    written."""
+    if path.suffix in ansible.SUFFIXES:
+        return
+    known = load(str(path), insecure=True).endpoints if path.exists() else {}
+    if any(host.name not in known for host in hosts):
+        try:
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> WorldError:
+    return WorldError(f"{path}: cannot write: {error.strerror}")
 
 
 def _taken(path: Path, hosts: Sequence[Target]) -> dict[str, str]:
@@ -300,7 +319,7 @@ def _write(path: Path, done: _Done) -> Path:
         try:
             atomic.replace(path, text, lasting=True)
         except OSError as error:
-            raise WorldError(f"{path}: cannot write: {error.strerror}") from error
+            raise _cannot_write(path, error) from error
         printing.out(f"hosts    {path}")
     return path
 

@@ -82,7 +82,14 @@ async def _fetch(endpoint: Endpoint, out: Path, connect: Connect) -> Fetched:
 async def _bring(agent: Connection, host: str, out: Path) -> AsyncIterator[tuple[Unfetched, Path]]:
     """Each experiment when it is here, with its folder."""
     by_run: dict[str, list[Unfetched]] = {}
-    for each in (await agent.status()).unfetched:
+    status = await agent.status()
+    if status.holder:
+        # AgentBusyError, unless the connection of the holder is cut: then wait for the end of its
+        # hold, because it has data, too.
+        async with contextlib.aclosing(agent.hold(holder(), status.run)) as events:
+            await anext(events)
+        status = await agent.status()
+    for each in status.unfetched:
         if not RUN_NAME.fullmatch(each.run):
             raise AgentError(f"reports a run with an invalid name: {each.run!r}", host=host)
         by_run.setdefault(each.run, []).append(each)

@@ -80,6 +80,11 @@ def watched(places: Places) -> list[str]:
     return [places.config, places.unit]
 
 
+def written(places: Places) -> list[str]:
+    """What an installation puts on a host."""
+    return [*watched(places), places.record, places.state]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
     """An installation by its record. `changed` are files and folders that were changed since;
@@ -95,7 +100,8 @@ class Installed:
 class Facts:
     """A host. `python` is "" if no interpreter there can run an agent, and `python_version` is then
     the one that there is. `addresses`: those that ssh reaches, IPv4 and IPv6. `noexec`: folders
-    from which no library can be loaded."""
+    from which no library can be loaded. `absent`: folders that an installation would be in, and
+    that do not exist. `made_above_cache`: we have made the folder that the cache is in."""
 
     system: str = "Linux"
     machine: str = "x86_64"
@@ -117,6 +123,8 @@ class Facts:
     existing: frozenset[str] = frozenset()
     installed: Installed | None = None
     cached: frozenset[str] = frozenset()
+    made_above_cache: bool = False
+    absent: frozenset[str] = frozenset()
     places: Places = field(default=ROOT)
 
     @property
@@ -134,6 +142,7 @@ def request() -> dict[str, object]:
         "libraries": [*(places.prefix for places in kinds.values()), f"~{CACHE}"],
         "records": {name: places.record for name, places in kinds.items()},
         "watched": {name: watched(places) for name, places in kinds.items()},
+        "written": [path for places in kinds.values() for path in written(places)],
     }
 
 
@@ -154,6 +163,8 @@ def parse(reply: Mapping[str, Any]) -> Facts:
         existing=frozenset(reply["existing"][kind]),
         installed=_installed(reply["installed"][kind]),
         cached=frozenset(reply["cached"]),
+        made_above_cache=reply["made_above_cache"],
+        absent=frozenset(reply["absent"]),
         places=ROOT if is_root else of_user(reply["home"]),
     )
 

@@ -70,13 +70,14 @@ def agents(
     bundle: Path | None,
     wait_s: float | None,
     say: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> Iterator[dict[str, "Brought"]]:
     """An agent on each host, by its name, which ends with the body. A `bundle` has packages for
     hosts of other kinds than this machine.
     AgentError names every host that cannot have one, or one that is in use; others are told
     `holder`. `wait_s` is how long to wait for another run by ssh (None: do not wait), which is
-    reported to `say`."""
-    facts = asyncio.run(_looked(hosts))
+    reported to `say`. `warn` is told of installed agents that do not answer."""
+    facts = asyncio.run(_looked(hosts, warn))
     supply = Supply(
         Wanted(
             code=functools.cache(payload.code),
@@ -170,9 +171,11 @@ def end(started: Sequence[Ending]) -> None:
             process.end(each.child)
 
 
-async def _looked(hosts: Sequence[Target]) -> list[Facts]:
+async def _looked(
+    hosts: Sequence[Target], warn: Callable[[str], None] = lambda _: None
+) -> list[Facts]:
     """The facts of all hosts. AgentError names every host that cannot have an agent."""
-    found = await asyncio.gather(*(_look(host) for host in hosts), return_exceptions=True)
+    found = await asyncio.gather(*(_look(host, warn) for host in hosts), return_exceptions=True)
     for each in found:
         if isinstance(each, BaseException) and not isinstance(each, AgentError):
             raise each
@@ -196,27 +199,31 @@ async def _supplied(
     return found
 
 
-async def _look(host: Target) -> Facts:
+async def _look(host: Target, warn: Callable[[str], None]) -> Facts:
     facts = await remote.look(host)
     try:
         plan.check(facts, facts.cache)
     except AgentError as error:
         raise AgentError(error.message, host=host.name, remedy=error.remedy) from None
     if facts.installed is not None and facts.installed.runs:
-        await _check_free(host, facts)
+        await _check_free(host, facts, warn)
     return facts
 
 
-async def _check_free(host: Target, facts: Facts) -> None:
-    """AgentBusyError if another run uses the agent that is installed on the host: the runs would
+async def _check_free(host: Target, facts: Facts, warn: Callable[[str], None]) -> None:
+    """AgentError if another run uses the agent that is installed on the host: the runs would
     disturb each other."""
     address = replace(host.address, path=Path(facts.places.socket))
     try:
         async with await connect(str(address), host=host.name, timeout=_ASK_S) as agent:
             holder = (await agent.info()).holder
     except NoAnswerError:
-        # No run can use an agent that does not respond.
-        return
+        holder = ""
+        await remote.check_unused(host, facts)
+        warn(
+            f"{host.name}: its installed agent does not answer (stopped, or hung). This run uses"
+            " another one, and what an earlier run has set on the host may still be set"
+        )
     except AgentError:
         holder = ""
         await remote.check_unused(host, facts)

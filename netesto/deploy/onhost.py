@@ -51,6 +51,8 @@ LEASE_S = 30
 CLOSING_MS = 200
 # Until the end of an ssh process is known to what it was connected to.
 ENDING_S = 2
+# In the cache of agents for one run: the folder that it is in was made for it.
+MADE_ABOVE = ".made-above"
 # The controller's last byte (ASCII: end of transmission); all others are keepalives.
 END = b"\4"
 
@@ -147,9 +149,20 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
             name: [expand(path) for path in paths if os.path.lexists(expand(path))]
             for name, paths in request["watched"].items()
         },
+        "absent": sorted(set(absent(request["written"]))),
         "installed": {name: installed(path) for name, path in places.items()},
         "cached": [name for name in names(home + "/.cache/netesto") if "." not in name],
+        "made_above_cache": os.path.exists(home + "/.cache/netesto/" + MADE_ABOVE),
     }
+
+
+def absent(paths: List[str]) -> Iterator[str]:
+    """The folders that these paths are to be in, and that do not exist."""
+    for path in map(expand, paths):
+        above = os.path.dirname(path)
+        while not os.path.lexists(above):
+            yield above
+            above = os.path.dirname(above)
 
 
 def libc() -> str:
@@ -667,6 +680,7 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
     its folder is removed."""
     for sign in ENDS:
         signal.signal(sign, lambda _number, _frame: sys.exit(1))
+    make_cache(request["cache"])
     for kind, values in request["steps"]:
         with locked(request["cache"] + "/.lock"):
             take(kind, source, values)
@@ -695,6 +709,14 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
             signal.signal(sign, signal.SIG_IGN)
         agent.end()
         alone.close()
+
+
+def make_cache(path: str) -> None:
+    """Make the folder of packages, and note in it if that above was not there either."""
+    if not os.path.lexists(os.path.dirname(path)):
+        os.makedirs(path)
+        with open(os.path.join(path, MADE_ABOVE), "w"):
+            pass
 
 
 class Agent:

@@ -256,13 +256,8 @@ class _Host:
             **({"group": self.group} if self.group else {}),
         }
         lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
-        return "\n".join(
-            [
-                "# By 'netesto hosts install'; a changed file is kept. Keys: docs/hosts.md",
-                *lines,
-                "",
-            ]
-        )
+        first = "# By 'netesto hosts install'; a changed file is kept. Keys: docs/hosts.md"
+        return "\n".join([first, *lines, ""])
 
     def _unit(self) -> str:
         if not self.places.root:
@@ -278,6 +273,7 @@ class _Host:
         """The record of the finished installation."""
         places, there = self.places, self.there
         files = {path: _digest(text) for path, text in self.texts.items()}
+        made = there.record.get("made", []) if there else self._made()
         if self.keeps_config and there is not None:
             files[places.config] = there.record["files"][places.config]
         return {
@@ -289,7 +285,14 @@ class _Host:
             "spool": f"{places.state}/spool",
             # They stay when everything else is removed.
             "tools": sorted({*self.added, *(there.record.get("tools", ()) if there else ())}),
+            **({"made": made} if made else {}),
         }
+
+    def _made(self) -> list[str]:
+        """The folders that the installation makes, and that others may use; inner ones first."""
+        own = [*self.texts, self.places.record, self.places.state]
+        absent = sorted(self.facts.absent, reverse=True)
+        return [path for path in absent if any(each.startswith(f"{path}/") for each in own)]
 
     def _service(self) -> dict[str, Any]:
         if self.by_systemd:
@@ -383,15 +386,8 @@ class _Host:
         argv = self._python("netesto.agent.supervisor", "--lock", places.alive)
         argv += ["--log", places.log, "--", places.launcher, "--config", places.config]
         yield Step("", "folder", {"path": places.state, "mode": 0o700})
-        yield Step(
-            "start the agent",
-            "supervise",
-            {
-                "argv": argv,
-                "socket_path": places.socket,
-                "log": places.log,
-            },
-        )
+        values = {"argv": argv, "socket_path": places.socket, "log": places.log}
+        yield Step("start the agent", "supervise", values)
 
 
 def _folder_of(packages: Packages | None, facts: Facts, requirements: Sequence[str]) -> str:
@@ -447,7 +443,14 @@ def remove(facts: Facts, *, force: bool) -> Plan:
         ]
     elif brought:
         steps.append(_remove(f"remove {facts.cache}", facts.cache))
+        if facts.made_above_cache:
+            steps.append(_remove_if_empty(facts.cache.rpartition("/")[0]))
     if there is None:
+        above = [path for path in facts.absent if places.lock.startswith(f"{path}/")]
+        if steps and above:
+            # The lock of the removal itself made them.
+            steps.append(_remove("", places.lock))
+            steps += map(_remove_if_empty, sorted(above, reverse=True))
         return Plan(facts, tuple(steps))
     record = there.record
     files = [_remove(f"remove {path}", path, digest) for path, digest in record["files"].items()]
@@ -460,12 +463,13 @@ def remove(facts: Facts, *, force: bool) -> Plan:
     steps += [_remove(f"remove {path}", path) for path in (places.state, places.log)]
     steps += [_remove("", path) for path in (places.socket, places.memory)]
     steps += [
-        Step("", "remove_if_empty", {"path": path.rpartition("/")[0]})
+        _remove_if_empty(path.rpartition("/")[0])
         # Without root, the folder of the socket is in that of the state.
         for path in (places.config, places.socket, places.state)
     ]
     # With it go the record and the lock.
     steps.append(_remove(f"remove {places.prefix}", places.prefix))
+    steps += map(_remove_if_empty, record.get("made", ()))
     if places.config in there.changed and places.config in facts.existing:
         notes.append(f"kept: {places.config}, which was changed")
     if tools := record.get("tools"):
@@ -479,6 +483,10 @@ def _systemctl(text: str, *words: str) -> Step:
 
 def _remove(words: str, path: str, digest: str = "") -> Step:
     return Step(words, "remove", {"path": path, "digest": digest})
+
+
+def _remove_if_empty(path: str) -> Step:
+    return Step("", "remove_if_empty", {"path": path})
 
 
 def _text(record: Mapping[str, Any]) -> str:

@@ -165,6 +165,7 @@ class _Whole:
             bundle=self._request.bundle,
             wait_s=self._request.wait_s,
             say=self._watcher.say,
+            warn=self._watcher.warn,
         ) as brought:
             endpoints = [each.endpoint for each in brought.values()]
             yield inventory.at(endpoints), agents.brought(brought)

@@ -476,6 +476,13 @@ def test_a_command_for_agents_without_hosts_is_told_how_to_name_some(
     assert (status, capsys.readouterr().err.splitlines()[-1]) == (2, remedy)
 
 
+def test_a_hosts_file_that_cannot_be_written_is_told_before_an_installation(tmp_path, capsys):
+    path = tmp_path / "nowhere" / "hosts.toml"
+    status = cli.main(["hosts", "install", "--hosts", str(path), "h1.invalid"])
+    said = f"netesto: {path}: cannot write: No such file or directory"
+    assert (status, capsys.readouterr().err.splitlines()) == (3, [said])
+
+
 def test_a_host_that_an_installation_is_given_twice_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     status = cli.main(["hosts", "install", "h1", "root@h2", "h2"])

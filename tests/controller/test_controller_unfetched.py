@@ -13,7 +13,7 @@ from netesto.controller import unfetched
 from netesto.controller.inventory import Inventory
 from netesto.controller.unfetched import Fetched
 from netesto.errors import AgentError
-from netesto.model import Endpoint, FileEntry, FilePiece, Finished, Unfetched
+from netesto.model import AgentStatus, Endpoint, Event, FileEntry, FilePiece, Finished, Unfetched
 
 LEFT = Unfetched(run="2026-11-19T1", exp=3, files=1, size_bytes=len(CONTENT), age_s=60.0)
 
@@ -127,8 +127,33 @@ def test_a_run_is_no_path(run: str, tmp_path: Path):
     assert (fetched.experiments, agent.calls, [*tmp_path.iterdir()]) == ([], [], [])
 
 
-def test_a_host_in_use_says_by_whom(tmp_path: Path):
-    agent = ScriptedAgent("h1", unfetched=(LEFT,), holder="bob")
+class Leased(ScriptedAgent):
+    """The controller that holds it is gone; its data show when its hold has ended."""
+
+    async def status(self) -> AgentStatus:
+        if not self.ending:
+            return AgentStatus(unfetched=(LEFT,))
+        return AgentStatus(holder=self.ending, run=LEFT.run)
+
+    async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
+        self.ending = ""
+        async with contextlib.aclosing(super().hold(controller, run)) as events:
+            async for event in events:
+                yield event
+
+
+def test_data_of_a_run_whose_controller_is_gone_is_fetched_when_its_hold_has_ended(tmp_path: Path):
+    agent = Leased("h1", ending="bob")
+    fetched = fetch(agent, tmp_path)
+    assert ([each for each, _ in fetched.experiments], agent.calls) == (
+        [LEFT],
+        ["finish 3", "confirm 3"],
+    )
+
+
+@pytest.mark.parametrize("left", [(), (LEFT,)])
+def test_a_host_in_use_says_by_whom(tmp_path: Path, left: tuple[Unfetched, ...]):
+    agent = ScriptedAgent("h1", unfetched=left, holder="bob")
     error = fetch(agent, tmp_path).error
     assert error is not None
     assert (error.message, agent.calls) == ("h1: in use by bob", [])

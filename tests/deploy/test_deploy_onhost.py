@@ -72,6 +72,27 @@ def test_it_tells_what_the_host_is_whatever_its_profile_prints(tmp_path):
     assert (found.system, found.addresses) == ("Linux", ("192.0.2.1",))
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_it_notes_whether_the_folder_of_its_cache_was_made_with_it(tmp_path, there):
+    if there:
+        (tmp_path / ".cache").mkdir()
+    onhost.make_cache(str(tmp_path / ".cache" / "netesto"))
+    request = {**facts.request(), "lock": str(tmp_path / "place" / ".lock")}
+    found = facts.parse(asked(request, env={**os.environ, "HOME": str(tmp_path)}))
+    assert found.made_above_cache is not there
+
+
+def test_it_tells_which_folders_of_an_installation_are_not_there(tmp_path):
+    (tmp_path / ".config").mkdir()
+    paths = [f"{tmp_path}/.config/netesto/agent.toml", f"{tmp_path}/.local/state/netesto/agent"]
+    assert list(onhost.absent(paths)) == [
+        f"{tmp_path}/.config/netesto",
+        f"{tmp_path}/.local/state/netesto",
+        f"{tmp_path}/.local/state",
+        f"{tmp_path}/.local",
+    ]
+
+
 def test_an_archive_is_unpacked_whole_and_compiled(tmp_path):
     data = tar(**{"a/b.py": "x = 1\n"})
     assert act(tmp_path, unpack(tmp_path / "out", data), archive=data) == {"done": 1}

@@ -262,6 +262,36 @@ def test_removal_without_root_removes_an_inner_folder_before_the_outer_one():
     assert folders == ["/home/a/.config/netesto", f"{state}/run", state]
 
 
+def test_removal_removes_the_folders_around_it_that_an_installation_made_inner_ones_first():
+    absent = {f"/home/a/{path}" for path in (".config", ".config/netesto", ".local/state", ".ssh")}
+    steps = plan.remove(done(replace(AS_USER, absent=frozenset(absent))), force=True).steps
+    assert [(step.kind, step.values["path"]) for step in steps[-4:]] == [
+        ("remove", "/home/a/.local/share/netesto"),
+        ("remove_if_empty", "/home/a/.local/state"),
+        ("remove_if_empty", "/home/a/.config/netesto"),
+        ("remove_if_empty", "/home/a/.config"),
+    ]
+
+
+def test_a_later_installation_remembers_which_folders_the_first_one_made():
+    facts = done(replace(AS_USER, absent=frozenset({"/home/a/.config"})))
+    assert plan.install(replace(facts, absent=frozenset()), WANTED, name="h1").steps == ()
+
+
+def test_removal_of_the_cache_alone_removes_the_folder_of_its_own_lock():
+    absent = frozenset({"/opt/netesto", "/etc/netesto"})
+    facts = replace(FACTS, cached=frozenset({"code-1"}), absent=absent)
+    paths = [step.values["path"] for step in plan.remove(facts, force=False).steps]
+    assert paths == ["/root/.cache/netesto", "/opt/netesto/.lock", "/opt/netesto"]
+
+
+@pytest.mark.parametrize(("made_above", "more"), [(False, []), (True, ["/root/.cache"])])
+def test_the_folder_of_the_cache_is_removed_if_it_was_made_for_it(made_above: bool, more):
+    facts = replace(FACTS, cached=frozenset({"code-1"}), made_above_cache=made_above)
+    paths = [step.values["path"] for step in plan.remove(facts, force=False).steps]
+    assert paths == ["/root/.cache/netesto", *more]
+
+
 def test_removal_names_the_packages_that_an_installation_added_and_that_stay():
     facts = done(replace(FACTS, tools=frozenset(TOOLS) - {"iperf3", "netperf"}))
     assert plan.remove(facts, force=False).notes == (

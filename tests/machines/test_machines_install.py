@@ -54,9 +54,6 @@ def netesto(world: World, *words: str) -> Finished:
 def bare(tmp_path_factory):
     names = ("host1", "host2", "host3")
     with machines(*names, folder=tmp_path_factory.mktemp("bare"), bare=True) as made:
-        for each in made:
-            # As on most machines: with it, what is in it can be removed.
-            each.run(["mkdir", "/root/.cache"])
         yield made
 
 
@@ -202,12 +199,25 @@ def test_an_agent_that_was_installed_has_the_traffic_generator(bare, installed):
     assert "native" in found["info"]["tools"]
 
 
-def test_an_agent_that_does_not_answer_is_told_and_left_alone(bare, installed):
+@pytest.fixture
+def frozen(bare, installed):
+    """The agent of host1 does not run."""
     pids = bare["host1"].run(["cat", "/opt/netesto/agent.lock"]).stdout
     agent = bare["host1"].run(["ps", "-o", "pid=", "--ppid", pids]).stdout.strip()
     bare["host1"].run(["kill", "-STOP", agent])
-    done = [netesto(bare, "hosts", what, "host1") for what in ("install", "remove")]
+    yield
     bare["host1"].run(["kill", "-CONT", agent], check=False)
+
+
+def test_a_run_over_ssh_warns_of_an_agent_beside_its_own_that_does_not_answer(bare, frozen):
+    bare.controller.write("my.nts", blocks("nts")[0])
+    done = netesto(bare, "run", "--plain", "--no-pages", "--ssh", "host1,host2", "my.nts")
+    told = "warning: host1: its installed agent does not answer (stopped, or hung)."
+    assert (done.status, told in done.stdout + done.stderr) == (0, True)
+
+
+def test_an_agent_that_does_not_answer_is_told_and_left_alone(bare, frozen):
+    done = [netesto(bare, "hosts", what, "host1") for what in ("install", "remove")]
     told = "its agent listens, but does not respond"
     found = [(each.status, told in each.stderr, each.stdout.strip()) for each in done]
     assert found == [(3, True, ""), (3, True, "")]

@@ -165,7 +165,17 @@ def test_a_host_without_python_is_told_what_it_lacks(planned):
 
 
 @pytest.fixture(scope="module")
-def of_user(world) -> Finished:
+def home(world) -> list[str]:
+    """What is in the home of a user before."""
+    return found_at_home(world)
+
+
+def found_at_home(world: World) -> list[str]:
+    return world["plain"].run(["find", f"/home/{USER}"]).stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def of_user(world, home) -> Finished:
     """An installation without root, on the hosts of an inventory of Ansible."""
     world.controller.write(f"/home/{USER}/inventory.ini", INVENTORY)
     return install(world, "--hosts", "inventory.ini", user=USER)
@@ -184,8 +194,7 @@ def test_an_agent_below_a_home_folder_is_found_by_the_name_of_its_host_alone(wor
     assert (found["host"], found["info"] is not None) == ("plain", True)
 
 
-def test_a_removal_without_root_ends_the_agent(world, of_user):
+def test_a_removal_without_root_ends_the_agent_and_leaves_nothing(world, home, of_user):
     argv = ["netesto", "hosts", "remove", "--hosts", "inventory.ini"]
     done = world.controller.run(argv, timeout=PATIENCE_S, user=USER, check=False)
-    left = world["plain"].exists(f"/home/{USER}/.local/share/netesto")
-    assert (done.status, agents(world["plain"]), left) == (0, [], False)
+    assert (done.status, agents(world["plain"]), found_at_home(world)) == (0, [], home)

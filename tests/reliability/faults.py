@@ -59,8 +59,8 @@ AT_TOOLS = (START, MIDDLE, END)
 # By how much a clock is set.
 STEPS_S = {"+1 h": 3600.0, "-1 h": -3600.0, "+0.5 s": 0.5}
 
-# The lease of an agent is 30 s, from when it notices, after 2 to 3.5 s, that the controller is silent:
-# one of two may have ended it when the controller goes on, and the other one not.
+# The lease of an agent is 30 s, from when it notices, after 2 to 3.5 s, that the controller is
+# silent: when that goes on, one of two agents may have ended it, and the other one not.
 AT_THE_END_OF_LEASE, BEYOND_LEASE = "33 s", "40 s"
 
 # Longer than keepalive pings take to notice a silent peer.
