@@ -3,7 +3,7 @@ from netesto."""
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,10 +41,10 @@ def written(path: Path) -> Iterator[BinaryIO]:
             yield file
 
 
-def replace(path: Path, text: str, *, lasting: bool = False) -> None:
-    """`replaced` with `text` in UTF-8."""
+def replace(path: Path, text: str | Iterable[str], *, lasting: bool = False) -> None:
+    """`replaced` with `text`, or its parts, in UTF-8."""
     with replaced(path, lasting=lasting) as file:
-        file.write(text.encode())
+        file.writelines(part.encode() for part in ([text] if isinstance(text, str) else text))
 
 
 def sync_folder(folder: Path) -> None:

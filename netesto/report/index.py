@@ -74,7 +74,7 @@ def write(folder: Path) -> None:
     found_experiments = experiments(rows, folder)
     shown_rows = [row for one in found_experiments for row in (one.whole, *one.groups)]
     is_large = len(rows) > rendering.ROWS_MAX
-    html = rendering.render(
+    html = rendering.rendered(
         "index.html.j2",
         title=folder.resolve().name,
         columns=found,

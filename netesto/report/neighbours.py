@@ -54,9 +54,9 @@ def relink(folder: Path) -> None:
     """Update the links of the pages in a results folder whose neighbours have changed. Imported
     experiments have pages on request: those without one are no neighbours."""
     numbers = [exp for exp in store.experiments(folder) if (folder / str(exp) / PAGE).is_file()]
-    for exp in numbers:
+    for before, exp, after in zip([None, *numbers], numbers, [*numbers[1:], None], strict=False):
         path = folder / str(exp) / PAGE
-        wanted = of(exp, numbers)
+        wanted = Neighbours(before, after)
         if wanted.mark not in _beginning(path):
             page = path.read_text(encoding="utf-8")
             # The replacements hold no backslash, which `sub` would interpret.

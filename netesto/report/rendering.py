@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 
 import jinja2
@@ -14,6 +14,9 @@ from netesto.printable import printable
 # those of some ten thousand.
 ROWS_MAX = 1000
 
+# Of a page in parts: so many values and literals of its template together.
+_PART = 1000
+
 # Invisible characters that can change what is shown: controls except tabs and line ends, changes of
 # the writing direction, and bytes of file names that are not text.
 _UNSEEN = re.compile(
@@ -24,6 +27,14 @@ _UNSEEN = re.compile(
 def render(template: str, **values: object) -> str:
     """The template of that name with these values. Control characters in them are made visible."""
     return visible(_environment().get_template(template).render(**values))
+
+
+def rendered(template: str, **values: object) -> Iterator[str]:
+    """`render` in parts, for a page of many megabytes."""
+    stream = _environment().get_template(template).stream(**values)
+    # By default each literal and each value of a template is a part.
+    stream.enable_buffering(_PART)
+    return map(visible, stream)
 
 
 def visible(text: str) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from netesto import atomic
@@ -63,8 +63,8 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
-def replace(path: Path, text: str, *, lasting: bool = True) -> None:
-    """Write `path` so that a reader sees the old content or the new.
+def replace(path: Path, text: str | Iterable[str], *, lasting: bool = True) -> None:
+    """Write `path`, a text or its parts, so that a reader sees the old content or the new.
 
     `lasting`: also after a power failure. Derived files need not wait for the disk.
     """

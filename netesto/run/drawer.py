@@ -1,6 +1,7 @@
-"""Draws pages outside of a guest, while the next experiment runs inside.
+"""When pages are drawn during a run.
 
-Inside it would take twice as long, and in simulated time everything would wait for it.
+Those of a guest are drawn outside, while the next experiment runs inside: inside it would take
+twice as long, and in simulated time everything would wait for it.
 """
 
 import math
@@ -14,6 +15,44 @@ from netesto.results import store
 # Between two checks for complete experiments.
 LOOK_S = 0.25
 
+# An index that took a second is not drawn again for so many seconds.
+PAUSE = 10
+
+
+class Index:
+    """Draws the index of a results folder again while experiments are added to it.
+
+    The more experiments there are, the longer it takes; some hundred short experiments would spend
+    most of their run on it. So some are drawn together, and `finish_index` draws the last ones.
+    """
+
+    def __init__(self) -> None:
+        self._due_s = -math.inf
+
+    def update(self, folder: Path) -> None:
+        """Draw the index unless it is too early. ResultsError as `report.index.write`."""
+        from netesto.report import index
+
+        began_s = time.monotonic()
+        if began_s >= self._due_s:
+            index.write(folder)
+            ended_s = time.monotonic()
+            self._due_s = ended_s + PAUSE * (ended_s - began_s)
+
+
+def finish_index(folder: Path, *, is_changed: bool) -> None:
+    """Draw the index of a results folder after its run, if it is older than exp.csv or `is_changed`
+    otherwise."""
+    from netesto.report import index
+    from netesto.report.neighbours import PAGE
+
+    table, page = folder / store.TABLE, folder / PAGE
+    if not table.exists():
+        return
+    # Without an index, the run was interrupted before there was time for pages.
+    if page.exists() and (is_changed or page.stat().st_mtime_ns <= table.stat().st_mtime_ns):
+        index.write(folder)
+
 
 class Drawer:
     """Draws the missing pages in a results folder that a guest writes to."""
@@ -22,6 +61,7 @@ class Drawer:
         self._folder = folder
         self._looked_s = 0.0
         self._drawn: set[int] = set()
+        self._index = Index()
         self._rows = 0
         self._error: NetestoError | None = None
 
@@ -39,8 +79,8 @@ class Drawer:
         self._looked_s = time.monotonic()
 
     def finish(self, *, within_s: float) -> bool:
-        """Draw the rest after the guest has ended; return False if there was no time for all.
-        Raises the first error of all drawing."""
+        """Draw the other pages after the guest has ended; return False if there was no time for
+        that. Raises the first error of all drawing."""
         is_done = self._draw(time.monotonic() + within_s)
         if self._error is not None:
             raise self._error
@@ -57,7 +97,7 @@ class Drawer:
             return False
 
     def _draw_pages(self, latest_s: float) -> bool:
-        from netesto.report import index, page
+        from netesto.report import page
         from netesto.report.neighbours import PAGE
 
         for exp in store.experiments(self._folder):
@@ -69,7 +109,7 @@ class Drawer:
             self._drawn.add(exp)
         rows = self._table_bytes()
         if rows != self._rows:
-            index.write(self._folder)
+            self._index.update(self._folder)
             self._rows = rows
         return True
 

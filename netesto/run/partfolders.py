@@ -35,35 +35,25 @@ def held(folder: Path) -> Iterator[int]:
         os.close(lock)
 
 
-def take_over(results: Store, part: Path, *, draw: bool = True) -> list[dict[str, str]]:
+def take_over(results: Store, part: Path) -> list[dict[str, str]]:
     """Move a part's results into the run's folder, and remove the part's folder; return its rows of
-    exp.csv. With `draw`, add them to the index."""
+    exp.csv."""
     rows = results.adopt(part)
     for kept in part.glob("runs/*-unfetched"):
         with durable.writing(results.folder):
             kept.rename(results.folder / "runs" / f"{kept.name}-{part.name}")
-    if rows and draw:
-        draw_index(results)
     shutil.rmtree(part, ignore_errors=True)
     return rows
 
 
-def draw_index(results: Store) -> None:
-    """Draw the page of all experiments, if there are any."""
-    from netesto.report import index
-
-    if results.experiments():
-        index.write(results.folder)
-
-
-def take_over_left(results: Store, *, draw: bool = True) -> Iterator[str]:
+def take_over_left(results: Store) -> Iterator[str]:
     """Take over the results of parts of killed runs, like `take_over`; return messages for the
     user."""
     for folder in sorted((results.folder / "runs").glob(f"*{_SUFFIX}")):
         try:
             with held(folder):
                 parts = sorted((part for part in folder.iterdir() if part.is_dir()), key=_order)
-                rows = [row for part in parts for row in take_over(results, part, draw=draw)]
+                rows = [row for part in parts for row in take_over(results, part)]
         except BlockingIOError:
             yield f"{folder}: its parts are still ending; a later run takes them over"
             continue

@@ -16,8 +16,8 @@ from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
 from netesto.results import durable, runs
 from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
-from netesto.results.store import TABLE, Store
-from netesto.run import earlier, partfolders, settings, status
+from netesto.results.store import Store
+from netesto.run import drawer, earlier, partfolders, settings, status
 from netesto.run.earlier import Passed
 from netesto.run.request import Request, Watcher
 
@@ -112,22 +112,14 @@ class Session:
             finally:
                 self.watcher.stop()
                 results.write_run(self._ended(end, stopwatch))
-                self._show_left()
+                if self.request.pages and guest.ground_inside() is None:
+                    # Differences left on hosts are known after the last experiment.
+                    drawer.finish_index(self.out, is_changed=bool(self.watcher.left))
         return end if self.is_part else replace(end, out=self.out)
-
-    def _show_left(self) -> None:
-        """Write the index again if differences are left on hosts, which is known after its last
-        row."""
-        if not (self.request.pages and self.watcher.left):
-            return
-        if self.request.hosts is not None and (self.out / TABLE).exists():
-            from netesto.report import index
-
-            index.write(self.out)
 
     def _tidy(self, results: Store) -> None:
         """Handle leftovers of killed runs in the results folder."""
-        for said in partfolders.take_over_left(results, draw=self.request.pages):
+        for said in partfolders.take_over_left(results):
             self.watcher.warn(said)
         missing = results.without_rows()
         if missing:

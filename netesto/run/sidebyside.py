@@ -29,6 +29,7 @@ from netesto.results.evidence import OK
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders, status
+from netesto.run.drawer import Index
 from netesto.run.request import OnFailure, Watcher
 from netesto.run.session import End
 
@@ -89,7 +90,7 @@ class SideBySide:
         self._run = run
         self._jobs = jobs
         self._on_failure = on_failure
-        self._draws = draws
+        self._index = Index() if draws else None
         self._running: dict[str, process.Job] = {}
         self._ended: dict[Task, int] = {}
         self._killed: dict[Task, str] = {}
@@ -116,8 +117,6 @@ class SideBySide:
                 for task in self._tasks[self._taken :]:
                     if task in self._ended:
                         self._take_over(task)
-                if self._draws and self._was_interrupted:
-                    partfolders.draw_index(self._results)
         shutil.rmtree(self._folder, ignore_errors=True)
         return End(
             self._status(),
@@ -261,9 +260,10 @@ class SideBySide:
         else:
             self._failures += [f"{task.part.name}: {failure}" for failure in told]
             self._statuses.append(code)
+        rows = partfolders.take_over(self._results, task.folder)
         # If hurried, the index is drawn once, at the end.
-        draws_now = self._draws and not self._was_interrupted
-        rows = partfolders.take_over(self._results, task.folder, draw=draws_now)
+        if rows and self._index and not self._was_interrupted:
+            self._index.update(self._results.folder)
         for exp, own in store.by_experiment(rows).items():
             folder = self._results.whole(exp)
             status_there = store.status_of(own[0], folder) or OK

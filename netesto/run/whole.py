@@ -21,6 +21,7 @@ from netesto.language.plan import Totals
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.run import agents, grounds, keeping, labs, status
+from netesto.run.drawer import Index
 from netesto.run.executor import Executor
 from netesto.run.session import End, Session, tell
 from netesto.run.settings import claimable
@@ -284,9 +285,9 @@ def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:
         return _nothing, _nothing
     # matplotlib takes a second to import: do it now, not while flows run.
     report.warm_up()
-    from netesto.report import index, page
+    from netesto.report import page
 
-    return page.write, index.write
+    return page.write, Index().update
 
 
 def _nothing(_: Path) -> None:

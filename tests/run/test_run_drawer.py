@@ -1,0 +1,56 @@
+import os
+import time
+
+import pytest
+
+from netesto.report import index
+from netesto.run import drawer
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The moments at which an index was drawn, which takes a second of a clock that stands still
+    otherwise."""
+    moments = []
+    now = [100.0]
+
+    def write(_):
+        moments.append(now[0])
+        now[0] += 1
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(index, "write", write)
+    return now, moments
+
+
+def test_index_takes_a_tenth_of_a_run_at_most(drawn, tmp_path):
+    now, moments = drawn
+    one = drawer.Index()
+    for second in range(100, 130):
+        now[0] = max(now[0], second)
+        one.update(tmp_path)
+    assert moments == [100, 111, 122]
+
+
+def aged(folder, *, index_s, table_s):
+    for name, when in (("exp.html", index_s), ("exp.csv", table_s)):
+        if when is not None:
+            (folder / name).touch()
+            os.utime(folder / name, (when, when))
+
+
+@pytest.mark.parametrize(
+    ("index_s", "table_s", "is_changed", "count"),
+    [
+        pytest.param(1, 2, False, 1, id="an experiment was added since"),
+        pytest.param(2, 2, False, 1, id="perhaps"),
+        pytest.param(3, 2, False, 0, id="complete"),
+        pytest.param(3, 2, True, 1, id="hosts are not as before"),
+        pytest.param(None, 2, True, 0, id="pages were not drawn"),
+        pytest.param(None, None, True, 0, id="no experiment"),
+    ],
+)
+def test_index_is_complete_after_a_run(drawn, tmp_path, index_s, table_s, is_changed, count):
+    aged(tmp_path, index_s=index_s, table_s=table_s)
+    drawer.finish_index(tmp_path, is_changed=is_changed)
+    assert len(drawn[1]) == count
