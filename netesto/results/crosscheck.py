@@ -349,17 +349,20 @@ def _interface(group: Group, *, alone: bool) -> Iterator[str]:
     segments = group.total(lambda sample: sample.segments_out)
     if not alone or group.flows_failed or sent is None or segments is None:
         return
+    unseen = 0.0
     for flow in group.good:
         lasted_s = flow.result.elapsed_s if flow.result is not None else 0.0
         samples = flows.sender_samples(request, flow)
         if _break_off(samples, (flow.started_s or 0.0) + lasted_s):
             return
+        unseen += _unseen(samples, lambda sample: sample.bytes_sent)
     life = _life(group.evidence)
     each_s = OTHER_BYTES_PER_S + OTHER_BYTES_PER_S_AND_FLOW * len(results)
     others = (
         OTHER_BYTES + PING_BYTES * len(group.evidence.pings) + each_s * (life.most - life.least)
     )
-    if carried > (sent + segments * SEGMENT_OVERHEAD_BYTES) * (1 + TOLERANCE) + others:
+    overhead = 1 + segments * SEGMENT_OVERHEAD_BYTES / max(1, sent)
+    if carried > (sent + unseen) * overhead * (1 + TOLERANCE) + others:
         yield (
             f"the client's interface carried {_megabytes(carried)} ({way}_bytes), the flows' "
             f"sockets sent {_megabytes(sent)}: other traffic used it, too"

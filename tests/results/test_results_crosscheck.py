@@ -355,6 +355,16 @@ def test_others_at_the_interface_are_told():
     ]
 
 
+def test_what_was_sent_after_the_last_sample_is_no_other_traffic():
+    # A flow of 0.3 s with one sample.
+    short = told(elapsed_s=0.3, local_retransmits=0)
+    seen = ticks(until_s=0.2, closed=False)
+    only = flow(short, client=seen, server=seen, ended_s=START_S + 0.4)
+    asked, counters = request(duration_s=0.3), CARRIED | {"tx_bytes": 3_400_000}
+    found = experiment(group(only, asked=asked, counters=counters))
+    assert list(crosscheck.warnings(found)) == []
+
+
 def test_two_groups_at_one_interface_are_no_others():
     counters = CARRIED | {"tx_bytes": 84_000_000}
     both = [
