@@ -38,6 +38,9 @@ _OLD_GLIBC = {"manylinux1_": (2, 5), "manylinux2010_": (2, 12), "manylinux2014_"
 _WHEEL_GLIBC = ("2_17", "2_28", "2_34")
 # What follows the magic number of a compiled file (PEP 552): no flags, date and size of its source.
 _STAMP = struct.Struct("<III")
+# At level 6, the default, compressing takes a second, three times as long, and saves 8 %, which is
+# faster than sending only below 10 Mbit/s.
+_LEVEL = 2
 # Of all files in an archive, whose bytes then depend on the contents alone: 1980-01-01.
 _DATE = 315_532_800
 _DOWNLOAD_S = 600.0
@@ -196,7 +199,7 @@ def _packed(files: Mapping[str, bytes]) -> bytes:
     """A tar.gz that depends only on the files."""
     sink = io.BytesIO()
     with (
-        gzip.GzipFile(fileobj=sink, mode="wb", compresslevel=6, mtime=0) as packed,
+        gzip.GzipFile(fileobj=sink, mode="wb", compresslevel=_LEVEL, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name, content in sorted(files.items()):
