@@ -397,7 +397,7 @@ def test_a_run_whose_standard_streams_are_closed_has_its_results(script, tmp_pat
     path = script(
         "LAB pair\nSOURCE inlib\nRUN OneFlowStream server=b client=a expName=x ca=reno dur=1\n"
     )
-    words = ("run", "--plain", "--out", str(tmp_path / "out"), path)
+    words = ("run", "--plain", "--no-pages", "--out", str(tmp_path / "out"), path)
     assert shell('exec "$@" <&- >&- 2>&-', *words) == (0, "")
     assert len((tmp_path / "out" / "exp.csv").read_text().splitlines()) == 3
 

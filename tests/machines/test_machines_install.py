@@ -179,7 +179,7 @@ def test_an_agent_that_a_run_holds_is_not_touched(bare, installed):
     script = "SOURCE inlib\nRUN OneFlowStream server=host1 client=host2 ca=cubic dur=60\n"
     bare.controller.write("long.nts", script)
     log = bare["host1"].folder / "run.log"
-    argv = ["netesto", "run", "--plain", "--hosts", "hosts.toml", "long.nts"]
+    argv = ["netesto", "run", "--plain", "--no-pages", "--hosts", "hosts.toml", "long.nts"]
     child = bare.controller.start(argv, stdout=log)
     assert process.wait_until(
         lambda: "flow cubic" in log.read_text() or child.poll() is not None, timeout=PATIENCE_S

@@ -185,7 +185,8 @@ def test_two_runs_over_ssh_that_wait_take_turns_in_whatever_order_they_name_thei
 def test_ctrl_c_ends_a_run_over_ssh_whose_host_is_cut_off_and_the_host_puts_itself_back(bare, run):
     before = [traces(bare[name]) for name in ("b1", "b2")]
     log = bare["b1"].folder / "cut.log"
-    argv = ["netesto", "run", "--plain", "--ssh", "b1,b2", "-D", "dur=60", "-o", "cut", "my.nts"]
+    options = ["--plain", "--no-pages", "--ssh", "b1,b2", "-D", "dur=60", "-o", "cut"]
+    argv = ["netesto", "run", *options, "my.nts"]
     child = bare.controller.start(argv, stdout=log)
     assert process.wait_until(
         lambda: "flow cubic" in log.read_text() or child.poll() is not None, timeout=PATIENCE_S

@@ -11,7 +11,6 @@ from netesto.results import series
 from results import samples
 
 TWO = series.build(samples.two_flows())
-MANY = series.build(samples.hundred_flows())
 PLAIN = Context()
 TEXT = "{http://www.w3.org/2000/svg}text"
 
@@ -22,8 +21,13 @@ def drawn():
 
 
 @pytest.fixture(scope="module")
-def crowd():
-    return svgs(MANY)
+def many():
+    return series.build(samples.hundred_flows())
+
+
+@pytest.fixture(scope="module")
+def crowd(many):
+    return svgs(many)
 
 
 def svgs(found, context=PLAIN):
@@ -50,8 +54,8 @@ def test_legend_names_every_flow_of_a_few():
     ]
 
 
-def test_legend_names_groups_of_many_flows():
-    assert [(entry.label, len(entry.flows)) for entry in graphs.legend(MANY)] == [
+def test_legend_names_groups_of_many_flows(many):
+    assert [(entry.label, len(entry.flows)) for entry in graphs.legend(many)] == [
         ("cubic client1→server1, 25 flows", 25),
         ("bbr client2→server1, 25 flows", 25),
         ("reno client3→server1, 25 flows", 25),

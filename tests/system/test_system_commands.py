@@ -26,7 +26,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kill = f'echo x >>{told}; test "$(wc -l <{told})" -gt 1 || kill -9 $PPID'
     (folder / "agent.toml").write_text(f"[commands.kill]\nrun = ['sh', '-c', '{kill}']\n")
     (folder / "a.nts").write_text(SCRIPT)
-    words = ("run", "--plain", "--out", "out", "--commands", "agent.toml", "a.nts")
+    words = ("run", "--plain", "--no-pages", "--out", "out", "--commands", "agent.toml", "a.nts")
     argv = process.python("netesto", *words)
     finished = process.run(argv, timeout=TIMEOUT_S, cwd=folder)
     (folder / "stderr").write_text(finished.stderr)

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from places import GUESTS, LAB, PATIENCE_S, UML, Place, place_on, skip_unless_possible
 from processes import inside, is_alive
-from whole_runs import command
+from whole_runs import command, left_of_labs
 
 from netesto import owned, proc, process
 from netesto.lab import records
@@ -251,7 +251,7 @@ def place(
 def maimed(place: Place) -> Maimed:
     status = place.netesto(killing_agent(place, "client2", "flow bbr client2→server1"))
     kept = [path.name for path in place.out.glob("*/0/client2.snmp")]
-    left = [*place.temporary.iterdir(), *sockets(place), *lingering()]
+    left = [*place.temporary.iterdir(), *left_of_labs(place.out), *lingering()]
     [manifest] = place.out.glob("*/manifest.json")
     settings = json.loads(manifest.read_text())["hosts"]["client2"]["settings"]
     return Maimed(status, place.statuses, kept, left, settings)
@@ -265,21 +265,6 @@ def killing_agent(place: Place, host: str, text: str) -> list[str]:
         return argv
     mark = f"{proc.GROUND_MARK}={place.ground}"
     return [sys.executable, str(STARTER), place.ground, "env", mark, *argv]
-
-
-def sockets(place: Place) -> list[Path]:
-    """What exists of the sockets of the agents that the run's own record names, and of their
-    namespaces."""
-    [run] = place.out.glob("runs/*.json")
-    agents = json.loads(run.read_text())["hosts"].values()
-    folders = {Path(agent.removeprefix("unix:")).parent for agent in agents}
-    assert folders, "the run names no agents?"
-    return [
-        path
-        for folder in folders
-        for path in (folder, *records.NAMESPACE_FOLDER.glob(f"{folder.name}-*"))
-        if path.exists()
-    ]
 
 
 def test_a_killed_agent_fails_its_flow_and_no_other(maimed: Maimed):

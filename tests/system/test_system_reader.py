@@ -20,7 +20,8 @@ RUN OneFlowStream server=b client=a expName=x ca=cubic dur=1
 def test_a_run_goes_on_when_nobody_reads_its_progress(tmp_path: Path):
     (tmp_path / "script.nts").write_text(SCRIPT)
     out = tmp_path / "out"
-    netesto = " ".join(command("run", "--plain", "--out", str(out), str(tmp_path / "script.nts")))
+    words = ("run", "--plain", "--no-pages", "--out", str(out), str(tmp_path / "script.nts"))
+    netesto = " ".join(command(*words))
     # The pipe's reader ends at once; status is that of the run.
     script = f"{{ {netesto} 2>&1 >/dev/null; echo $? >{tmp_path}/status; }} | true"
     process.run(["sh", "-c", script], timeout=60, env=dict(os.environ))

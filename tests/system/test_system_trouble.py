@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from whole_runs import Outcome, command, lab_namespaces, netesto, run_script
+from whole_runs import Outcome, command, left_of_labs, netesto, run_script
 
 from netesto import process
 
@@ -29,12 +29,12 @@ def wait_for(folder: Path, text: str) -> None:
 
 def start(folder: Path, text: str) -> process.Child:
     (folder / "script.nts").write_text(text)
-    argv = [*command("run", "--plain", "--out", str(folder / "out")), str(folder / "script.nts")]
+    words = ("run", "--plain", "--no-pages", "--out", str(folder / "out"))
+    argv = command(*words, str(folder / "script.nts"))
     return process.launch(argv, stdout=folder / "output")
 
 
 def test_an_interrupted_run_keeps_what_it_measured_and_takes_the_lab_down(tmp_path: Path):
-    before = lab_namespaces()
     run = start(tmp_path, PAIR + STREAM % 20)
     wait_for(tmp_path, "flow cubic a→b")
     os.kill(run.pid, signal.SIGINT)
@@ -45,7 +45,7 @@ def test_an_interrupted_run_keeps_what_it_measured_and_takes_the_lab_down(tmp_pa
         ["failed", "interrupted"],
     )
     assert outcome.manifest(1)["reasons"] == ["interrupted"]
-    assert lab_namespaces() - before == set()
+    assert left_of_labs(outcome.out) == []
 
 
 def test_a_congestion_control_that_the_kernel_lacks_is_refused_before_traffic(tmp_path: Path):

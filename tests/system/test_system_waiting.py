@@ -35,7 +35,9 @@ class Hosts:
     lab: Lab
     folder: Path
 
-    def run(self, name: str, duration_s: int, *words: str, before: str = "") -> process.Child:
+    def run(
+        self, name: str, duration_s: int, *words: str, before: str = "", draws: bool = False
+    ) -> process.Child:
         script, table = self.folder / f"{name}.nts", self.folder / f"{name}.toml"
         script.write_text(before + SCRIPT % duration_s)
         # Each names them in another order.
@@ -47,7 +49,8 @@ class Hosts:
                 for each in (endpoints if name == "first" else endpoints[::-1])
             )
         )
-        argv = ["run", "--plain", "--hosts", str(table), "--out", str(self.folder / name)]
+        pages = [] if draws else ["--no-pages"]
+        argv = ["run", "--plain", *pages, "--hosts", str(table), "--out", str(self.folder / name)]
         out = self.folder / f"{name}.out"
         return process.launch([*command(*argv), *words, str(script)], stdout=out)
 
@@ -101,7 +104,7 @@ def test_the_first_in_the_queue_runs_next_others_are_refused_and_ctrl_c_ends_a_w
 
 
 def test_what_somebody_else_changed_is_in_the_record_of_the_run_and_in_the_index(hosts: Hosts):
-    run = hosts.run("changed", 1, before="SET_SYSCTL host=a net.ipv4.tcp_ecn=1\n")
+    run = hosts.run("changed", 1, before="SET_SYSCTL host=a net.ipv4.tcp_ecn=1\n", draws=True)
     hosts.await_text("changed", "flow cubic a→b")
     inside = ["ip", "netns", "exec", f"{hosts.lab.record.lab}-a"]
     process.run([*inside, "sysctl", "-qw", "net.ipv4.tcp_ecn=0"], timeout=PATIENCE_S)

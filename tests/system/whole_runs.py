@@ -26,13 +26,12 @@ PATIENCE_S = 400
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run of netesto that ended, what it wrote, and namespaces of labs that it left behind."""
+    """A run of netesto that ended, and what it wrote."""
 
     status: int
     stdout: str
     stderr: str
     out: Path
-    left: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> list[dict[str, str]]:
@@ -61,27 +60,20 @@ def run_script(
     """Run a script's text in a lab; its results are in `folder/out`, with `pages` for who looks at
     them."""
     (folder / "script.nts").write_text(text)
-    before = lab_namespaces()
     words = ["run", "--plain", "--out", "out", *([] if pages else ["--no-pages"])]
     done = netesto(folder, *words, *options, "script.nts")
-    left = frozenset(lab_namespaces() - before)
-    return Outcome(done.status, done.stdout, done.stderr, folder / "out", left)
+    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 
-def lab_namespaces() -> set[str]:
-    """Namespaces of labs on this machine that belong to no lab whose run lives, by its record."""
-    living = _of_living_labs()
-    listed = process.run(["ip", "netns", "list"], timeout=5).stdout.splitlines()
-    labs = {line.split()[0] for line in listed if line.startswith("nt")}
-    # A lab that came up or went away meanwhile is in one of the two.
-    return labs - living - _of_living_labs()
-
-
-def _of_living_labs() -> set[str]:
-    folder = records.STATE_FOLDER
-    return {
-        name
-        for record in records.read_all(folder)
-        if not records.is_abandoned(folder, record)
-        for name in record.namespaces
-    }
+def left_of_labs(out: Path) -> list[Path]:
+    """What exists of the sockets and namespaces of the agents that the records of runs name."""
+    runs = [json.loads(path.read_text()) for path in out.glob("runs/*.json")]
+    agents = [agent for run in runs for agent in run["hosts"].values()]
+    folders = {Path(agent.removeprefix("unix:")).parent for agent in agents}
+    assert folders, "the runs name no agents?"
+    return [
+        path
+        for folder in folders
+        for path in (folder, *records.NAMESPACE_FOLDER.glob(f"{folder.name}-*"))
+        if path.exists()
+    ]
