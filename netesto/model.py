@@ -7,11 +7,13 @@ clock).
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from netesto.values import dataclass
 
 Address: TypeAlias = IPv4Address | IPv6Address
 

@@ -2,10 +2,11 @@
 
 import re
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from netesto.lab.links import LinkSettings
+from netesto.values import dataclass
 
 Kind: TypeAlias = Literal["host", "router", "switch", "wires"]
 

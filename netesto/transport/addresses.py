@@ -2,7 +2,6 @@
 address, `HOST:PORT`."""
 
 import re
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import TypeAlias
@@ -10,6 +9,7 @@ from typing import TypeAlias
 from netesto.errors import UsageError
 from netesto.model import Address
 from netesto.nearest import hint
+from netesto.values import dataclass
 
 DEFAULT_PORT = 12870
 PORT_MAX = 65535
