@@ -3,8 +3,10 @@
 Times are seconds since the experiment began. A series is columns of equal length; null is unknown.
 """
 
+import hashlib
 import itertools
 import json
+import re
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -22,6 +24,9 @@ from netesto.values import dataclass
 
 # Incremented when a reader of the old format would misunderstand the new one.
 FORMAT = 1
+
+# The first member of the file, which older ones lack: the SHA-256 of the others.
+_CHECKSUM = re.compile(r'\{\s*"checksum"\s*:\s*"(\w+)"\s*,')
 
 # A flow with more connections has one for each request (TCP_CRR): they make one line, without
 # values that are differences within a connection.
@@ -167,16 +172,32 @@ def write(series: Series, path: Path) -> None:
     """Write `path`; the same series gives the same bytes."""
     text = json.dumps(asdict(series), ensure_ascii=False, separators=(",", ":"))
     # A line for each flow, so that the file can be read and compared.
-    text = text.replace('{"group":', '\n{"group":') + "\n"
-    durable.replace(path, text, lasting=False)
+    text = text.replace('{"group":', '\n{"group":').removeprefix("{") + "\n"
+    durable.replace(path, f'{{"checksum":"{_checksum(text)}",{text}', lasting=False)
+
+
+def _checksum(members: str) -> str:
+    return hashlib.sha256(members.encode()).hexdigest()
 
 
 def read(path: Path) -> Series:
-    """Read `path`. ResultsError if it is not a series."""
+    """Read `path`. ResultsError if it is not a series, or was edited, or is of another
+    experiment."""
+    fault = ""
     try:
-        return cattrs.structure(json.loads(path.read_text(encoding="utf-8")), Series)
+        text = path.read_text(encoding="utf-8")
+        found = cattrs.structure(json.loads(text), Series)
+        match = _CHECKSUM.match(text)
+        if match and match[1] != _checksum(text[match.end() :]):
+            fault = "was edited: its checksum differs"
     except (OSError, ValueError, TypeError, KeyError, cattrs.BaseValidationError) as error:
         raise ResultsError(f"{path}: not readable as series: {error}") from error
+    if path.parent.name.isdecimal() and int(path.parent.name) != found.exp:
+        fault = f"it belongs to experiment {found.exp}"
+    if fault:
+        folder = path.parent.parent
+        raise ResultsError(f"{path}: {fault}", remedy=f"`netesto report {folder}` rebuilds it.")
+    return found
 
 
 def build(evidence: ExperimentEvidence) -> Series:

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -133,6 +134,30 @@ def test_what_is_written_is_read_back(tmp_path):
     built = series.build(samples.partial())
     series.write(built, tmp_path / "series.json")
     assert series.read(tmp_path / "series.json") == built
+
+
+def test_a_file_that_was_edited_is_told(tmp_path):
+    path = tmp_path / "series.json"
+    series.write(series.build(samples.partial()), path)
+    text = path.read_text()
+    path.write_text(text.replace('"cubic"', '"bbr"', 1))
+    with pytest.raises(ResultsError, match=r"series\.json: was edited: its checksum differs"):
+        series.read(path)
+
+
+def test_a_file_of_another_experiment_is_told(tmp_path):
+    (tmp_path / "7").mkdir()
+    path = tmp_path / "7" / "series.json"
+    series.write(series.build(samples.partial()), path)
+    with pytest.raises(ResultsError, match=r"series\.json: it belongs to experiment 12"):
+        series.read(path)
+
+
+def test_a_file_of_an_older_version_without_a_checksum_is_read(tmp_path):
+    path = tmp_path / "series.json"
+    series.write(series.build(samples.partial()), path)
+    path.write_text(re.sub('"checksum":"[0-9a-f]{64}",', "", path.read_text()))
+    assert series.read(path) == series.build(samples.partial())
 
 
 def test_hundred_flows_of_a_minute_stay_below_two_megabytes(tmp_path):
