@@ -198,6 +198,11 @@ def test_goodput_from_acknowledgements_is_told_as_such(publish, read):
     assert "bbr client2→server1 #1: what was acknowledged to the sender." in text
 
 
+def test_page_of_an_experiment_that_failed_tells_of_no_other_flows(publish, read):
+    text = read(publish(samples.all_failed())).text
+    assert ("They have no measurements." in text, "over the other flows" in text) == (True, False)
+
+
 def test_page_of_an_experiment_still_partial_can_be_made(store, publish, read):
     folder = publish(samples.all_failed())
     partial = folder.rename(store.partial(1))
