@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,13 +29,22 @@ class _Lasting:
 
 
 class Servers:
-    """The servers of one hold. The output of lasting ones goes to `folder`."""
+    """The servers of one hold. The output of lasting ones goes to `folder`. `on_death` gets what
+    ended the server of a flow, which its client does not know."""
 
-    def __init__(self, ports: PortRange, *, folder: Path) -> None:
+    def __init__(
+        self,
+        ports: PortRange,
+        *,
+        folder: Path,
+        on_death: Callable[[GroupRequest, str], None] = lambda _, __: None,
+    ) -> None:
         self._ports = ports
         self._folder = folder
         self._lasting: dict[str, _Lasting] = {}
+        self._on_death = on_death
         self._groups: dict[tuple[int, int], tuple[Ports, list[process.Job]]] = {}
+        self._watches: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
 
     async def ensure(self, tool: Tool) -> int:
@@ -71,7 +81,19 @@ class Servers:
             raise
         ports = Ports(control=control, data=data)
         self._groups[key] = (ports, jobs)
+        for instance, job in enumerate(jobs, start=1):
+            watch = asyncio.create_task(self._watch(job, request, instance))
+            self._watches.add(watch)
+            watch.add_done_callback(self._watches.discard)
         return ports
+
+    async def _watch(self, job: process.Job, request: GroupRequest, instance: int) -> None:
+        """Report a server that a signal ends, unless `forget` does."""
+        status = await job.wait()
+        if status < 0 and (request.exp, request.group) in self._groups:
+            flow = f"group {request.group}, flow {instance}"
+            text = f"the server of {flow} ({request.tool}) {process.manner(status)}"
+            self._on_death(request, text)
 
     async def forget(self, exp: int, group: int) -> Ports | None:
         """End the group's own servers and free its ports; the ports, None if it had none."""

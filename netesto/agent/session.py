@@ -49,7 +49,9 @@ class Session:
         self._confirmed: set[int] = set()
         # Programs that did not end: a run waits for each of them once.
         self._hung: set[str] = set()
-        self._servers = Servers(premises.ports, folder=premises.folder / "servers")
+        self._servers = Servers(
+            premises.ports, folder=premises.folder / "servers", on_death=self._warn_of_server
+        )
         self._settings = Settings(
             premises.journal,
             device=premises.device,
@@ -77,6 +79,10 @@ class Session:
         if setting.keep:
             self._premises.limits.check_keep()
         return await self._settings.apply(setting)
+
+    def _warn_of_server(self, of: GroupRequest, text: str) -> None:
+        now_s = self._premises.clock.now()
+        self.emit(Event(time_s=now_s, kind="warning", exp=of.exp, group=of.group, text=text))
 
     def _check_device(self, device: str) -> None:
         self._premises.check_interface(device, managing=routes.managing())
