@@ -34,6 +34,9 @@ FEW_SEGMENTS = 10
 # A tool that waits for data in flight takes longer, by what the buffers of the path hold.
 LATE_END_S = 1.0
 
+# A smaller share of late datagrams does not matter.
+LATE_DATAGRAMS = 0.01
+
 # Data of a flow arrive sooner after its start, on any path: a lost SYN is retransmitted after a
 # second (RFC 6298).
 LATE_BEGIN_S = 0.8
@@ -81,7 +84,9 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     for each in evidence.groups:
         group = Group(each)
         name = f"group {group.request.group}"
-        doubts = (*_ends(group), *_durations(group), *_begins(group), *_paused(each))
+        doubts = (
+            *_ends(group), *_durations(group), *_begins(group), *_paused(each), *_drained(group)
+        )  # fmt: skip
         yield from (f"{name}: {text}" for text in doubts)
         for flow in group.good:
             if flow.result is not None:
@@ -123,6 +128,22 @@ def _durations(group: Group) -> Iterator[str]:
 
 
 _OVER_ALL = "rate is what all of them transferred, from the first begin to the last end"
+
+
+def _drained(group: Group) -> Iterator[str]:
+    """What netperf's datagrams gain because queues still drain after the sender's end: it divides
+    all that arrived by the sender's time."""
+    waiting = group.backlog_max_bytes
+    if (group.request.tool, group.request.test) != ("netperf", "UDP_STREAM") or not waiting:
+        return
+    rate_bps = math.fsum(result.rate_bps for result in group.results)
+    late_bps = 8 * waiting / min((each.elapsed_s for each in group.results), default=math.inf)
+    if late_bps > rate_bps * LATE_DATAGRAMS:
+        yield (
+            f"rate {_mbit(rate_bps)} may include {_mbit(late_bps)} too much: netperf divides what "
+            "arrived, also from queues after the sender's end, by the sender's time; tool=native "
+            "does not"
+        )
 
 
 def _begins(group: Group) -> Iterator[str]:

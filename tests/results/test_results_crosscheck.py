@@ -9,6 +9,7 @@ from netesto.model import PingSample, TransferResult
 from netesto.packets.found import Capture
 from netesto.results import crosscheck
 from netesto.results.evidence import CaptureEvidence
+from netesto.results.queues import Queue
 from results import samples
 from results.samples import (
     BEGIN_S,
@@ -74,6 +75,28 @@ def test_flows_from_a_host_to_itself_used_no_link():
     assert doubts(flow(), client="a", server="a") == [
         "group 1: both ends are a: the flows passed its loopback interface, and no link"
     ]
+
+
+def drained(elapsed_s: float) -> list[str]:
+    queue = Queue(
+        place="links/a-b", kind="tbf", rate_bps=20e6, time_s=(START_S, START_S + 1),
+        backlog_bytes=(0, 123_670), backlog_packets=(0, 83), drops=(0, 9), marks=(None, None),
+    )  # fmt: skip
+    asked = request(instances=1, duration_s=elapsed_s, test="UDP_STREAM", tool="netperf")
+    found = flow(told(rate_bps=19.885e6, elapsed_s=elapsed_s), client=(), server=())
+    evidence = replace(group(found, asked=asked), queues=(queue,))
+    return list(crosscheck.warnings(experiment(evidence)))
+
+
+def test_datagrams_that_queues_hold_at_the_end_of_netperf_are_a_warning():
+    [found] = [text for text in drained(2.0) if "netperf divides" in text]
+    assert found.partition(": netperf")[0] == (
+        "group 1: rate 19.89 Mbit/s may include 0.4947 Mbit/s too much"
+    )
+
+
+def test_few_datagrams_that_queues_hold_at_the_end_are_no_reason_for_doubt():
+    assert [text for text in drained(20.0) if "netperf divides" in text] == []
 
 
 def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_told_with_both():
