@@ -10,7 +10,9 @@ from netesto import texts
 from netesto.errors import UsageError
 
 SUFFIX = ".csv"
-_NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
+# Names of hosts; IPv6 addresses, also with a zone, are among them.
+NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
+IN_NAMES = "A name has letters, digits, `.`, `:`, `%`, `-` and `_`."
 # In quotes `#` begins none.
 _COMMENT = re.compile(r'("[^"]*"?)|#.*')
 _EXAMPLE = "Its first line names the columns, for example: hostname,rtt,NIC_speed"
@@ -56,10 +58,10 @@ def read(path: Path) -> list[ListedHost]:
             values.pop("hostname"), values.pop("alias", ""), values.pop("profile", ""), values
         )
         for name in (host.hostname, host.name):
-            if _NAME.fullmatch(name) is None:
+            if NAME.fullmatch(name) is None:
                 raise UsageError(
                     f"{path}:{number}: invalid host name {name!r}",
-                    remedy="A name has letters, digits, `.`, `:`, `-` and `_`.",
+                    remedy=IN_NAMES,
                 )
         if any(host.name == other.name for other in found):
             raise UsageError(

@@ -1,7 +1,6 @@
 """The hosts that a run may use, and the names that scripts give them."""
 
 import contextlib
-import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +28,6 @@ KEYS = ("agent", "addresses", "tls")
 # The client of a list of hosts: this machine, with its own agent.
 SOURCE = "source"
 ONE_EACH = "Each host has its own agent; --map gives a host a second name."
-_NAME = re.compile(r"[A-Za-z0-9_.:%-]+")
 # Suffixes of file names that are not domains.
 _OF_FILES = frozenset({".tml", ".tom", ".yam", ".txt", ".json", ".cfg", ".conf", ".nts"})
 _EXAMPLE = """Write a host like this:
@@ -263,11 +261,8 @@ def _tls(path: Path, where: object, table: object) -> TlsFiles | None:
 
 def _endpoint(path: Path, name: str, table: object, tls_files: TlsFiles | None) -> Endpoint:
     where = f"{path}: host {name}"
-    if _NAME.fullmatch(name) is None:
-        raise UsageError(
-            f"{path}: invalid host name {name!r}",
-            remedy="A name has letters, digits, `.`, `-` and `_`.",
-        )
+    if hostlist.NAME.fullmatch(name) is None:
+        raise UsageError(f"{path}: invalid host name {name!r}", remedy=hostlist.IN_NAMES)
     if not isinstance(table, dict):
         raise UsageError(f"{path}: {name} is not a table", remedy=_EXAMPLE)
     inner = [key for key, value in table.items() if isinstance(value, dict) and key != "tls"]

@@ -53,8 +53,9 @@ class Request:
     which get an agent for this run if it is `brought`, with packages also of `bundle`; `lab` is
     built in place of the script's own, `aliases` are names in the script for hosts. `run` is the
     name of the run that has started this one, in a guest or for a part of the script. `wait_s` is
-    how long hosts that are in use are waited for. `warnings` are about the command line; `shown`
-    are the words of it that say how much is shown. Without `pages` none are drawn, nor an index.
+    how long hosts that are in use are waited for. `commands` is a file of those that a lab allows.
+    `warnings` are about the command line; `shown` are the words of it that say how much is shown.
+    Without `pages` none are drawn, nor an index.
     """
 
     script: str
