@@ -7,13 +7,11 @@ clock).
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Literal, TypeAlias
-
-from netesto.values import dataclass
 
 Address: TypeAlias = IPv4Address | IPv6Address
 

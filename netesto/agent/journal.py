@@ -22,13 +22,12 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias
 
 from netesto import proc
 from netesto.errors import AgentError
-from netesto.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -2,11 +2,10 @@
 
 import re
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from netesto.lab.links import LinkSettings
-from netesto.values import dataclass
 
 Kind: TypeAlias = Literal["host", "router", "switch", "wires"]
 

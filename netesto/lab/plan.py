@@ -15,6 +15,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from ipaddress import (
     IPv4Interface,
     IPv4Network,
@@ -28,7 +29,6 @@ from netesto.lab import queueing
 from netesto.lab.graph import LONGEST_NODE_NAME, Link, Node, Topology
 from netesto.lab.links import LARGEST_MTU, LinkSettings
 from netesto.model import Address
-from netesto.values import dataclass
 
 Network: TypeAlias = IPv4Network | IPv6Network
 

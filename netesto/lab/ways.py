@@ -8,6 +8,7 @@ import ipaddress
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from netesto import process
@@ -15,7 +16,6 @@ from netesto.errors import LabError, ProcessError
 from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import Record
 from netesto.model import Address
-from netesto.values import dataclass
 
 Protocol: TypeAlias = Literal["tcp", "udp"]
 

@@ -1,11 +1,10 @@
 """The tree of a script: frozen nodes, each of which knows its line; place is not identity."""
 
 from bisect import bisect_right
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from netesto.errors import Place
-from netesto.values import dataclass
 
 # ---- lines and words -------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Self, TypeVar, cast
 
@@ -32,7 +32,6 @@ from netesto.language.steps import (
     Requirement,
     Step,
 )
-from netesto.values import dataclass
 
 V = TypeVar("V")
 

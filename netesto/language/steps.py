@@ -6,7 +6,7 @@ for showing.
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
@@ -24,7 +24,6 @@ from netesto.model import (
     Setting,
     Sysctl,
 )
-from netesto.values import dataclass
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"

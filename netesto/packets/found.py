@@ -1,9 +1,8 @@
 """The results of an analysis as values: flows, and the points of their figures."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-from netesto.values import dataclass
 
 # Flows with figures: those with the most data.
 DRAWN_MAX = 8

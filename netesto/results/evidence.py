@@ -4,7 +4,7 @@ All times are on the controller's clock. An unknown value is None or empty, neve
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from netesto.model import (
@@ -17,7 +17,6 @@ from netesto.model import (
 )
 from netesto.packets.found import Capture, Flow
 from netesto.results.queues import Queue
-from netesto.values import dataclass
 
 # The status of a flow, a group or an experiment; a failed flow has its reason instead.
 OK = "ok"

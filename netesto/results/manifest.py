@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path, PurePosixPath
@@ -17,7 +17,6 @@ from netesto.errors import ResultsError
 from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
 from netesto.results import durable
 from netesto.results.evidence import FAILED, OK, PARTIAL
-from netesto.values import dataclass
 
 # Its name in an experiment's folder.
 NAME = "manifest.json"

@@ -9,7 +9,7 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from netesto.model import STREAM_TESTS, Address, Counted, CpuSample, FlowSpec, S
 from netesto.results import durable, flows
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.queues import Queue
-from netesto.values import dataclass
 
 # Incremented when a reader of the old format would misunderstand the new one.
 FORMAT = 1

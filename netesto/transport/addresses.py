@@ -2,6 +2,7 @@
 address, `HOST:PORT`."""
 
 import re
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import TypeAlias
@@ -9,7 +10,6 @@ from typing import TypeAlias
 from netesto.errors import UsageError
 from netesto.model import Address
 from netesto.nearest import hint
-from netesto.values import dataclass
 
 DEFAULT_PORT = 12870
 PORT_MAX = 65535
