@@ -16,6 +16,7 @@ from netesto.errors import UsageError
 from netesto.language.dryrun import Printer
 from netesto.language.plan import MAX_ITERATIONS, is_plan
 from netesto.language.steps import LabRequest
+from netesto.results.store import in_order
 from netesto.run import grounds, labcommands, labs, start, status
 from netesto.run.request import OnFailure, Request
 from netesto.run.session import End
@@ -185,7 +186,7 @@ def _tell(end: End, display: Display, *, quiet: bool, pages: bool) -> None:
         return
     if display.rows and not quiet:
         printing.out()
-        tables.print_rows(display.rows)
+        tables.print_rows(in_order(display.rows))
         printing.out()
         if pages and len(display.pages) == 1:
             printing.out(f"page     {display.pages[0]}")

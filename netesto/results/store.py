@@ -321,8 +321,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         csvfile.append(self.folder / TABLE, rows)
         self._in_table.update(new)
         if [last, *new] != sorted([last, *new]):
-            every = by_experiment(csvfile.read(self.folder / TABLE))
-            ordered = [row for exp in sorted(every) for row in every[exp]]
+            ordered = in_order(csvfile.read(self.folder / TABLE))
             csvfile.rewrite(self.folder / TABLE, list(ordered[0]), ordered)
 
     @cached_property
@@ -464,6 +463,11 @@ def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[s
         if number.isdecimal():
             found.setdefault(int(number), []).append(row)
     return found
+
+
+def in_order(rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Rows of exp.csv, sorted by the numbers of their experiments."""
+    return [row for _, own in sorted(by_experiment(rows).items()) for row in own]
 
 
 def is_aggregate(row: Mapping[str, str]) -> bool:
