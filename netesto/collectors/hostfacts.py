@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -45,7 +45,7 @@ _KERNEL_SYSCTLS = (
 )
 
 # Folders of net with one folder per interface; a router of a lab has dozens.
-_PER_INTERFACE = frozenset({"conf", "neigh"})
+_PER_INTERFACE = ("/conf", "/neigh")
 
 _CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0/cpufreq")
 _CLOCK_FOLDER = Path("/sys/devices/system/clocksource/clocksource0")
@@ -137,7 +137,7 @@ def _write(folder: Path, host: str, texts: Mapping[str, str]) -> None:
     """`info` comes last: if it exists, all others do."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(texts, key=lambda name: name == "info"):
-        (folder / f"{host}.{name}").write_text(texts[name], encoding="utf-8")
+        (folder / f"{host}.{name}").write_bytes(texts[name].encode())
 
 
 def _read(path: Path) -> str:
@@ -164,9 +164,9 @@ def contents(path: Path | str) -> str:
     return b"".join(pieces).decode(errors="replace")
 
 
-def _sysctl(path: str) -> str:
+def _sysctl(name: str, folder: int) -> str:
     """The text of a sysctl: one read returns all of it, or as much as was requested."""
-    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    number = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
         text = os.read(number, _SYSCTL_BYTES)
         if len(text) == _SYSCTL_BYTES:
@@ -181,24 +181,43 @@ def sysctls(device: str) -> Iterator[tuple[str, str]]:
 
     Settings per interface only for `device` and `all`.
     """
+    root, others = PROC / "sys", dict[str, set[str]]()
+    for path in _KERNEL_SYSCTLS:
+        folder, _, name = path.partition("/")
+        others.setdefault(folder, set()).add(name)
     interfaces = {"all", device}
-    root = f"{PROC / 'sys'}"
-    # Strings, because hundreds of Path objects would take as long as reading the files.
-    names = [name.split("/") for name in _KERNEL_SYSCTLS]
-    for where, folders, files in os.walk(f"{root}/net"):
-        above = where[len(root) + 1 :].split("/")
-        if above[-1] in _PER_INTERFACE:
-            folders[:] = interfaces.intersection(folders)
-        names += [[*above, file] for file in files]
-    for parts in sorted(names):
-        name = ".".join(part.replace(".", "/") for part in parts)
-        try:
-            lines = _sysctl("/".join((root, *parts))).splitlines()
-        except OSError:
-            # Some are write-only, some are secret, some are not in this kernel.
-            continue
-        for line in lines:
-            yield name, line
+    for folder in sorted([*others, "net"]):
+        yield from _sysctls(f"{root}/{folder}", f"{folder}.", interfaces, others.get(folder))
+
+
+def _sysctls(
+    path: str, prefix: str, interfaces: Collection[str], wanted: Collection[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Those in a folder, whose names begin with `prefix`; only the `wanted` ones, if not None.
+
+    Relative to their folder: hundreds of long paths would take as long as reading the files.
+    """
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted((each.name, each.is_dir()) for each in entries)
+        for name, is_folder in found:
+            if wanted is not None and name not in wanted:
+                continue
+            shown = prefix + name.replace(".", "/")
+            if is_folder:
+                if name in interfaces or not path.endswith(_PER_INTERFACE):
+                    yield from _sysctls(f"{path}/{name}", f"{shown}.", interfaces)
+                continue
+            try:
+                lines = _sysctl(name, folder).splitlines()
+            except OSError:
+                # Some are write-only, some are secret, some are not in this kernel.
+                continue
+            for line in lines:
+                yield shown, line
+    finally:
+        os.close(folder)
 
 
 def _info(host: str) -> dict[str, str]:

@@ -131,7 +131,16 @@ class Processors:
     @contextlib.contextmanager
     def attended(self, waiting_ns: int) -> Iterator[None]:
         """Watch this thread in the body, after one in which it slept for longer than that."""
-        before_ns = time.monotonic_ns() - time.thread_time_ns()
+        if not self._is_watched:
+            before_ns = time.monotonic_ns() - time.thread_time_ns()
+            yield
+            slept_ns = time.monotonic_ns() - time.thread_time_ns() - before_ns
+            if slept_ns > waiting_ns:
+                self._is_watched = True
+                # Where there are too many threads already, samples are later, and go on.
+                with contextlib.suppress(RuntimeError):
+                    threading.Thread(target=self._watch, daemon=True).start()
+            return
         self._is_sampling.set()
         try:
             yield
@@ -141,13 +150,6 @@ class Processors:
                 if self._allowed:
                     self._run_on(self._allowed)
                     self._allowed = set()
-        if not self._is_watched:
-            slept_ns = time.monotonic_ns() - time.thread_time_ns() - before_ns
-            if slept_ns > waiting_ns:
-                self._is_watched = True
-                # Where there are too many threads already, samples are later, and go on.
-                with contextlib.suppress(RuntimeError):
-                    threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         while self._is_sampling.wait():
