@@ -8,7 +8,7 @@ import select
 import signal
 import struct
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,9 @@ _SCHED_ATTR = struct.Struct("=IIQiIQQQ")
 
 # With the smallest runtime that the kernel takes, some four hundred processes may have it at once.
 _YIELD_RUNTIME_NS, _YIELD_NS = 1024, 500_000
+
+# <linux/prctl.h>
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def take_memory_from_one_arena() -> None:
@@ -62,6 +65,41 @@ def boot_id() -> str:
 def numbers() -> list[int]:
     """The numbers of all processes."""
     return sorted(int(entry.name) for entry in os.scandir("/proc") if entry.name.isdecimal())
+
+
+def adopt_orphans() -> None:
+    """Stay an ancestor of all processes that we and our children start: those whose parent ends
+    become our children, and not those of the first process (PR_SET_CHILD_SUBREAPER, prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def descendants() -> list[int]:
+    """The numbers of our children, their children and so on; those of all processes if the kernel
+    does not list children (CONFIG_PROC_CHILDREN, proc_tid_children(5))."""
+    if not Path("/proc/thread-self/children").exists():
+        return numbers()
+    found, before = _below(os.getpid()), None
+    # A process whose parent ended meanwhile may be in neither list of children.
+    while found != before:
+        found, before = _below(os.getpid()), found
+    return sorted(found)
+
+
+def _below(pid: int) -> set[int]:
+    """The descendants of a process."""
+    found, parents = set[int](), [pid]
+    while parents:
+        children = set(_children(parents.pop())) - found
+        found |= children
+        parents += children
+    return found
+
+
+def _children(pid: int) -> Iterator[int]:
+    """Those of all threads of a process; none if it has ended."""
+    with contextlib.suppress(OSError):
+        for task in os.scandir(f"/proc/{pid}/task"):
+            yield from map(int, Path(task, "children").read_text(encoding="utf-8").split())
 
 
 def is_stopped(pid: int) -> bool:

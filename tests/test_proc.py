@@ -1,5 +1,6 @@
 """A process and its own memory."""
 
+import json
 import sys
 
 import pytest
@@ -33,3 +34,23 @@ def test_threads_share_an_arena_where_that_is_asked_for(first: str, is_one: bool
     script = [sys.executable, "-c", SCRIPT.format(first=first)]
     arenas = process.run(script, timeout=60).stdout.count("<heap nr=")
     assert (arenas == 1) is is_one
+
+
+# A shell that ends leaves a process behind, which says its number.
+LEFT_BEHIND = """
+import json, os, signal, subprocess
+from netesto import proc
+proc.adopt_orphans()
+start = ["sh", "-c", "setsid sleep 60 >&- & echo $!"]
+orphan = int(subprocess.run(start, stdout=subprocess.PIPE).stdout)
+child = subprocess.Popen(["sleep", "60"])
+found = proc.descendants()
+for pid in found: os.kill(pid, signal.SIGKILL)
+print(json.dumps([found, sorted([orphan, child.pid])]))
+"""
+
+
+def test_descendants_of_who_adopts_orphans_include_them() -> None:
+    told = process.run([sys.executable, "-c", LEFT_BEHIND], timeout=60).stdout
+    found, expected = json.loads(told)
+    assert found == expected

@@ -155,7 +155,7 @@ async def _run(
             entrance.tls.append(_tls_server(address, settings, entrance))
     await recovery.recover(journal)
     spool = Spool(settings.state / "spool")
-    with _life(journal):
+    with _life(journal, is_in_lab=is_in_lab):
         limits = OF_LAB if is_in_lab else settings.limits
         for run in () if is_in_lab else spool.remove_older(limits.spool_age):
             log.warning("files never fetched are removed: too old", extra={"run": run})
@@ -223,15 +223,20 @@ def _first_port(host: str | None) -> int:
 
 
 @contextlib.contextmanager
-def _life(journal: Journal) -> Iterator[None]:
-    """Mark all processes started in the body, and end them with it. The mark is journaled first."""
+def _life(journal: Journal, *, is_in_lab: bool) -> Iterator[None]:
+    """Mark all processes started in the body, and end them with it. The mark is journaled first.
+
+    In a lab hundreds of agents end together: none of them looks at all processes of the machine.
+    """
+    if is_in_lab:
+        proc.adopt_orphans()
     life = secrets.token_hex(16)
     journal.live(life)
     os.environ[leftovers.LIFE_VARIABLE] = life
     try:
         yield
     finally:
-        leftovers.end(life)
+        leftovers.end(life, among=proc.descendants if is_in_lab else proc.numbers)
         journal.ended(life)
 
 

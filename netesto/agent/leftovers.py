@@ -6,6 +6,7 @@ was started an instant before the kill or left its process group, and no other p
 """
 
 import os
+from collections.abc import Callable, Iterable
 
 from netesto import proc
 from netesto.collectors import hostfacts
@@ -16,15 +17,17 @@ LIFE_VARIABLE = "NETESTO_LIFE"
 GRACE_S = 2.0
 
 
-def end(life: str, *, grace_s: float = GRACE_S) -> list[int]:
+def end(
+    life: str, *, grace_s: float = GRACE_S, among: Callable[[], Iterable[int]] = proc.numbers
+) -> list[int]:
     """End every process that carries the mark, first with SIGTERM; return their PIDs. This includes
     processes that they start meanwhile, unless one survives SIGKILL. Processes of other users whose
-    environment we may not read are not ours.
+    environment we may not read are not ours. `among`: the processes that may carry it.
     """
     ended: list[int] = []
     while True:
         # Opening a pidfd takes as long as this check, and most processes are not ours.
-        ours = (pid for pid in proc.numbers() if pid != os.getpid() and carries(pid, life))
+        ours = (pid for pid in among() if pid != os.getpid() and carries(pid, life))
         last = proc.end(ours, grace_s=grace_s, belongs=lambda pid: carries(pid, life))
         ended += (pid for pid in last.found if pid not in ended)
         if not last.found or last.surviving:
