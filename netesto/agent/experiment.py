@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto.agent import routes, spool
@@ -100,7 +100,7 @@ class Experiment:
         if self._events.closed:
             return
         try:
-            self._events.write(json.dumps(asdict(event), ensure_ascii=False) + "\n")
+            self._events.write(json.dumps(spool.members(event), ensure_ascii=False) + "\n")
         except OSError as error:
             # The controller gets the event nevertheless.
             log.error("event not kept", extra={"exp": self.exp, "reason": error.strerror})  # noqa: TRY400 - the reason says it all
@@ -198,8 +198,8 @@ class Experiment:
     async def expect(self, request: GroupRequest, ports: Ports) -> None:
         """At the server: observe a group's sockets until `forget`."""
         record = {
-            "request": asdict(request),
-            "ports": asdict(ports),
+            "request": spool.members(request),
+            "ports": spool.members(ports),
             # The receiver of datagrams reports their arrival in monotonic time.
             "monotonic_zero_s": self._clock.at(0),
         }

@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import zlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict
 
 from netesto.agent import learnt, spool
 from netesto.agent.jobs import Flow, Start
@@ -116,8 +115,8 @@ class Group:
 
     def _write(self, before: dict[str, int], after: dict[str, int] | None) -> None:
         record = {
-            "request": asdict(self.request),
-            "ports": asdict(self._start.ports),
+            "request": spool.members(self.request),
+            "ports": spool.members(self._start.ports),
             "asked_start_s": self._start.known_start_s,
             "device": self._device,
             "mtu_bytes": self._mtu_bytes,

@@ -26,6 +26,7 @@ from netesto import process
 from netesto.agent import daemon, tools
 from netesto.agent.tools import Abilities
 from netesto.traffic import TOOLS
+from netesto.transport import codec
 
 # From <sched.h> and <sys/mount.h>.
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
@@ -97,6 +98,7 @@ def _serve(orders: socket.socket) -> None:
     if not orders.recv(1, socket.MSG_PEEK):
         return
     daemon.prepare()
+    codec.prepare()
     found = tools.abilities(TOOLS)
     # Because we reap them, their processor time counts for the run of the lab.
     signal.signal(signal.SIGCHLD, lambda *_: _reap(os.WNOHANG))

@@ -19,13 +19,14 @@ import json
 import shutil
 import time
 from collections.abc import Generator, Mapping
+from dataclasses import fields
 from pathlib import Path, PurePosixPath
 
 from netesto import atomic
 from netesto.agent import ages
 from netesto.agent.ages import Seen
 from netesto.errors import AgentError
-from netesto.model import RUN_NAME, FileEntry, Unfetched
+from netesto.model import RUN_NAME, Event, FileEntry, GroupRequest, Ports, Unfetched
 
 # Pieces of a file are small enough not to delay other calls on the same connection.
 PIECE_BYTES = 256 * 1024
@@ -123,9 +124,19 @@ def pieces(folder: Path, path: str) -> Generator[bytes, None, None]:
             yield piece
 
 
+def members(value: Event | GroupRequest | Ports) -> dict[str, object]:
+    """The fields by name, as `asdict` gives them, which copies every one of them."""
+    return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
 def write_json(path: Path, value: Mapping[str, object]) -> None:
-    """Write a record atomically. Addresses become text."""
-    atomic.replace(path, json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
+    """Write a record atomically, a line for each member. Addresses become text."""
+    # With `indent`, json does not use its encoder in C.
+    lines = (
+        f"  {json.dumps(name)}: {json.dumps(each, default=str, ensure_ascii=False)}"
+        for name, each in value.items()
+    )
+    atomic.replace(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def set_aside(path: Path) -> None:

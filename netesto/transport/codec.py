@@ -46,12 +46,21 @@ V = TypeVar("V")
 # The longest text of an agent: the last lines of a tool.
 TEXT_MAX, ITEMS_MAX = 4_000, 1_000
 
+# Values that a message takes as they are.
+_UNCHANGED = frozenset({str, int, float, bool, bytes, type(None)})
+
 # All settings, by their names in the message.
 _SETTINGS: Mapping[str, type[Setting]] = {
     "sysctl": Sysctl, "qdisc": Qdisc, "netem": Netem, "module_parameter": ModuleParameter,
     "link_attribute": LinkAttribute, "link_limits": LinkLimits, "route_metrics": RouteMetrics,
     "command": Command,
 }  # fmt: skip
+
+
+def prepare() -> None:
+    """Find out how requests for flows are decoded: processes that are forked then know it."""
+    for kind in (GroupRequest, Ports):
+        _readers(kind, getattr(pb, kind.__name__))
 
 
 # ---- any message -----------------------------------------------------------------------------
@@ -111,10 +120,18 @@ def decode_request(kind: type[V], message: Message) -> V:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    return {each.name: _plain_value(getattr(value, each.name)) for each in fields(value)}
+    names = _names(type(value))  # type: ignore[arg-type]  # classes are hashable
+    return {name: _plain_value(getattr(value, name)) for name in names}
+
+
+@lru_cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 def _plain_value(value: Any) -> Any:
+    if type(value) in _UNCHANGED:
+        return value
     if isinstance(value, IPv4Address | IPv6Address):
         return str(value)
     if isinstance(value, tuple):

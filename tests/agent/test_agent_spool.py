@@ -1,4 +1,5 @@
 import hashlib
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,11 @@ def test_earlier_statistics_are_kept_aside(tmp_path: Path):
         "1.1": "first",
         "1.2": "second",
     }
+
+
+def test_each_member_of_a_record_has_a_line(tmp_path: Path):
+    record = {"request": {"address": ip_address("10.0.0.1"), "cpus": (1, 2)}, "reason": "ä"}
+    spool.write_json(tmp_path / "flow.json", record)
+    assert (tmp_path / "flow.json").read_text() == (
+        '{\n  "request": {"address": "10.0.0.1", "cpus": [1, 2]},\n  "reason": "ä"\n}\n'
+    )
