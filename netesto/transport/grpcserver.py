@@ -7,7 +7,7 @@ affected, and all of them get the same reply as before: the method is unknown.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grpc._cython import cygrpc
@@ -34,38 +34,49 @@ class Server(_server.Server):
 
 
 class _AioServer(cygrpc.AioServer):  # type: ignore[misc]  # no types for Cython
-    """Answers requests with unknown methods, and keeps them from its loop."""
+    """Answers all requests in tasks of its own, one for each method, and keeps them from its loop.
+
+    The loop waits for the next request of any method, and does so again after each request: with
+    twenty methods that takes longer than to answer it.
+    """
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._handlers: dict[str, object] = {}
         self._replies: set[asyncio.Task[None]] = set()
+
+    def add_registered_method_handlers(self, handlers: Mapping[str, object]) -> None:
+        super().add_registered_method_handlers(handlers)
+        self._handlers.update(handlers)
 
     def _serving_task_crash_handler(self, loop: "asyncio.Task[None]") -> None:
         """The server's loop ended: by `stop`, or by a fault."""
         if not loop.cancelled() and (error := loop.exception()) is not None:
             self.failure.set_exception(error)
 
-    def _make_request_call_future(self, method: bytes | None) -> "asyncio.Future[Any]":
-        """The next request with this method. None, which stands for all methods that are not
-        registered, gives a future that never has a result."""
-        if method is None:
-            return asyncio.create_task(self._refuse_unknown())
-        future: asyncio.Future[Any] = super()._make_request_call_future(method)
-        return future
+    def _make_request_call_future(self, method: bytes | None) -> "asyncio.Future[None]":
+        """A future without a result: an error when the server stops. None stands for all methods
+        that are not registered."""
+        return asyncio.create_task(self._serve(method))
 
-    async def _refuse_unknown(self) -> None:
+    async def _serve(self, method: bytes | None) -> None:
         loop = asyncio.get_running_loop()
+        name = "" if method is None else method.decode()
         while True:
-            request = await self._request_call()
-            # As in the loop itself, except that `resolve_handler` below has no handler for it.
-            reply = cygrpc._handle_rpc("", self, (), request, loop, False)  # noqa: SLF001 - see above
-            task = asyncio.create_task(cygrpc._schedule_rpc_coro(reply, request, loop, ""))  # noqa: SLF001 - see above
+            if method is None:
+                request = await self._request_call()
+            else:
+                request = await self._request_registered_call(method)
+            # As in the loop itself.
+            reply = cygrpc._handle_rpc(name, self, (), request, loop, False)  # noqa: SLF001 - see above
+            task = asyncio.create_task(cygrpc._schedule_rpc_coro(reply, request, loop, name))  # noqa: SLF001 - see above
             self._replies.add(task)
             task.add_done_callback(self._replied)
 
-    def resolve_handler(self, _: object) -> None:
-        """No handler for this request."""
+    def resolve_handler(self, details: Any) -> object | None:
+        """The handler of a request; None if its method is unknown."""
+        return self._handlers.get(details.method)
 
     def _replied(self, reply: "asyncio.Task[None]") -> None:
         self._replies.discard(reply)
