@@ -421,7 +421,8 @@ def percent(parts: Iterable[tuple[float | None, float | None]], *, decimals: int
 
 def mean_rate(groups: Iterable[Group], get: Rate) -> float | None:
     """The data of all flows of the groups divided by the time from the first start to the last end;
-    None if a rate or a time is unknown."""
+    None if a rate or a time is unknown. Seconds that `omit` leaves out count with the flow's rate:
+    other flows ran meanwhile."""
     amounts, begins_s, ends_s = [], [], []
     for group in groups:
         for flow in group.good:
@@ -429,9 +430,10 @@ def mean_rate(groups: Iterable[Group], get: Rate) -> float | None:
             rate = None if flow.result is None else get(flow.result)
             if times_s is None or rate is None:
                 return None
-            begins_s.append(times_s[0])
+            begin_s = max(flow.started_s or 0.0, times_s[0] - group.request.omit_s)
+            begins_s.append(begin_s)
             ends_s.append(times_s[1])
-            amounts.append(rate * (times_s[1] - times_s[0]))
+            amounts.append(rate * (times_s[1] - begin_s))
     span_s = max(ends_s, default=0.0) - min(begins_s, default=0.0)
     return math.fsum(amounts) / span_s if span_s > 0 else None
 

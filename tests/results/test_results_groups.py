@@ -397,6 +397,14 @@ def test_flows_that_began_a_little_apart_are_fair_though_their_rates_do_not_add_
     assert whole(one, other) == ["92.308", "1.000"]
 
 
+def test_a_group_without_its_first_seconds_ran_beside_one_with_them():
+    # Both for 24 s. The tool measured the last 12 of the first.
+    omitting = replace(apart(0.0, lasted_s=12.0)[0], ended_s=samples.BEGIN_S + 24.0)
+    one = group(omitting, asked=request(group=1, omit_s=12.0, duration_s=24.0))
+    other = group(apart(0.0)[0], asked=request(group=2, duration_s=24.0))
+    assert whole(one, other)[:1] == ["100.000"]
+
+
 def test_a_rate_of_groups_that_ran_as_their_delays_say_is_by_the_columns():
     flows_ = apart(0.0, 12.1)
     one, other = (
