@@ -497,23 +497,20 @@ class Run:
         )
 
     async def _calling_time_s(self, hosts: Collection[str]) -> float:
-        """How far ahead an instant has to be for all hosts to know it in time. On real hosts, their
-        clocks are measured on this occasion."""
+        """How far ahead an instant has to be for all hosts to know it in time. Their clocks are
+        measured on this occasion."""
         if self._ground == SIMULATED:
             return SAMPLED_FIRST_S
-        pace = channel.pace(1 if self._ground == "hosts" else len(self.inventory.endpoints))
-        # Of a large lab, a few show how long all take.
-        share = math.ceil(pace)
-        asked = sorted(hosts)[::share]
         begun_s = self.clock.now()
         # A host that is lost now does not start its flows either.
         await asyncio.gather(
-            *(self.hosts[name].measure_clock() for name in asked), return_exceptions=True
+            *(self.hosts[name].measure_clock() for name in hosts), return_exceptions=True
         )
         # To do what is told takes longer than to tell a time; what keeps a machine busy comes and
         # goes. The hosts of a large lab take samples first, one after the other.
-        told_s = max(RELEASE_LEAD_S, 2 * share * (self.clock.now() - begun_s))
-        return told_s + SAMPLED_FIRST_S * (pace - 1)
+        told_s = max(RELEASE_LEAD_S, 2 * (self.clock.now() - begun_s))
+        machine_hosts = 1 if self._ground == "hosts" else len(self.inventory.endpoints)
+        return told_s + SAMPLED_FIRST_S * (channel.pace(machine_hosts) - 1)
 
     async def _start_or_spoil(self, experiment: Experiment, group: Group) -> None:
         try:
