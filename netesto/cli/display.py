@@ -46,7 +46,6 @@ class Display:
         plain: bool,
         quiet: bool,
     ) -> None:
-        self.rows: list[Mapping[str, str]] = []
         self.pages: list[str] = []
         self.experiments: list[int] = []
         self.left: list[str] = []
@@ -179,7 +178,6 @@ class Display:
         self, exp: int, status: str, rows: Sequence[Mapping[str, str]], page: str
     ) -> None:
         with self._lock:
-            self.rows += rows
             self.pages.append(page)
             self.experiments.append(exp)
             rate = next((row.get("rate", "") for row in rows), "")

@@ -16,7 +16,7 @@ from netesto.errors import UsageError
 from netesto.language.dryrun import Printer
 from netesto.language.plan import MAX_ITERATIONS, is_plan
 from netesto.language.steps import LabRequest
-from netesto.results.store import in_order
+from netesto.results import store
 from netesto.run import grounds, labcommands, labs, start, status
 from netesto.run.request import OnFailure, Request
 from netesto.run.session import End
@@ -184,10 +184,11 @@ def _shown(options: argparse.Namespace) -> Iterator[str]:
 def _tell(end: End, display: Display, *, quiet: bool, pages: bool) -> None:
     if end.out is None:
         return
-    if display.rows and not quiet:
+    if display.experiments and not quiet:
         printing.out()
-        tables.print_rows(in_order(display.rows))
-        printing.out()
+        if rows := store.rows_of(end.out, display.experiments):
+            tables.print_rows(rows)
+            printing.out()
         if pages and len(display.pages) == 1:
             printing.out(f"page     {display.pages[0]}")
         printing.out(f"results  {end.out}/{'exp.html' if pages else 'exp.csv'}")

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -468,6 +468,12 @@ def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[s
 def in_order(rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
     """Rows of exp.csv, sorted by the numbers of their experiments."""
     return [row for _, own in sorted(by_experiment(rows).items()) for row in own]
+
+
+def rows_of(folder: Path, wanted: Collection[int]) -> list[Mapping[str, str]]:
+    """The rows of these experiments in exp.csv, in order. Damaged rows are omitted."""
+    found = by_experiment(csvfile.salvage(folder / TABLE))
+    return [row for exp in sorted(wanted) for row in found.get(exp, ())]
 
 
 def is_aggregate(row: Mapping[str, str]) -> bool:

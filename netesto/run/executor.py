@@ -72,7 +72,8 @@ class Executor:
         self._on_failure = CONTINUE if session.is_part else session.request.on_failure
         self._steps: Iterator[steps.Step] = iter(())
         self._open: list[_Open] = []
-        self._processed: list[Processed] = []
+        # Numbers and statuses only: a long run keeps them all.
+        self._processed: list[tuple[int, str]] = []
         # The experiment of claims: the one processed last.
         self._columns: Mapping[int, Mapping[str, str]] = {}
         head = session.plan.head
@@ -139,7 +140,7 @@ class Executor:
             self._counter = exp
 
     def _add(self, processed: Processed) -> None:
-        self._processed.append(processed)
+        self._processed.append((processed.exp, processed.status))
         self._columns = {processed.exp: processed.columns}
         if processed.status != OK:
             self.failures.append(f"experiment {processed.exp}: {processed.status}")
@@ -168,7 +169,7 @@ class Executor:
             self._open.append(_Open(part, len(self._processed), len(self.failures)))
             return
         # They belong to the surrounding part, too.
-        self._processed += [Processed(exp, OK, {}) for exp in self._passed[index]]
+        self._processed += [(exp, OK) for exp in self._passed[index]]
         for step in self._steps:
             if isinstance(step, steps.LeavePart) and step.index == index:
                 return
@@ -190,8 +191,8 @@ class Executor:
         part, own = left.part, self._processed[left.processed :]
         if not whole or part.index is None:
             return
-        if part.cell and all(each.status == OK for each in own):
-            experiments = [each.exp for each in own]
+        if part.cell and all(status == OK for _, status in own):
+            experiments = [exp for exp, _ in own]
             self._results.note_cell(
                 self._session.name,
                 part.cell,
