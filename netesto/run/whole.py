@@ -1,6 +1,7 @@
 """A run in one go, on a ground that this process can reach."""
 
 import contextlib
+import gc
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -287,7 +288,14 @@ def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:
     report.warm_up()
     from netesto.report import page
 
-    return page.write, Index().update
+    def draw(folder: Path) -> None:
+        page.write(folder)
+        # Figures are cyclic garbage, which would remain for dozens of pages.
+        gc.collect()
+
+    # Modules stay: it need not look at their objects.
+    gc.freeze()
+    return draw, Index().update
 
 
 def _nothing(_: Path) -> None:
