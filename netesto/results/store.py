@@ -321,8 +321,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
         csvfile.append(self.folder / TABLE, rows)
         self._in_table.update(new)
         if [last, *new] != sorted([last, *new]):
-            ordered = in_order(csvfile.read(self.folder / TABLE))
-            csvfile.rewrite(self.folder / TABLE, list(ordered[0]), ordered)
+            # A table with a damaged row stays as it is: the measurements count, not their order.
+            with contextlib.suppress(ResultsError):
+                ordered = in_order(csvfile.read(self.folder / TABLE))
+                csvfile.rewrite(self.folder / TABLE, list(ordered[0]), ordered)
 
     @cached_property
     def _in_table(self) -> set[int]:

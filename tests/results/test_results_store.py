@@ -266,6 +266,14 @@ def test_rows_are_in_the_order_of_numbers_in_whichever_order_parts_end(store, fo
         ]  # fmt: skip
 
 
+def test_rows_of_an_earlier_experiment_are_added_to_a_damaged_table(store, folder):
+    store.append([{"exp": "5.0", "rate": "5"}])
+    with (folder / "exp.csv").open("a") as table:
+        table.write("6.0\n")
+    store.append([{"exp": "3.0", "rate": "4"}])
+    assert (folder / "exp.csv").read_text() == "exp,rate\n5.0,5\n6.0\n3.0,4\n"
+
+
 def test_column_that_a_folder_lacks_stops_a_run_before_it_starts_and_says_how_to_add_it(store):
     store.take_fields(OWN)
     store.append([{"exp": "1.0", "rate": "5"}])
