@@ -86,7 +86,6 @@ class Controller:
         self._background = Background()
         # Commands in progress while the script continues.
         self._begun: list[tuple[steps.RemoteCommand, Future[None]]] = []
-        self._connect = connect
         self._never = threading.Event()
         self._run = Run(
             inventory=inventory,
@@ -131,26 +130,19 @@ class Controller:
         self._run.tools = frozenset(
             command.flow.tool for command in commands if isinstance(command, steps.DoClient)
         )
+        hosts = self._run.hosts
         if self._ground.kind == "hosts":
             if wait_s is not None:
-                self._background.call(
-                    waiting.until_held(
-                        self._run,
-                        self._run.inventory.endpoints.values(),
-                        self._connect,
-                        self._observer,
-                        timeout_s=wait_s,
-                    )
-                )
+                self._background.call(waiting.until_held(hosts, self._observer, timeout_s=wait_s))
             peers = functools.partial(readiness.peers, commands=commands, family=self._family)
-            opened = self._background.call(self._run.open_and_examine(peers))
+            opened = self._background.call(hosts.open_and_examine(peers))
         else:
-            self._background.call(self._run.open_all())
+            self._background.call(hosts.open_all())
             opened = [
-                Visited(endpoint=host.endpoint, info=host.info) for host in self._run.hosts.values()
+                Visited(endpoint=host.endpoint, info=host.info) for host in hosts.held.values()
             ]
         found = readiness.problems(
-            opened, self._run.inventory, commands, requirements, family=self._family
+            opened, hosts.inventory, commands, requirements, family=self._family
         )
         for text in readiness.texts(each for each in found if each.severity == "warning"):
             self._observer.warn(text)
@@ -263,8 +255,8 @@ class Controller:
         self._run.note_set_time(experiment)
         asked = record.manifest(
             experiment,
-            self._run.known_hosts,
-            run=self._run.name,
+            self._run.hosts.known,
+            run=self._run.hosts.run,
             ground=self._ground.kind,
             topology=self._ground.topology,
             paths=self._ground.paths,

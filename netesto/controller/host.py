@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from netesto.collectors.clock import Clock, ClockTrack, Exchange
 from netesto.errors import (
@@ -62,13 +62,25 @@ RETURN_S = 60.0
 RETRY_S = 0.5
 
 
-class HostConnection:
-    """A held agent.
+class Listener(Protocol):
+    """Gets what happens at the hosts of a run."""
 
-    `on_event` gets its events in order; `on_lost` gets the reason when it is lost, and `on_back` is
-    called when it is held again, with its settings. `on_cut` gets the reason when the connection is
-    cut, and "" when it is restored without loss. `shares_clock`: the agent has `clock`, too.
-    """
+    def on_event(self, host: "HostConnection", event: Event) -> None:
+        """An event of the agent; its events come in order."""
+
+    def on_lost(self, host: "HostConnection", reason: str) -> None:
+        """The agent is lost."""
+
+    def on_cut(self, host: "HostConnection", reason: str) -> None:
+        """The connection is cut; or, if the reason is "", restored without loss."""
+
+    def on_back(self, host: "HostConnection") -> None:
+        """The agent is held again, with its settings."""
+
+
+class HostConnection:
+    """A held agent. `listener` gets what happens to it. `shares_clock`: the agent has `clock`,
+    too."""
 
     def __init__(
         self,
@@ -76,10 +88,7 @@ class HostConnection:
         *,
         connect: Connect,
         clock: Clock,
-        on_event: Callable[["HostConnection", Event], None],
-        on_lost: Callable[["HostConnection", str], None],
-        on_cut: Callable[["HostConnection", str], None] = lambda _, __: None,
-        on_back: Callable[["HostConnection"], None] = lambda _: None,
+        listener: Listener,
         shares_clock: bool = False,
     ) -> None:
         self.endpoint = endpoint
@@ -92,16 +101,15 @@ class HostConnection:
         self.lost: str | None = None
         # How often it was lost.
         self.losses = 0
+        # Whether EXIT ends the agent: its loss is expected.
+        self.is_dismissed = False
         # When the last cut ended, on the controller's clock.
         self.joined_s = 0.0
         self._connect = connect
         self._clock = clock
         self._shares_clock = shares_clock
         self._stack = contextlib.AsyncExitStack()
-        self._on_event = on_event
-        self._on_lost = on_lost
-        self._on_cut = on_cut
-        self._on_back = on_back
+        self._listener = listener
         self._agent: Connection | None = None
         self._info: HostInfo | None = None
         self._run = self._ticket = ""
@@ -256,6 +264,13 @@ class HostConnection:
         """An instant of the agent's clock, on the controller's."""
         return self.offset.controllers(time_s)
 
+    async def dismiss(self) -> None:
+        """End the agent."""
+        self.is_dismissed = True
+        # It may end before it has replied.
+        with contextlib.suppress(ConnectionLostError):
+            await self.agent.shut_down()
+
     async def close(self) -> None:
         """Release the agent; it puts its settings back. One that is cut off does so when its lease
         ends."""
@@ -276,8 +291,12 @@ class HostConnection:
         """Make the agent put its settings back while it can still report which it does not."""
         with contextlib.suppress(AgentError):
             for text in await self.agent.put_back():
-                time_s = self.to_agent_clock(self._clock.now())
-                self._on_event(self, Event(time_s=time_s, kind="left", text=text))
+                self.note_left(text)
+
+    def note_left(self, text: str) -> None:
+        """Report, as the agent does, a setting that it does not put back."""
+        time_s = self.to_agent_clock(self._clock.now())
+        self._listener.on_event(self, Event(time_s=time_s, kind="left", text=text))
 
     async def _take(self) -> AsyncGenerator[Event, None]:
         """Connect to the agent, and hold it; the events of the hold."""
@@ -306,7 +325,7 @@ class HostConnection:
             self.lost = None
             self._is_there.set()
             log.info("agent is back", extra={"host": self.name})
-            self._on_back(self)
+            self._listener.on_back(self)
 
     async def _retaken(self) -> AsyncGenerator[Event, None] | None:
         """The events of a new hold, after all settings were made again; None without one."""
@@ -336,7 +355,7 @@ class HostConnection:
             # Closing the stream releases the agent, and returns when its settings are put back.
             async with contextlib.aclosing(events):
                 async for event in events:
-                    self._on_event(self, event)
+                    self._listener.on_event(self, event)
             self._lose("the agent ended")
         except HoldEndedError:
             self._lose("it was restarted, or the connection was cut for too long")
@@ -355,13 +374,13 @@ class HostConnection:
         self._lost_at_s = self._clock.now()
         self.ran_again.clear()
         log.warning("agent lost", extra={"host": self.name, "reason": reason})
-        self._on_lost(self, self.lost)
+        self._listener.on_lost(self, self.lost)
 
     def _note_cut(self, reason: str) -> None:
         if not reason:
             self.joined_s = self._clock.now()
         log.info("connection", extra={"host": self.name, "reason": reason or "there again"})
-        self._on_cut(self, reason.removeprefix(f"{self.name}: "))
+        self._listener.on_cut(self, reason.removeprefix(f"{self.name}: "))
 
 
 def holder() -> str:

@@ -11,7 +11,6 @@ from collections.abc import (
     Callable,
     Collection,
     Iterator,
-    Mapping,
     Sequence,
 )
 from pathlib import Path
@@ -21,20 +20,18 @@ from netesto import traffic, units
 from netesto.collectors.clock import STEP_S, Clock, words_of_step
 from netesto.controller import requests
 from netesto.controller.experiment import Experiment, Flow, Group
-from netesto.controller.host import Connect, HostConnection, status_of
-from netesto.controller.inventory import ONE_EACH, Inventory
+from netesto.controller.host import Connect, HostConnection
+from netesto.controller.hosts import Hosts
+from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
-from netesto.controller.readiness import Peers, Visited
 from netesto.controller.wallclock import SIMULATED, Stopwatch, await_moment
 from netesto.errors import (
-    AgentBusyError,
     AgentError,
     ConnectionLostError,
     MissingError,
-    NetestoError,
 )
 from netesto.language import steps
-from netesto.model import CaptureRequest, Endpoint, Event, FileEntry, Ports
+from netesto.model import CaptureRequest, Event, FileEntry, Ports
 from netesto.results.store import Store
 from netesto.transport import channel, files
 from netesto.transport.base import Agent
@@ -98,150 +95,40 @@ class Run:
         ground: str,
         clock: Clock,
     ) -> None:
-        self.inventory = inventory
         self.store = store
-        self.name = name
         # The hosts that flows of the script name; none if it has no flows.
         self.tools: frozenset[str] = frozenset()
-        self._tickets: Mapping[str, str] = {}
         self.clock = clock
         self.experiments: dict[int, Experiment] = {}
-        self.hosts: dict[str, HostConnection] = {}
-        # Including those that CLOSE has released: manifests contain them.
-        self.known_hosts: dict[str, HostConnection] = {}
-        # The hosts whose agents EXIT ends: their loss is expected.
-        self._dismissed: set[HostConnection] = set()
-        self._connect = connect
+        self.hosts = Hosts(
+            inventory,
+            connect=connect,
+            clock=clock,
+            listener=self,
+            run=name,
+            shares_clock=ground != "hosts",
+        )
         self._observer = observer
         self._family = family
         self._ground = ground
         self._warnings = 0
         self._changed = asyncio.Event()
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._opening: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._places = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         # After `abort`, the instants until which the end of flows, and data, are waited for.
         self._latest_end_s = self._latest_data_s = math.inf
 
-    # ---- hosts ---------------------------------------------------------------------------
-
-    async def open_all(self) -> None:
-        """Hold all hosts of the inventory at once. AgentError names the first that fails."""
-        opening = [asyncio.create_task(self.host(name)) for name in self.inventory.endpoints]
-        try:
-            await asyncio.gather(*opening)
-        except BaseException:
-            # A host that opens only now would not be released.
-            for task in opening:
-                task.cancel()
-            await asyncio.gather(*opening, return_exceptions=True)
-            raise
-
-    async def hold_free(self, tickets: Mapping[str, str]) -> list[tuple[Endpoint, AgentBusyError]]:
-        """Hold all hosts of the inventory except those in use; return these, with the errors that
-        name the holder. Other errors reappear when all are opened. `tickets` are the places in
-        their queues, by host."""
-        self._tickets = tickets
-
-        async def tried(name: str) -> AgentBusyError | None:
-            try:
-                await self.host(name)
-            except AgentBusyError as error:
-                return error
-            except NetestoError:
-                return None
-            return None
-
-        endpoints = self.inventory.endpoints
-        errors = await asyncio.gather(*map(tried, endpoints))
-        return [
-            (endpoints[name], error)
-            for name, error in zip(endpoints, errors, strict=True)
-            if error is not None
-        ]
-
-    async def open_and_examine(self, peers: Peers) -> list[Visited]:
-        """Hold all hosts of the inventory at once, and ask each what may be wrong there and on the
-        paths to its `peers`. Errors are among what is told."""
-
-        async def opened(name: str) -> NetestoError | None:
-            try:
-                await self.host(name)
-            except NetestoError as error:
-                return error
-            return None
-
-        async def examined(name: str, error: NetestoError | None) -> Visited:
-            endpoint = self.inventory.endpoints[name]
-            try:
-                if error is not None:
-                    raise error
-                host = await self.host(name)
-                state = await host.agent.examine(wanted[name])
-                status = await status_of(host.agent)
-            except NetestoError as reason:
-                return Visited(endpoint=endpoint, error=reason)
-            return Visited(
-                endpoint=endpoint, info=host.info, clock=host.offset, state=state, status=status
-            )
-
-        names = [*self.inventory.endpoints]
-        errors = await asyncio.gather(*map(opened, names))
-        wanted = peers(self.inventory)
-        return list(await asyncio.gather(*map(examined, names, errors)))
-
-    async def host(self, name: str) -> HostConnection:
-        """The connection to the host that a script calls `name`; opened when first needed. Waits
-        while it is cut, or lost and about to be back."""
-        connection = await self._named(name)
-        await connection.ready()
-        return connection
-
-    async def _named(self, name: str) -> HostConnection:
-        """The connection to the host that a script calls `name`, in whatever state it is."""
-        endpoint = self.inventory.find(name)
-        # Commands that run together may need a host at once that CLOSE has released.
-        async with self._opening[endpoint.host]:
-            return self.hosts.get(endpoint.host) or await self._open(endpoint)
-
-    async def _open(self, endpoint: Endpoint) -> HostConnection:
-        connection = HostConnection(
-            endpoint,
-            connect=self._connect,
-            clock=self.clock,
-            on_event=self._on_event,
-            on_lost=self._on_lost,
-            on_cut=self._on_cut,
-            on_back=self._on_back,
-            shares_clock=self._ground != "hosts",
-        )
-        self.hosts[endpoint.host] = self.known_hosts[endpoint.host] = connection
-        try:
-            await connection.open(run=self.name, ticket=self._tickets.get(endpoint.host, ""))
-        except BaseException as error:
-            del self.hosts[endpoint.host], self.known_hosts[endpoint.host]
-            await connection.close()
-            if isinstance(error, AgentBusyError) and (twin := self._twin(connection)):
-                raise AgentError(
-                    f"same agent as {twin}", host=connection.name, remedy=ONE_EACH
-                ) from None
-            raise
-        connection.endpoint = self.inventory.learn(endpoint.host, connection.info.addresses)
-        return connection
-
-    def _twin(self, connection: HostConnection) -> str:
-        """The host that we hold and that has the same agent, "" if there is none."""
-        identity = connection.identity
-        same = (name for name, each in self.hosts.items() if each.identity == identity)
-        return next(same, "") if identity else ""
+    async def close_all(self) -> None:
+        """Release all hosts; each puts its settings back."""
+        await self.hosts.close_all(timeout_s=RELEASE_S if self._is_in_haste else None)
 
     async def _part_with(self, command: steps.Close | steps.Exit) -> None:
         """CLOSE, EXIT: keep what a host has measured, and release it. Its flows that have not ended
         fail, and it does no more for experiments that have begun: it knows nothing of them."""
-        name = self.inventory.find(command.host).host
+        name = self.hosts.inventory.find(command.host).host
         is_exit = isinstance(command, steps.Exit)
-        connection = await self._named(name) if is_exit else self.hosts.get(name)
+        connection = await self.hosts.named(name) if is_exit else self.hosts.held.get(name)
         if connection is None:
             return
         for experiment, group in self._groups():
@@ -251,32 +138,15 @@ class Run:
             if name in experiment.hosts:
                 experiment.lost.setdefault(name, f"{name}: {command.name} has released it")
         await self._fetch_all_from(name)
-        del self.hosts[name]
+        del self.hosts.held[name]
         if is_exit and connection.lost is None:
-            self._dismissed.add(connection)
-            # It may end before it has replied.
-            with contextlib.suppress(ConnectionLostError):
-                await connection.agent.shut_down()
+            await connection.dismiss()
         await connection.close()
-
-    async def close_all(self) -> None:
-        """Release all hosts; each puts its settings back."""
-        connections, self.hosts = list(self.hosts.values()), {}
-        closing = {asyncio.create_task(each.close()): each.name for each in connections}
-        if not closing:
-            return
-        _, late = await asyncio.wait(closing, timeout=RELEASE_S if self._is_in_haste else None)
-        for task in late:
-            task.cancel()
-            self._note_left(f"{closing[task]}: did not confirm that it put its settings back")
-        for result in await asyncio.gather(*closing, return_exceptions=True):
-            if isinstance(result, Exception):
-                raise result
 
     async def _of(self, experiment: Experiment, name: str) -> HostConnection:
         """The connection to a host that takes part in an experiment. AgentError if it was lost
         meanwhile: an agent that was started again knows nothing of what it began."""
-        connection = await self._named(name)
+        connection = await self.hosts.named(name)
         # Also if nothing comes of it: the manifest names the hosts of all flows.
         experiment.use(connection.name)
         if reason := experiment.lost.get(connection.name):
@@ -375,11 +245,11 @@ class Run:
             case steps.Close() | steps.Exit():
                 await self._part_with(command)
             case steps.Configure():
-                host = await self._named(command.host)
+                host = await self.hosts.named(command.host)
                 for name, each in requests.of_agents(
-                    command, self.inventory, device=host.info.device, family=self._family
+                    command, self.hosts.inventory, device=host.info.device, family=self._family
                 ):
-                    await (await self._named(name)).configure(each)
+                    await (await self.hosts.named(name)).configure(each)
             case _:
                 raise AssertionError(f"{command.name}: an unknown command")
 
@@ -405,7 +275,7 @@ class Run:
         host = await self._of(experiment, command.host)
         peer = None
         if command.server != steps.EVERYBODY:
-            peer = requests.address(self.inventory.find(command.server), self._family)
+            peer = requests.address(self.hosts.inventory.find(command.server), self._family)
         request = CaptureRequest(
             exp=command.exp,
             host=host.name,
@@ -417,7 +287,10 @@ class Run:
 
     async def _do_client(self, command: steps.DoClient) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
-        client, server = await self._named(command.host), await self._named(command.server)
+        client, server = (
+            await self.hosts.named(command.host),
+            await self.hosts.named(command.server),
+        )
         request = requests.group_request(
             command,
             (client.endpoint, client.info),
@@ -504,12 +377,12 @@ class Run:
         begun_s = self.clock.now()
         # A host that is lost now does not start its flows either.
         await asyncio.gather(
-            *(self.hosts[name].measure_clock() for name in hosts), return_exceptions=True
+            *(self.hosts.held[name].measure_clock() for name in hosts), return_exceptions=True
         )
         # To do what is told takes longer than to tell a time; what keeps a machine busy comes and
         # goes. The hosts of a large lab take samples first, one after the other.
         told_s = max(RELEASE_LEAD_S, 2 * (self.clock.now() - begun_s))
-        machine_hosts = 1 if self._ground == "hosts" else len(self.inventory.endpoints)
+        machine_hosts = 1 if self._ground == "hosts" else len(self.hosts.inventory.endpoints)
         return told_s + SAMPLED_FIRST_S * (channel.pace(machine_hosts) - 1)
 
     async def _start_or_spoil(self, experiment: Experiment, group: Group) -> None:
@@ -522,7 +395,7 @@ class Run:
         self, name: str, experiment: Experiment, groups: Sequence[Group], start_s: float
     ) -> None:
         """Let groups that are ready start at their client, and be observed at their server."""
-        host = self.hosts[name]
+        host = self.hosts.held[name]
         numbers = [group.request.group for group in groups]
         try:
             await host.agent.begin(experiment.exp, numbers, host.to_agent_clock(start_s))
@@ -532,7 +405,7 @@ class Run:
             experiment.spoil(error.message)
 
     async def _start(self, experiment: Experiment, group: Group, start_s: float | None) -> None:
-        client = self.hosts[group.request.client]
+        client = self.hosts.held[group.request.client]
         group.held = False
         experiment.begun.add(client.name)
         at_s = None if start_s is None else client.to_agent_clock(start_s)
@@ -562,7 +435,7 @@ class Run:
 
     # ---- events --------------------------------------------------------------------------
 
-    def _on_event(self, host: HostConnection, event: Event) -> None:
+    def on_event(self, host: HostConnection, event: Event) -> None:
         experiment = self.experiments.get(event.exp)
         if event.kind == "warning":
             self._warn(experiment, f"{host.name}: {event.text}")
@@ -605,8 +478,8 @@ class Run:
         group.fail(reason, now_s)
         return now_s
 
-    def _on_lost(self, host: HostConnection, reason: str) -> None:
-        if host in self._dismissed:
+    def on_lost(self, host: HostConnection, reason: str) -> None:
+        if host.is_dismissed:
             return
         text = f"{host.name}: {reason}"
         for experiment in self.experiments.values():
@@ -619,7 +492,7 @@ class Run:
         self._observer.warn(text)
         self._changed.set()
 
-    def _on_cut(self, host: HostConnection, reason: str) -> None:
+    def on_cut(self, host: HostConnection, reason: str) -> None:
         said = f"{reason}; joining again" if reason else "connected again; nothing was lost"
         for experiment in self.experiments.values():
             if host.name in experiment.hosts:
@@ -627,8 +500,8 @@ class Run:
         self._observer.warn(f"{host.name}: {said}")
         self._changed.set()
 
-    def _on_back(self, host: HostConnection) -> None:
-        if host in self._dismissed:
+    def on_back(self, host: HostConnection) -> None:
+        if host.is_dismissed:
             return
         again = f"; ran again: {'; '.join(host.ran_again)}" if host.ran_again else ""
         self._observer.warn(f"{host.name}: its agent is back, with its settings made again{again}")
@@ -675,7 +548,7 @@ class Run:
         task.add_done_callback(self._tasks.discard)
 
     async def _forget(self, experiment: Experiment, group: Group) -> None:
-        server = self.hosts.get(group.request.server)
+        server = self.hosts.held.get(group.request.server)
         try:
             if server is not None and server.lost is None:
                 await server.agent.forget(experiment.exp, group.request.group)
@@ -751,7 +624,7 @@ class Run:
                 group.fail(reason, self.clock.now())
                 group.complete = True
         for name in experiment.hosts:
-            host = self.hosts.get(name)
+            host = self.hosts.held.get(name)
             if host is not None:
                 # One that has been cut off for long may not have been noticed as lost yet.
                 await self._abort_at(host)
@@ -759,7 +632,7 @@ class Run:
     def _overdue_s(self, experiment: Experiment) -> float:
         """Until when the end of its flows must be reported. A cut is limited, and events during it
         are reported afterwards."""
-        hosts = [self.hosts[name] for name in experiment.hosts if name in self.hosts]
+        hosts = [self.hosts.held[name] for name in experiment.hosts if name in self.hosts.held]
         if any(host.is_cut for host in hosts):
             return math.inf
         joined_s = max((host.joined_s for host in hosts), default=0.0)
@@ -771,7 +644,7 @@ class Run:
         experiment = self.experiments.get(command.exp)
         if experiment is None:
             return
-        host = await self._named(command.host)
+        host = await self.hosts.named(command.host)
         try:
             await self.fetch(experiment, host.name)
         except AgentError as error:
@@ -792,7 +665,7 @@ class Run:
             lambda: experiment.is_over_at(name),
             lambda: min(self._overdue_s(experiment), self._latest_end_s),
         )
-        host = self.hosts.get(name)
+        host = self.hosts.held.get(name)
         if host is None or name not in experiment.pending_data:
             return
         self._observer.doing(f"data from {name}")
@@ -849,7 +722,7 @@ class Run:
     async def fetch_open(self) -> None:
         """Fetch the data of all experiments from all hosts at once: none waits for one that does
         not respond."""
-        await asyncio.gather(*(self._fetch_all_from(name) for name in self.hosts))
+        await asyncio.gather(*(self._fetch_all_from(name) for name in self.hosts.held))
 
     async def _fetch_all_from(self, name: str) -> None:
         for experiment in self.experiments.values():
@@ -879,12 +752,12 @@ class Run:
         self._latest_end_s = now_s + (ABORT_S if in_haste else ABORT_GRACE_S)
         if in_haste:
             self._latest_data_s = now_s + ABORT_S + FETCH_S
-        for host in self.hosts.values():
+        for host in self.hosts.held.values():
             host.give_up()
         for _, group in self._groups():
             if not group.is_over:
                 group.fail("interrupted", self.clock.now())
-        await asyncio.gather(*map(self._abort_at, self.hosts.values()))
+        await asyncio.gather(*map(self._abort_at, self.hosts.held.values()))
         # No agent will report the end of a group that it has not accepted.
         for experiment, group in self._groups():
             if not group.accepted and not group.complete and not group.held:

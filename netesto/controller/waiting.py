@@ -8,53 +8,30 @@ other, in whatever order they name their hosts, and nobody overtakes them.
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Iterable
 
 from netesto.controller.host import Connect, holder
+from netesto.controller.hosts import Hosts
 from netesto.controller.observer import Observer
 from netesto.errors import AgentBusyError, NetestoError
 from netesto.model import Endpoint
 from netesto.transport.base import Connection, QueuePlace
 
 
-class Holder(Protocol):
-    """The interface that holds hosts (controller.run.Run)."""
-
-    name: str
-
-    async def hold_free(
-        self, tickets: Mapping[str, str]
-    ) -> Sequence[tuple[Endpoint, AgentBusyError]]:
-        """Hold all hosts except those in use; return these, with the errors that name the holder.
-        `tickets` are the places in their queues, by host."""
-
-    async def close_all(self) -> None:
-        """Release all hosts."""
-
-
-async def until_held(
-    run: Holder,
-    endpoints: Iterable[Endpoint],
-    connect: Connect,
-    observer: Observer,
-    *,
-    timeout_s: float,
-) -> None:
+async def until_held(hosts: Hosts, observer: Observer, *, timeout_s: float) -> None:
     """Hold all hosts when they are free, in the order in which controllers asked.
     AgentBusyError after `timeout_s` seconds; hosts that cannot be held for another reason are left
     out."""
-    endpoints = tuple(endpoints)
-    busy = await run.hold_free({})
+    busy = await hosts.hold_free({})
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_s
     while busy:
-        await run.close_all()
-        queues = _Queues(connect, observer, run.name)
+        await hosts.close_all()
+        queues = _Queues(hosts.connect, observer, hosts.run)
         async with queues:
             try:
                 async with asyncio.timeout_at(None if math.isinf(deadline_s) else deadline_s):
-                    tickets = await queues.tickets(endpoints)
+                    tickets = await queues.tickets(hosts.inventory.endpoints.values())
             except TimeoutError:
                 raise AgentBusyError(
                     queues.first or busy[0][1].holder,
@@ -62,7 +39,7 @@ async def until_held(
                     remedy=f"It was not free within {timeout_s:g} s; --wait without a time waits"
                     " on.",
                 ) from None
-            busy = await run.hold_free(tickets)
+            busy = await hosts.hold_free(tickets)
 
 
 class _Queues(contextlib.AsyncExitStack):
@@ -77,7 +54,7 @@ class _Queues(contextlib.AsyncExitStack):
         self._run = run
         self._told = ""
 
-    async def tickets(self, endpoints: Sequence[Endpoint]) -> dict[str, str]:
+    async def tickets(self, endpoints: Iterable[Endpoint]) -> dict[str, str]:
         """Wait for our turn at each agent that responds."""
         reached = await asyncio.gather(*map(self._reach, endpoints))
         found = {}

@@ -42,10 +42,10 @@ def test_no_host_is_being_opened_any_more_when_one_could_not_be(tmp_path: Path):
             finally:
                 given_up.append(endpoint.host)
 
-        here.run._connect = connect
+        here.run.hosts.connect = connect
         with pytest.raises(AgentError, match="no answer"):
-            await here.run.open_all()
-        return given_up, here.run.hosts
+            await here.run.hosts.open_all()
+        return given_up, here.run.hosts.held
 
     assert asyncio.run(scenario()) == (["b"], {})
 
@@ -69,9 +69,9 @@ def test_what_keeps_the_clock_of_another_machine_is_asked_after_its_flows(
     async def scenario():
         here = world(tmp_path, ground=ground)
         await here.run.carry_out(do_client())
-        before = here.run.hosts["a"].time_sync
+        before = here.run.hosts.held["a"].time_sync
         await here.run.carry_out(get_data("a"))
-        return before, here.run.hosts["a"].time_sync
+        return before, here.run.hosts.held["a"].time_sync
 
     assert asyncio.run(scenario()) == (None, after)
 
@@ -157,7 +157,7 @@ def test_the_end_of_a_run_releases_an_agent_that_is_being_held_again(tmp_path: P
             del endpoint
             return connection()
 
-        here.run._connect = connect
+        here.run.hosts.connect = connect
         await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "0"))
         agent.deaf = True
         agent.events.put_nowait(None)
@@ -520,15 +520,15 @@ def test_a_host_that_was_released_does_no_more_for_its_experiment(tmp_path: Path
 def test_commands_that_run_together_open_a_released_host_once(tmp_path: Path):
     async def scenario():
         here = world(tmp_path)
-        await here.run.open_all()
+        await here.run.hosts.open_all()
         await here.run.carry_out(release(steps.Close, "a"))
-        at_once = here.run._connect
+        at_once = here.run.hosts.connect
 
         async def connect(endpoint: Endpoint):
             await asyncio.sleep(0)
             return await at_once(endpoint)
 
-        here.run._connect = connect
+        here.run.hosts.connect = connect
         await asyncio.gather(
             *(here.run.carry_out(do_client(group=group, hold=True)) for group in (1, 2))
         )
@@ -753,7 +753,7 @@ def test_who_ended_while_a_host_was_taken_does_not_hold_it(tmp_path: Path):
     async def scenario():
         here = world(tmp_path)
         here.agents["a"].ending = "bob"
-        return (await here.run.host("a")).info.holder
+        return (await here.run.hosts.ready("a")).info.holder
 
     assert asyncio.run(scenario()) == ""
 
@@ -761,7 +761,7 @@ def test_who_ended_while_a_host_was_taken_does_not_hold_it(tmp_path: Path):
 def test_what_a_host_left_is_a_warning_and_for_the_record(tmp_path: Path):
     async def scenario():
         here = world(tmp_path)
-        await here.run.host("a")
+        await here.run.hosts.ready("a")
         here.agents["a"].events.put_nowait(Event(time_s=0.0, kind="left", text="ecn: left"))
         await here.watcher.until("a: ecn: left")
         return here.watcher.left

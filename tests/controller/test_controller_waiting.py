@@ -35,8 +35,7 @@ class Party:
         async def connect(endpoint: Endpoint):
             return contextlib.nullcontext(by_name[endpoint.host])
 
-        self.connect = connect
-        self.run = Run(
+        self.hosts = Run(
             inventory=Inventory(
                 [
                     Endpoint(host=name, agent="", addresses={4: ip_address("10.0.0.1")})
@@ -50,17 +49,11 @@ class Party:
             name=folder.name,
             ground="hosts",
             clock=Clock(),
-        )
+        ).hosts
 
     async def wait(self, timeout_s: float = FOR_EVER) -> list[str]:
-        await waiting.until_held(
-            self.run,
-            self.run.inventory.endpoints.values(),
-            self.connect,
-            self.watcher,
-            timeout_s=timeout_s,
-        )
-        return sorted(self.run.hosts)
+        await waiting.until_held(self.hosts, self.watcher, timeout_s=timeout_s)
+        return sorted(self.hosts.held)
 
 
 def in_time(scenario):
@@ -113,12 +106,12 @@ def test_a_host_that_we_hold_under_another_name_is_not_waited_for(tmp_path: Path
             ScriptedAgent("a", identity="1"),
             ScriptedAgent("b", identity="1", holder="us"),
         ]
-        run = Party(tmp_path / "1", agents).run
-        await run.host("a")
+        hosts = Party(tmp_path / "1", agents).hosts
+        await hosts.ready("a")
         try:
-            await run.host("b")
+            await hosts.ready("b")
         finally:
-            await run.close_all()
+            await hosts.close_all()
 
     with pytest.raises(AgentError) as caught:
         in_time(scenario())
@@ -136,7 +129,7 @@ def test_controllers_that_name_hosts_in_different_orders_all_get_them(tmp_path: 
         async def turn(party: Party) -> list[str]:
             held = await party.wait()
             await asyncio.sleep(0)
-            await party.run.close_all()
+            await party.hosts.close_all()
             return held
 
         return await asyncio.gather(*map(turn, parties))
