@@ -76,6 +76,7 @@ class Controller:
         ground: Ground,
         family: int = 4,
     ) -> None:
+        self._store = store
         self._fields = fields
         self._claimable = claimable
         self._observer = observer
@@ -179,7 +180,7 @@ class Controller:
     def wait(self, seconds: float) -> None:
         """Let time pass, unless every open experiment has already failed."""
         self._settle()
-        if seconds > 0 and not self._run.is_left:
+        if seconds > 0 and not self._run.progress.is_left:
             self._observer.doing(f"waiting {seconds:.3g} s")
             self._never.wait(seconds)
 
@@ -191,18 +192,18 @@ class Controller:
     def start_flows(self, lead_s: float) -> None:
         """Start all flows held back since the last call, at one instant."""
         self._settle()
-        self._background.call(self._run.start_held(lead_s))
+        self._background.call(self._run.starter.start_held(lead_s))
 
     def process_experiment(self, exp: int, notes: steps.ExperimentNotes) -> Processed:
         """Finish an experiment: turn its data into results."""
         self._settle()
-        experiment = self._run.experiments.get(exp)
+        experiment = self._run.progress.experiments.get(exp)
         if experiment is None:
             raise ScriptError(
                 f"there is no experiment {exp} to process",
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
             )
-        self._background.call(self._run.fetch_rest(experiment))
+        self._background.call(self._run.fetcher.fetch_rest(experiment))
         if experiment.reasons and not experiment.groups:
             self._drop(experiment)
             return Processed(exp, "failed", {})
@@ -213,7 +214,7 @@ class Controller:
     @property
     def open_experiments(self) -> tuple[int, ...]:
         """Experiments that have begun and are not processed."""
-        return tuple(self._run.experiments)
+        return tuple(self._run.progress.experiments)
 
     def interrupt(
         self, reason: str, notes: Mapping[int, steps.ExperimentNotes], *, in_haste: bool
@@ -224,10 +225,10 @@ class Controller:
         begun, self._begun = self._begun, []
         self._background.cancel([future for _, future in begun])
         self._background.call(self._run.abort(in_haste=in_haste))
-        experiments = list(self._run.experiments.values())
+        experiments = list(self._run.progress.experiments.values())
         for experiment in experiments:
             experiment.reasons.append(reason)
-        self._background.call(self._run.fetch_open())
+        self._background.call(self._run.fetcher.fetch_open())
         for experiment in experiments:
             own = notes.get(experiment.exp, steps.ExperimentNotes())
             try:
@@ -244,8 +245,8 @@ class Controller:
             f"experiment {experiment.exp}: omitted, because none of its flows was started:"
             f" {'; '.join(experiment.reasons)}"
         )
-        del self._run.experiments[experiment.exp]
-        self._run.store.drop(experiment.exp)
+        del self._run.progress.experiments[experiment.exp]
+        self._store.drop(experiment.exp)
 
     def _process(
         self, experiment: Experiment, notes: steps.ExperimentNotes, *, draw: bool
@@ -262,7 +263,7 @@ class Controller:
             paths=self._ground.paths,
             description=notes.description,
             columns=_columns(notes),
-            ended_s=self._run.clock.now(),
+            ended_s=self._ground.clock.now(),
         )
         evidence = digest.evidence(folder, asked)
         found = record.with_evidence(asked, evidence)
@@ -273,15 +274,15 @@ class Controller:
         if draw:
             self._render(folder)
         with interrupts.undisturbed():
-            del self._run.experiments[experiment.exp]
-            whole = self._run.store.complete(experiment.exp)
-            self._run.store.append(rows)
+            del self._run.progress.experiments[experiment.exp]
+            whole = self._store.complete(experiment.exp)
+            self._store.append(rows)
         if draw:
-            self._index(self._run.store.folder)
+            self._index(self._store.folder)
         else:
             self._observer.warn(
                 f"experiment {experiment.exp}: no time to draw its page;"
-                f" netesto report {self._run.store.folder} does"
+                f" netesto report {self._store.folder} does"
             )
         self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
         columns = rows[0]

@@ -11,15 +11,19 @@ from netesto.controller.readiness import Peers, Visited
 from netesto.errors import AgentBusyError, AgentError, NetestoError
 from netesto.model import Endpoint
 
+# The number of hosts that are prepared, or asked for data, at once.
+AT_ONCE = 16
+
 
 class Hosts:
     """The hosts of an inventory. Agents show `run` as the name of what holds them; `listener` gets
-    what happens at them, and `held` are those that are held, by name. `shares_clock`: the agents
+    what happens at them, and `held` has those that are held, by name. `shares_clock`: the agents
     have `clock`, too."""
 
     def __init__(
         self,
         inventory: Inventory,
+        held: dict[str, HostConnection],
         *,
         connect: Connect,
         clock: Clock,
@@ -30,7 +34,7 @@ class Hosts:
         self.inventory = inventory
         self.connect = connect
         self.run = run
-        self.held: dict[str, HostConnection] = {}
+        self.held = held
         # Including those that were released: manifests contain them.
         self.known: dict[str, HostConnection] = {}
         self._clock = clock

@@ -342,7 +342,14 @@ class World:
     watcher: Watcher
 
 
-def world(folder: Path, *, ground: str = "lab", **client: object) -> World:
+def statuses(run: Run) -> list[str]:
+    """Of the flows of experiment 1."""
+    return [flow.status for flow in run.progress.experiments[1].flows]
+
+
+def world(
+    folder: Path, *, ground: str = "lab", clock: Clock | None = None, **client: object
+) -> World:
     """Agents a (made with `client`'s options) and b, and a run that uses them."""
     agents = {
         "a": ScriptedAgent("a", **client),  # type: ignore[arg-type]
@@ -365,7 +372,7 @@ def world(folder: Path, *, ground: str = "lab", **client: object) -> World:
         family=4,
         name="test",
         ground=ground,
-        clock=Clock(),
+        clock=clock or Clock(),
     )
     return World(run, agents, watcher)
 

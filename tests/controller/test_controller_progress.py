@@ -1,0 +1,149 @@
+"""What agents report on experiments, and waiting for it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from scripted_agent import do_client, statuses, world
+
+from netesto.collectors.clock import Clock
+from netesto.controller.progress import WARNINGS_MAX
+from netesto.model import Event
+
+
+def test_flows_that_are_overdue_at_a_host_that_cannot_be_reached_end_the_experiment_alone(
+    tmp_path: Path,
+):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        here.agents["a"].gone = True
+        await here.run.wait_flows(1, 0)
+        return statuses(here.run), here.watcher.warnings, "abort" in here.agents["b"].calls
+
+    late = "still running after WAIT_FLOWS timeout=0"
+    found = asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert found == ([late], ["a: the hold has ended"], True)
+
+
+def test_wait_flows_gives_up_at_its_timeout_and_fails_what_runs(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        await here.run.wait_flows(1, 0.05)
+        return statuses(here.run), here.agents["a"].calls
+
+    assert asyncio.run(scenario()) == (
+        ["still running after WAIT_FLOWS timeout=0.05"],
+        ["start 1 1", "abort"],
+    )
+
+
+class Stopped(Clock):
+    """The clock of a process that was stopped for `stopped_s`; `asked`, if it was asked since."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped_s = 0.0
+        self.asked = asyncio.Event()
+
+    def now(self) -> float:
+        if self.stopped_s:
+            self.asked.set()
+        return super().now() + self.stopped_s
+
+
+@pytest.mark.parametrize("timeout_s", [None, 20.0])
+def test_what_was_reported_while_the_controller_was_stopped_counts(
+    tmp_path: Path, timeout_s: float | None
+):
+    async def scenario():
+        clock = Stopped()
+        here = world(tmp_path, clock=clock, silent=True)
+        await here.run.carry_out(do_client())
+        waiting = asyncio.create_task(here.run.wait_flows(1, timeout_s))
+        await asyncio.sleep(0)
+        clock.stopped_s = 100.0
+        # It wakes, and finds what it waits for overdue.
+        here.run.progress._changed.set()
+        await clock.asked.wait()
+        for kind in ("started", "ended"):
+            here.agents["a"].tell(kind, 1, 1, 1)
+        here.agents["a"].tell("complete", 1, 1)
+        await waiting
+        return here.run.progress.experiments[1].status, statuses(here.run)
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ("ok", ["ok"])
+
+
+def test_an_event_at_an_impossible_time_fails_its_flow_and_no_other(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        await here.run.carry_out(do_client(group=2))
+        here.agents["a"].tell("started", 1, 1, 1, time_s=4e9)
+        for group in (1, 2):
+            here.agents["a"].tell("ended", 1, group, 1)
+            here.agents["a"].tell("complete", 1, group)
+        await here.run.wait_flows(1, None)
+        return statuses(here.run), here.run.progress.experiments[1].reasons
+
+    reason = "a: reported an event at an impossible time"
+    assert asyncio.run(scenario()) == ([reason, "ok"], [reason])
+
+
+def test_events_of_what_does_not_exist_change_nothing(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.carry_out(do_client())
+        for exp, group, instance in ((2**32 - 1, 1, 1), (1, 2**32 - 1, 1), (1, 1, 2**32 - 1)):
+            here.agents["a"].tell("failed", exp, group, instance, text="a lie")
+            here.agents["b"].tell("failed", exp, group, instance, text="a lie")
+        await here.run.wait_flows(1, None)
+        return here.run.progress.experiments[1].status, statuses(here.run)
+
+    assert asyncio.run(scenario()) == ("ok", ["ok"])
+
+
+def test_a_host_that_never_stops_warning_is_left_unheard(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        for _ in range(WARNINGS_MAX + 5):
+            here.agents["a"].tell("warning", 1, 1, text="w")
+        here.agents["a"].tell("complete", 1, 1)
+        await here.run.wait_flows(1, None)
+        found = here.watcher.warnings
+        return len(found), found[0], found[-1]
+
+    assert asyncio.run(scenario()) == (
+        WARNINGS_MAX,
+        "a: w",
+        "a: w (further warnings of hosts are not shown)",
+    )
+
+
+def test_what_a_host_could_not_measure_to_the_end_makes_its_experiment_partial(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path, silent=True)
+        await here.run.carry_out(do_client())
+        for _ in range(4):
+            here.agents["a"].tell("lost", 1, 0, text="no samples")
+        here.agents["a"].tell("ended", 1, 1, 1)
+        here.agents["a"].tell("complete", 1, 1)
+        await here.run.wait_flows(1, None)
+        experiment = here.run.progress.experiments[1]
+        return experiment.status, experiment.reasons, len(here.watcher.warnings)
+
+    assert asyncio.run(scenario()) == ("partial", ["a: no samples"], 1)
+
+
+def test_what_a_host_left_is_a_warning_and_for_the_record(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        await here.run.hosts.ready("a")
+        here.agents["a"].events.put_nowait(Event(time_s=0.0, kind="left", text="ecn: left"))
+        await here.watcher.until("a: ecn: left")
+        return here.watcher.left
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["a: ecn: left"]
