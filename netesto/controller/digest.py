@@ -6,26 +6,25 @@ import json
 import math
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from netesto import traffic
 from netesto.collectors import cpu, hostfacts, links, ping, socketfile, tcpcounters
-from netesto.collectors.clock import ahead_in, instant, steps_of, was_set
+from netesto.collectors.clock import ahead_in, steps_of, was_set
+from netesto.controller import onewaydelays, rawfiles
+from netesto.controller.rawfiles import RawFiles
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.model import (
     REAL_TIME,
-    REQUEST_TESTS,
     SAME_CLOCK,
-    UDP_TESTS,
     Address,
     ClockOffset,
     Counted,
     CpuSample,
-    DatagramInterval,
     GroupRequest,
     LinkSamples,
     PingSample,
@@ -34,7 +33,7 @@ from netesto.model import (
     TransferResult,
 )
 from netesto.packets.found import Capture, Flow
-from netesto.results import flows, queues, systemtime
+from netesto.results import flows, queues, silence, systemtime
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
@@ -52,14 +51,6 @@ from netesto.traffic.base import Tool
 WINDOW_SLACK_S = 0.5
 
 
-# Hosts are not trusted: reading a file takes a multiple of its size in memory. The largest known
-# files, of 24 h with a sample every 0.1 s, have a tenth of this size.
-READ_BYTES_MAX = 2**30
-
-T = TypeVar("T")
-U = TypeVar("U")
-
-
 @dataclass(frozen=True, slots=True)
 class _Host:
     """The samples in one host's files, on the controller's clock."""
@@ -72,70 +63,6 @@ class _Host:
     captures: tuple[CaptureEvidence, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The files of an experiment in `folder` that its manifest lists, as `known`. Those that are
-    `damaged` are treated as missing, and so are those that cannot be read: `faults` says why."""
-
-    folder: Path
-    known: Collection[str]
-    damaged: Collection[str]
-    faults: dict[str, str] = field(default_factory=dict)
-    _kinds: dict[str, list[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for path in sorted(self.known):
-            folder, _, name = path.rpartition("/")
-            self._kinds.setdefault(f"{folder}/{name.partition('.')[0]}", []).append(path)
-
-    def find(self, path: str, most_bytes: float = READ_BYTES_MAX) -> Path | None:
-        """The path of a file; None if it is missing or damaged, or has more bytes."""
-        if path not in self.known or path in self.damaged or path in self.faults:
-            return None
-        found = self.folder / path
-        try:
-            size = found.stat().st_size if found.is_file() else None
-        except OSError as error:
-            self.faults[path] = error.strerror or str(error)
-            return None
-        if size is None or size > most_bytes:
-            self.faults[path] = "not a file" if size is None else f"too large: {size} bytes"
-            return None
-        return found
-
-    def read(
-        self,
-        path: str,
-        read: Callable[[Path], T],
-        otherwise: U,
-        *,
-        most_bytes: float = READ_BYTES_MAX,
-    ) -> T | U:
-        """The result of `read` for a file; `otherwise` if it is missing, damaged or unreadable."""
-        found = self.find(path, most_bytes)
-        if found is None:
-            return otherwise
-        try:
-            return read(found)
-        except OutputError as error:
-            self.faults[path] = error.message.removeprefix(f"{found}").removeprefix(": ")
-        except OSError as error:
-            self.faults[path] = error.strerror or str(error)
-        return otherwise
-
-    def of(self, host: str, kind: str) -> list[str]:
-        """The files of a kind. Samples have one for each requested sampling interval, and for each
-        restart of the sampler."""
-        return self._kinds.get(f"raw/{host}/{kind}", [])
-
-    def captures(self, host: str) -> list[str]:
-        return [path for path in self.of(host, "capture") if path.endswith(".pcap")]
-
-    def are_damaged(self, paths: Iterable[str]) -> bool:
-        bad = {*self.damaged, *self.faults}
-        return any(path in bad for path in paths if path in self.known)
-
-
 def evidence(
     folder: Path, manifest: Manifest, *, damaged: Collection[str] = ()
 ) -> ExperimentEvidence:
@@ -144,7 +71,7 @@ def evidence(
     Files that are `damaged` (see results.integrity) are not read. ResultsError if the manifest
     names an unknown traffic tool; problems of files are not errors.
     """
-    files = _Files(folder, manifest.files, frozenset(damaged))
+    files = RawFiles(folder, manifest.files, frozenset(damaged))
     hosts = {name: _read_host(files, manifest, name) for name in manifest.hosts}
     busy = _busy(manifest)
     known = [
@@ -162,7 +89,7 @@ def evidence(
         exp_name=manifest.exp_name,
         started_s=manifest.started_s,
         ended_s=manifest.ended_s,
-        groups=without_silent(groups),
+        groups=silence.without_silent(groups),
         captures=tuple(each for name in sorted(hosts) for each in hosts[name].captures),
         tcp={name: host.tcp for name, host in hosts.items() if host.tcp.time_s},
         queue_gaps_s={name: tuple(_queue_gaps_s(host)) for name, host in hosts.items()},
@@ -182,7 +109,7 @@ def _busy(manifest: Manifest) -> tuple[float, float] | None:
     return found if all(map(math.isfinite, found)) else None
 
 
-def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
+def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _Host:
     clock = manifest.hosts[name].clock
     if manifest.on_one_machine and not clock.offset_s:
         # One clock, by definition: the measurement would show only the response time of agents.
@@ -215,14 +142,14 @@ def _read_host(files: _Files, manifest: Manifest, name: str) -> _Host:
     )
 
 
-def _captures(files: _Files, host: str, ahead_s: float) -> Iterator[CaptureEvidence]:
+def _captures(files: RawFiles, host: str, ahead_s: float) -> Iterator[CaptureEvidence]:
     for path in files.captures(host):
         # The reader bounds its memory itself.
         place = files.find(path, math.inf)
         # If tcpdump could not begin, the file is empty, and there is already a warning.
         if place is None or not place.stat().st_size:
             continue
-        log = files.read(f"{path.removesuffix('pcap')}log", _text, "")
+        log = files.read(f"{path.removesuffix('pcap')}log", rawfiles.text, "")
         system_s = ahead_in(log)
         if steps_s := steps_of(system_s):
             files.faults[path] = f"{was_set(steps_s)} meanwhile"
@@ -242,7 +169,7 @@ def _capture(path: Path) -> Capture:
 
 
 def _group(
-    files: _Files,
+    files: RawFiles,
     manifest: Manifest,
     record: GroupRecord,
     hosts: Mapping[str, _Host],
@@ -296,20 +223,20 @@ def _on_path(
 
 
 def _damaged(
-    files: _Files, manifest: Manifest, request: GroupRequest, hosts: Iterable[str]
+    files: RawFiles, manifest: Manifest, request: GroupRequest, hosts: Iterable[str]
 ) -> Iterator[Source]:
     """The sources that a group lacks because files are damaged."""
     client, server = f"raw/{request.client}", f"raw/{request.server}"
     count = range(1, request.instances + 1)
-    outputs = [_output(request, instance) for instance in count]
+    outputs = [rawfiles.output(request, instance) for instance in count]
     # Only the tool's output says which of several connections carry data.
     ports = outputs if request.parallel > 1 else []
-    before = _statistics_folder(files, request.client)
+    before = files.statistics_folder(request.client)
     sources: Mapping[Source, Iterable[str]] = {
         "tool": outputs,
         "client sockets": [*files.of(request.client, "sockets"), *ports],
         "server sockets": [*files.of(request.server, "sockets"), *ports],
-        "ping": _ping_files(manifest, request),
+        "ping": rawfiles.pings(manifest, request),
         "client cpu": [f"{client}/cpu.jsonl"],
         "server cpu": [f"{server}/cpu.jsonl"],
         "counters": [f"{client}/group.{request.group}.json"],
@@ -365,13 +292,8 @@ def _overlaps(flow: Flow, ahead_s: float, record: InstanceRecord) -> bool:
     )
 
 
-def _output(request: GroupRequest, instance: int) -> str:
-    """The file with the output of a flow's tool."""
-    return f"raw/{request.client}/flow.{request.group}.{instance}.out"
-
-
 def _instance(
-    files: _Files,
+    files: RawFiles,
     manifest: Manifest,
     group: GroupRecord,
     record: InstanceRecord,
@@ -381,11 +303,13 @@ def _instance(
 ) -> InstanceEvidence:
     request, ports = group.request, group.ports
     status, result = record.status, None
-    output = _output(request, record.instance)
+    output = rawfiles.output(request, record.instance)
     if status == OK and not files.are_damaged([output]):
         try:
             result = _result(files, output, request, record, client)
-            result = _on_one_clock(files, request, record, result, client=client, server=server)
+            result = onewaydelays.on_one_clock(
+                files, request, record, result, client=client.clock, server=server.clock
+            )
         except OutputError as error:
             status = error.message
     data_port = ports.data[record.instance - 1]
@@ -437,63 +361,6 @@ def _elsewhere(manifest: Manifest, group: GroupRecord, port: int) -> frozenset[A
     return frozenset(found) - {own.server_address}
 
 
-def without_silent(groups: Sequence[GroupEvidence]) -> tuple[GroupEvidence, ...]:
-    """Mark flows that got no data as failed, if no flow between the same two hosts got any: then
-    the path is broken. If another flow did, a silent one was starved: that is a measurement."""
-    alive = {
-        (group.request.client, group.request.server)
-        for group in groups
-        for each in group.instances
-        if each.result is not None and not silence(group.request, each)
-    }
-    return tuple(
-        group
-        if (group.request.client, group.request.server) in alive
-        else replace(
-            group, instances=tuple(_failed_if_silent(group.request, i) for i in group.instances)
-        )
-        for group in groups
-    )
-
-
-def _failed_if_silent(request: GroupRequest, instance: InstanceEvidence) -> InstanceEvidence:
-    reason = silence(request, instance)
-    return replace(instance, status=reason, result=None) if reason else instance
-
-
-def silence(request: GroupRequest, instance: InstanceEvidence) -> str:
-    """A text saying that no data of a flow arrived although its tool succeeded; "" if data arrived,
-    or if the flow failed anyway.
-
-    A rate of 0 is not enough: tools count whole transactions, and a large request that was still
-    in flight at the end is a measurement. The sockets at either end count the bytes that arrived;
-    "" if there are no samples of TCP. Sockets of UDP are not sampled.
-    """
-    result = instance.result
-    if result is None or result.rate_bps > 0:
-        return ""
-    if request.test not in UDP_TESTS:
-        samples = (*instance.client_samples, *instance.server_samples)
-        known = [each for each in samples if each.bytes_received is not None]
-        if not known or any(map(_has_carried, known)):
-            return ""
-    what = "transactions" if request.test in REQUEST_TESTS else "bytes"
-    return f"no data: 0 {what} in {result.elapsed_s:.3g} s"
-
-
-# States in which the kernel may have counted the peer's FIN as a received byte, or its own as an
-# acknowledged one.
-_FIN_RECEIVED = frozenset({"CLOSE-WAIT", "LAST-ACK", "CLOSING", "CLOSE"})
-_FIN_ACKNOWLEDGED = frozenset({"FIN-WAIT-2", "CLOSE"})
-
-
-def _has_carried(sample: SocketSample) -> bool:
-    """Whether bytes were received or acknowledged, not counting SYN and FIN, as the kernel does."""
-    received = (sample.bytes_received or 0) - (sample.state in _FIN_RECEIVED)
-    acknowledged = (sample.bytes_acked or 0) - 1 - (sample.state in _FIN_ACKNOWLEDGED)
-    return received > 0 or acknowledged > 0
-
-
 def _ends(sample: SocketSample, *, at_client: bool) -> tuple[int, int]:
     """The client's port and the server's port of a sampled connection."""
     ends = (sample.local_port, sample.peer_port)
@@ -519,7 +386,7 @@ def _tool(request: GroupRequest) -> Tool:
 
 
 def _result(
-    files: _Files, name: str, request: GroupRequest, record: InstanceRecord, client: _Host
+    files: RawFiles, name: str, request: GroupRequest, record: InstanceRecord, client: _Host
 ) -> TransferResult:
     path = files.find(name)
     try:
@@ -543,79 +410,18 @@ def _result(
     return replace(result, intervals=shifted)
 
 
-def _on_one_clock(
-    files: _Files,
-    request: GroupRequest,
-    record: InstanceRecord,
-    result: TransferResult,
-    *,
-    client: _Host,
-    server: _Host,
-) -> TransferResult:
-    """The result with the times of datagrams on the controller's clock. One-way delays that are
-    not larger than the error of the clocks stay unknown."""
-    datagrams = result.datagrams
-    if datagrams is None:
-        return result
-    path = f"raw/{request.server}/server.{request.group}.json"
-    zero_s = files.read(path, _monotonic_zero_s, None)
-    bound_s = client.clock.bound_s + server.clock.bound_s
-    if zero_s is None or record.started_s is None:
-        bound_s = math.inf
-        zero_s = 0.0
-    ahead_s = zero_s - server.clock.at(record.started_s or 0.0) - (record.started_s or 0.0)
-
-    def moved(interval: DatagramInterval) -> DatagramInterval:
-        delays = None
-        if interval.transits_s is not None:
-            least, mean, most = (each + ahead_s for each in interval.transits_s)
-            if least > bound_s:
-                delays = (least * 1000, mean * 1000, most * 1000)
-        return replace(
-            interval,
-            start_s=client.clock.controllers(interval.start_s),
-            end_s=client.clock.controllers(interval.end_s),
-            delays_ms=delays,
-        )
-
-    intervals = tuple(map(moved, datagrams.intervals))
-    has_delays = any(each.delays_ms is not None for each in intervals)
-    bound_ms = bound_s * 1000 if has_delays else None
-    return replace(
-        result, datagrams=replace(datagrams, intervals=intervals, delay_bound_ms=bound_ms)
-    )
-
-
-def _monotonic_zero_s(path: Path) -> float | None:
-    """The instant at which the monotonic clock of a server was 0, on its agent's clock."""
-    try:
-        return instant(json.loads(path.read_text(encoding="utf-8"))["monotonic_zero_s"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
 def _pings(
-    files: _Files, manifest: Manifest, request: GroupRequest, client: _Host
+    files: RawFiles, manifest: Manifest, request: GroupRequest, client: _Host
 ) -> tuple[PingSample, ...]:
     """The pings of a group's pair of hosts, in one or several files. Numbers continue across
     files."""
     found: list[PingSample] = []
     last = 0
-    for path in _ping_files(manifest, request):
+    for path in rawfiles.pings(manifest, request):
         each = files.read(path, partial(ping.read, offset=client.clock), [])
         found += [replace(sample, number=last + sample.number) for sample in each]
         last += max((sample.number for sample in each), default=0)
     return tuple(sorted(found, key=lambda sample: sample.time_s))
-
-
-def _ping_files(manifest: Manifest, request: GroupRequest) -> list[str]:
-    """The file has the number of the group that started the ping."""
-    pair = request.client, request.server_address
-    return [
-        f"raw/{request.client}/ping.{other.request.group}.out"
-        for other in manifest.groups
-        if (other.request.client, other.request.server_address) == pair
-    ]
 
 
 def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSample, ...]:
@@ -655,25 +461,21 @@ def _counters(told: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] 
 
 def facts(folder: Path, known: Collection[str], host: str) -> dict[str, str]:
     """The facts of a host for the manifest, from its known files."""
-    files = _Files(folder, known, ())
-    place = _statistics_folder(files, host)
+    files = RawFiles(folder, known, ())
+    place = files.statistics_folder(host)
     return hostfacts.notable(
-        {kind: files.read(f"{place}/{host}.{kind}", _text, "") for kind in hostfacts.NOTABLE}
+        {
+            kind: files.read(f"{place}/{host}.{kind}", rawfiles.text, "")
+            for kind in hostfacts.NOTABLE
+        }
     )
 
 
-def _features(files: _Files, host: str) -> dict[str, str]:
-    folder = _statistics_folder(files, host)
-    kinds = ("ethtool-k", "ethtool-c", "sysctl")
-    return hostfacts.features(
-        {kind: files.read(f"{folder}/{host}.{kind}", _text, "") for kind in kinds}
-    )
+def _features(files: RawFiles, host: str) -> dict[str, str]:
+    return hostfacts.features(_statistics(files, host, ("ethtool-k", "ethtool-c", "sysctl")))
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
-
-
-def _statistics_folder(files: _Files, host: str) -> str:
-    """The statistics from before the experiment; those from after it if there are no others."""
-    return next((order for order in ("0", "1") if f"{order}/{host}.sysctl" in files.known), "0")
+def _statistics(files: RawFiles, host: str, kinds: Iterable[str]) -> dict[str, str]:
+    """The texts of host statistics; those of missing files are empty."""
+    folder = files.statistics_folder(host)
+    return {kind: files.read(f"{folder}/{host}.{kind}", rawfiles.text, "") for kind in kinds}

@@ -23,6 +23,7 @@ from netesto.results.manifest import (
     SamplingRecord,
 )
 from netesto.results.queues import Queue
+from netesto.results.silence import silence
 from netesto.units import format_size
 
 # Limits above which a page warns (spec of results, section 4).
@@ -269,7 +270,7 @@ def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     for group in evidence.groups:
         for each in group.instances:
             name = f"group {group.request.group}, flow {each.instance}"
-            if reason := digest.silence(group.request, each):
+            if reason := silence(group.request, each):
                 yield f"{name}: {reason}; other flows between these hosts transferred data"
             elif reason := _unfinished(group.request, each):
                 yield f"{name}: {reason}"

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netesto.collectors import cpu, hostfacts, ping, socketfile
-from netesto.controller import digest, record
+from netesto.controller import digest, rawfiles, record
 from netesto.errors import OutputError
 from netesto.model import ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.results import derive, fields, manifest
@@ -329,12 +329,12 @@ def test_an_agent_that_notes_no_system_times_is_not_believed(noted: bytes, folde
 def test_a_file_that_is_too_large_is_not_read(folder: Path):
     path = folder / "raw/a/cpu.jsonl"
     with path.open("wb") as file:
-        file.truncate(digest.READ_BYTES_MAX + 1)
+        file.truncate(rawfiles.READ_BYTES_MAX + 1)
     try:
         reasons = results_of(folder).reasons
     finally:
         path.write_bytes(CPU)
-    assert reasons == (f"raw/a/cpu.jsonl: too large: {digest.READ_BYTES_MAX + 1} bytes",)
+    assert reasons == (f"raw/a/cpu.jsonl: too large: {rawfiles.READ_BYTES_MAX + 1} bytes",)
 
 
 def test_a_small_file_that_would_fill_the_memory_is_not_unpacked(tmp_path: Path, monkeypatch):
