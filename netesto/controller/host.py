@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, replace
 from typing import Protocol, TypeAlias
@@ -60,6 +60,9 @@ RETURN_S = 60.0
 
 # Between two attempts to hold a lost agent again.
 RETRY_S = 0.5
+
+# The maximum delay by a dead host; a host that is this slow would not be measured well either.
+REPLY_S = 3.0
 
 
 class Listener(Protocol):
@@ -387,6 +390,20 @@ def holder() -> str:
     """The name of the holder that others see while we hold an agent."""
     user, since = os.environ.get("USER", "root"), time.strftime("%H:%M:%S UTC", time.gmtime())
     return f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
+
+
+@contextlib.asynccontextmanager
+async def in_time(endpoint: Endpoint) -> AsyncIterator[None]:
+    """AgentError if the body takes longer than REPLY_S."""
+    try:
+        async with asyncio.timeout(REPLY_S):
+            yield
+    except TimeoutError:
+        raise AgentError(
+            f"agent unreachable at {endpoint.agent}: no answer within {REPLY_S:g} s",
+            host=endpoint.host,
+            remedy="Is the host up, and its agent running?",
+        ) from None
 
 
 async def status_of(agent: Agent) -> AgentStatus | None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
@@ -43,7 +43,7 @@ class Inventory:
 
     def __init__(
         self,
-        endpoints: Sequence[Endpoint],
+        endpoints: Iterable[Endpoint],
         *,
         aliases: Mapping[str, str] | None = None,
         suffixes: Collection[str] = (),
@@ -64,19 +64,29 @@ class Inventory:
 
     def with_suffixes(self, suffixes: Collection[str]) -> "Inventory":
         """The same hosts, for a script that appends these suffixes to their names."""
-        hosts = list(self.endpoints.values())
-        return Inventory(hosts, aliases=self._aliases, suffixes=suffixes, text=self.text)
+        return self._with(self.endpoints.values(), suffixes)
 
     def only(self, names: Collection[str]) -> "Inventory":
         """These of the hosts."""
-        kept = [each for name, each in self.endpoints.items() if name in names]
-        return Inventory(kept, aliases=self._aliases, suffixes=self._suffixes)
+        return self._with(each for name, each in self.endpoints.items() if name in names)
 
-    def at(self, endpoints: Sequence[Endpoint]) -> "Inventory":
+    def at(self, endpoints: Iterable[Endpoint]) -> "Inventory":
         """The same hosts, with agents at other addresses. Given addresses of the traffic stay."""
         given = {name: each.addresses for name, each in self.endpoints.items()}
-        moved = [replace(each, addresses=given[each.host] or each.addresses) for each in endpoints]
-        return Inventory(moved, aliases=self._aliases, suffixes=self._suffixes)
+        return self._with(
+            replace(each, addresses=given[each.host] or each.addresses) for each in endpoints
+        )
+
+    def _with(
+        self, endpoints: Iterable[Endpoint], suffixes: Collection[str] | None = None
+    ) -> "Inventory":
+        return Inventory(
+            endpoints,
+            aliases=self._aliases,
+            suffixes=self._suffixes if suffixes is None else suffixes,
+            warnings=self.warnings,
+            text=self.text,
+        )
 
     def learn(self, host: str, reported: Sequence[str]) -> Endpoint:
         """The host, which has addresses from now on: if none were given, the first of each IP

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import atomic
-from netesto.controller.host import Connect, holder
+from netesto.controller.host import Connect, holder, in_time
 from netesto.controller.inventory import Inventory
 from netesto.errors import AgentError, NetestoError, ResultsError
 from netesto.model import RUN_NAME, AgentStatus, Endpoint, FileEntry, Unfetched
 from netesto.results import durable, integrity
 from netesto.transport import files
 from netesto.transport.base import Connection
-
-# As for a visit: the maximum delay by a dead host.
-STATUS_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +56,8 @@ async def fetch(inventory: Inventory, out: Path, *, connect: Connect) -> list[Fe
 
 async def _ask(endpoint: Endpoint, connect: Connect) -> Asked:
     try:
-        async with asyncio.timeout(STATUS_S), await connect(endpoint) as agent:
+        async with in_time(endpoint), await connect(endpoint) as agent:
             return Asked(endpoint.host, await agent.status())
-    except TimeoutError:
-        reason = f"agent unreachable at {endpoint.agent}: no answer within {STATUS_S:g} s"
-        return Asked(endpoint.host, error=AgentError(reason, host=endpoint.host))
     except NetestoError as error:
         return Asked(endpoint.host, error=error)
 

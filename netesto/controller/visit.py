@@ -5,13 +5,10 @@ import contextlib
 import functools
 
 from netesto.collectors.clock import Clock
-from netesto.controller.host import Connect, clock_offset, status_of
+from netesto.controller.host import Connect, clock_offset, in_time, status_of
 from netesto.controller.inventory import Inventory
 from netesto.controller.readiness import Peers, Visited
-from netesto.errors import AgentError, NetestoError
-
-# The maximum delay by a dead host; a host that is this slow would not be measured well either.
-VISIT_S = 3.0
+from netesto.errors import NetestoError
 
 # Replies that wait for many others would make clocks look less exact than they are.
 CLOCKS_AT_ONCE = 8
@@ -19,7 +16,7 @@ CLOCKS_AT_ONCE = 8
 
 async def visit(inventory: Inventory, peers: Peers, *, connect: Connect) -> list[Visited]:
     """The state of every host of the inventory; each tries the paths to its `peers`. The result
-    includes errors. A host has VISIT_S to identify itself, and the same time for the rest."""
+    includes errors. A host has REPLY_S to identify itself, and the same time for the rest."""
     names = [*inventory.endpoints]
     one = functools.partial(
         _visit,
@@ -47,7 +44,7 @@ async def _visit(
     try:
         async with contextlib.AsyncExitStack() as stack:
             try:
-                async with asyncio.timeout(VISIT_S):
+                async with in_time(endpoint):
                     agent = await stack.enter_async_context(await connect(endpoint))
                     info = await agent.info()
                     endpoint = inventory.learn(name, info.addresses)
@@ -56,15 +53,11 @@ async def _visit(
                 raise
             # The addresses of traffic are known when all hosts are.
             await known.wait()
-            async with asyncio.timeout(VISIT_S):
+            async with in_time(endpoint):
                 state = await agent.examine(peers(inventory)[name])
                 status = await status_of(agent)
                 async with turns:
                     offset = await clock_offset(agent, clock)
-    except TimeoutError:
-        reason = f"agent unreachable at {endpoint.agent}: no answer within {VISIT_S:g} s"
-        remedy = "Is the host up, and its agent running?"
-        return Visited(endpoint=endpoint, error=AgentError(reason, remedy=remedy))
     except NetestoError as error:
         return Visited(endpoint=endpoint, error=error)
     return Visited(endpoint=endpoint, info=info, clock=offset, state=state, status=status)

@@ -268,3 +268,9 @@ def test_a_hosts_file_that_is_no_toml_is_refused(tmp_path: Path):
     path.write_text("h1: 127.0.0.1\n")
     with pytest.raises(UsageError, match="not TOML"):
         load(str(path))
+
+
+def test_some_of_the_hosts_keep_what_is_known_of_their_file():
+    hosts = [Endpoint(host=name, agent=f"unix:{name}") for name in ("a", "b")]
+    found = Inventory(hosts, warnings=["old"], text="hosts.toml").only(["a"]).with_suffixes({"x"})
+    assert (list(found.endpoints), found.warnings, found.text) == (["a"], ("old",), "hosts.toml")
