@@ -13,7 +13,7 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TypeAlias
 
@@ -158,7 +158,8 @@ def handed_over() -> Iterator[Requests]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Defer requests to end until the body is done; then the first one acts."""
+    """Defer requests to end until the body is done; then they act as if they came one after the
+    other, so that a second Ctrl-C is not lost."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -172,8 +173,16 @@ def undisturbed() -> Iterator[None]:
         yield
     finally:
         _restore(before)
-        for number in arrived[:1]:
-            signal.raise_signal(number)
+        _repeat(arrived)
+
+
+def _repeat(numbers: Sequence[int]) -> None:
+    """Raise the signals again, each while what the one before has raised unwinds."""
+    if numbers:
+        try:
+            signal.raise_signal(numbers[0])
+        finally:
+            _repeat(numbers[1:])
 
 
 def _installed() -> Requests | None:

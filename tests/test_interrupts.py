@@ -164,6 +164,26 @@ def test_what_is_undisturbed_ends_before_a_request_acts(number):
     assert done == ["put back"]
 
 
+def test_a_second_ctrl_c_during_what_is_undisturbed_counts():
+    with interrupts.heeded():
+        with pytest.raises(KeyboardInterrupt), interrupts.undisturbed():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        interrupts.heed()
+        with pytest.raises(KeyboardInterrupt), interrupts.hurried():
+            pass
+
+
+def test_a_terminal_that_goes_away_during_what_is_undisturbed_is_in_no_hurry():
+    with interrupts.heeded():
+        with pytest.raises(KeyboardInterrupt), interrupts.undisturbed():
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGHUP)
+        interrupts.heed()
+        with interrupts.hurried():
+            assert interrupts.was_heeded()
+
+
 def test_a_program_that_was_told_to_end_says_so_however_often_it_was_told(tmp_path):
     ends = """
 import atexit, os, signal, sys
