@@ -164,11 +164,17 @@ def test_what_is_undisturbed_ends_before_a_request_acts(number):
     assert done == ["put back"]
 
 
+@interrupts.undisturbed()
+def undisturbed(*numbers: signal.Signals) -> None:
+    """These signals arrive while something is undisturbed."""
+    for number in numbers:
+        signal.raise_signal(number)
+
+
 def test_a_second_ctrl_c_during_what_is_undisturbed_counts():
     with interrupts.heeded():
-        with pytest.raises(KeyboardInterrupt), interrupts.undisturbed():
-            signal.raise_signal(signal.SIGINT)
-            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            undisturbed(signal.SIGINT, signal.SIGINT)
         interrupts.heed()
         with pytest.raises(KeyboardInterrupt), interrupts.hurried():
             pass
@@ -176,9 +182,8 @@ def test_a_second_ctrl_c_during_what_is_undisturbed_counts():
 
 def test_a_terminal_that_goes_away_during_what_is_undisturbed_is_in_no_hurry():
     with interrupts.heeded():
-        with pytest.raises(KeyboardInterrupt), interrupts.undisturbed():
-            signal.raise_signal(signal.SIGHUP)
-            signal.raise_signal(signal.SIGHUP)
+        with pytest.raises(KeyboardInterrupt):
+            undisturbed(signal.SIGHUP, signal.SIGHUP)
         interrupts.heed()
         with interrupts.hurried():
             assert interrupts.was_heeded()

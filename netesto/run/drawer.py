@@ -8,7 +8,7 @@ import math
 import time
 from pathlib import Path
 
-from netesto import report
+from netesto import interrupts, report
 from netesto.errors import NetestoError
 from netesto.results import store
 
@@ -80,8 +80,15 @@ class Drawer:
 
     def finish(self, *, within_s: float) -> bool:
         """Draw the other pages after the guest has ended; return False if there was no time for
-        that. Raises the first error of all drawing."""
-        is_done = self._draw(time.monotonic() + within_s)
+        that, or a second Ctrl-C. Raises the first error of all drawing."""
+        is_ending = interrupts.was_heeded()
+        try:
+            with interrupts.hurried():
+                is_done = self._draw(time.monotonic() + within_s)
+        except KeyboardInterrupt:
+            if not is_ending:
+                raise
+            is_done = False
         if self._error is not None:
             raise self._error
         return is_done
@@ -102,13 +109,15 @@ class Drawer:
 
         for exp in store.experiments(self._folder):
             folder = self._folder / str(exp)
-            if time.monotonic() > latest_s:
-                return False
             if exp not in self._drawn and not (folder / PAGE).exists():
+                if time.monotonic() >= latest_s:
+                    return False
                 page.write(folder)
             self._drawn.add(exp)
         rows = self._table_bytes()
         if rows != self._rows:
+            if time.monotonic() >= latest_s:
+                return False
             self._index.update(self._folder)
             self._rows = rows
         return True

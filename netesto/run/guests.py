@@ -18,7 +18,7 @@ from netesto.run.sidebyside import SideBySide, Task
 
 PLAN = "plan.json"
 
-# The time for pages after a hurried request to end.
+# The time for pages after a request to end. After a second one there is none.
 PAGES_S = 1.0
 
 
@@ -69,6 +69,7 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
     # In real time a guest must not share its processor.
     draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
     outcome = None
+    pages_s = math.inf
     try:
         outcome = guest.run(
             process.python("netesto", *words),
@@ -83,13 +84,12 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
             defers_interrupts=True,
         )
         if outcome != status.OK and interrupts.was_heeded():
-            outcome = status.INTERRUPTED
+            outcome, pages_s = status.INTERRUPTED, PAGES_S
     except KeyboardInterrupt:
         interrupts.heed()
-        outcome = status.INTERRUPTED
+        outcome, pages_s = status.INTERRUPTED, 0
     finally:
-        in_haste = outcome == status.INTERRUPTED
-        if drawer and not drawer.finish(within_s=PAGES_S if in_haste else math.inf):
+        if drawer and not drawer.finish(within_s=pages_s):
             session.watcher.warn(f"no time to draw all pages; netesto report {out} draws them")
     return outcome
 

@@ -1,9 +1,11 @@
 import os
+import signal
 import time
 
 import pytest
 
-from netesto.report import index
+from netesto import interrupts
+from netesto.report import index, page
 from netesto.run import drawer
 
 
@@ -54,3 +56,54 @@ def test_index_is_complete_after_a_run(drawn, tmp_path, index_s, table_s, is_cha
     aged(tmp_path, index_s=index_s, table_s=table_s)
     drawer.finish_index(tmp_path, is_changed=is_changed)
     assert len(drawn[1]) == count
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """The experiments whose pages were begun; in the middle of each somebody presses Ctrl-C."""
+    drawn = []
+
+    def write(folder):
+        drawn.append(folder.name)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(page, "write", write)
+    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
+    yield drawn
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def with_experiments(folder, *, drawn, missing):
+    for exp in (*drawn, *missing):
+        (folder / exp).mkdir()
+    for exp in drawn:
+        (folder / exp / "exp.html").touch()
+    return folder
+
+
+def test_a_second_ctrl_c_ends_the_drawing(pages, tmp_path):
+    folder = with_experiments(tmp_path, drawn=[], missing=["1", "2"])
+    with interrupts.heeded():
+        interrupts.heed()
+        assert not drawer.Drawer(folder).finish(within_s=60)
+    assert pages == ["1"]
+
+
+def test_a_first_ctrl_c_ends_the_drawing_and_is_told(pages, tmp_path):
+    folder = with_experiments(tmp_path, drawn=[], missing=["1", "2"])
+    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+        drawer.Drawer(folder).finish(within_s=60)
+    assert pages == ["1"]
+
+
+def test_without_time_no_page_is_drawn(pages, tmp_path):
+    folder = with_experiments(tmp_path, drawn=["1"], missing=["2"])
+    assert not drawer.Drawer(folder).finish(within_s=0)
+    assert pages == []
+
+
+def test_where_all_pages_are_drawn_no_time_is_needed(pages, tmp_path):
+    folder = with_experiments(tmp_path, drawn=["1", "2"], missing=[])
+    assert drawer.Drawer(folder).finish(within_s=0)
+    assert pages == []
