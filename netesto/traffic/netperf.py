@@ -175,9 +175,10 @@ class Netperf:
         if match is None or match[1] != "INTERIM_RESULT" or request.test == "UDP_STREAM":
             return None
         try:
-            return float(match[3]) * UNIT_BPS * _request_share(request)
+            rate_bps = float(match[3]) * UNIT_BPS * _request_share(request)
         except ValueError:
             return None
+        return rate_bps if abs(rate_bps) < LARGEST else None
 
     def failure(self, output: str) -> str:
         lines = (line.strip() for line in output.splitlines())

@@ -312,8 +312,12 @@ def test_datagrams_sent_are_no_progress(ask):
 
 
 @pytest.mark.parametrize(
-    "line", ["", "NETPERF_INTERVAL[3]=0.434", "THROUGHPUT=9.1", "NETPERF_INTERIM_RESULT[0]=4.0.0"]
-)
+    "line",
+    [
+        "", "NETPERF_INTERVAL[3]=0.434", "THROUGHPUT=9.1", "NETPERF_INTERIM_RESULT[0]=4.0.0",
+        "NETPERF_INTERIM_RESULT[0]=1e999", "NETPERF_INTERIM_RESULT[0]=nan",
+    ],
+)  # fmt: skip
 def test_other_lines_are_no_progress(line, ask):
     assert NETPERF.progress(line, ask()) is None
 
