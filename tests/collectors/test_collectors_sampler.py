@@ -290,14 +290,17 @@ def test_a_file_that_cannot_be_written_is_a_warning(sampler, tmp_path):
 
 
 def test_stop_may_come_twice_and_without_start(sampler, tmp_path):
-    async def run() -> None:
-        collector = SocketCollector(tmp_path / "out", Clock(), INTERVAL_S, sampler)
+    path = tmp_path / "sockets.bin.gz"
+
+    async def run() -> list[str]:
+        collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
         await collector.stop()
         async with collecting(collector):
             pass
         await collector.stop()
+        return collector.errors
 
-    asyncio.run(run())
+    assert (asyncio.run(run()), socketfile.read(path)) == ([], [])
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 cannot be read is named. Real files of every kind are cut off, mutated, and replaced by noise."""
 
 import contextlib
+import dataclasses
 import gzip
 import json
+import math
 import random
 import tracemalloc
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -182,6 +184,17 @@ def test_counters_are_counts_or_unknown(tmp_path_factory, content):
     assert found is None or all(0 <= count < 2**64 for each in found for count in each.values())
 
 
+def numbers_in(value: object) -> Iterator[float]:
+    """Those of a value of the model."""
+    if is_dataclass(value):
+        value = [getattr(value, each.name) for each in dataclasses.fields(value)]
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from numbers_in(each)
+    elif isinstance(value, int | float):
+        yield value
+
+
 OUTPUTS = sorted(
     path for path in TRAFFIC.iterdir() if path.suffix != ".md" and "version" not in path.name
 )
@@ -197,17 +210,21 @@ def test_what_tools_print_is_understood_or_told(output, data):
     request = replace(REQUEST, test=name)
     tool = TOOLS[output.name.partition("-")[0]]
     tool.failure(text)
-    for line in text.splitlines():
-        tool.progress(line, request)
+    told: list[object] = [tool.progress(line, request) for line in text.splitlines()]
     with contextlib.suppress(OutputError):
-        tool.parse(text, request, started_s=1000.0)
+        told.append(tool.parse(text, request, started_s=1000.0))
+    assert [number for number in numbers_in(told) if not math.isfinite(number)] == []
 
 
 @fuzzed
 @given(mutated(FILES["0/a.ethtool-k"] + FILES["0/a.ethtool-c"] + FILES["0/a.sysctl"]))
 def test_statistics_of_hosts_have_features_or_not(content):
     text = content.decode(errors="replace")
-    hostfacts.features(dict.fromkeys(("ethtool-k", "ethtool-c", "sysctl"), text))
+    found = hostfacts.features(dict.fromkeys(("ethtool-k", "ethtool-c", "sysctl"), text))
+    states = {found.pop(name, "on") for name in ("tso", "lro", "gro", "gso")}
+    assert states <= {"on", "off"}
+    names = {"rx-frames", "tx-frames", "adaptive-rx", "tcpRmem", "tcpWmem"}
+    assert (found.keys() <= names, all(map(str.isdecimal, found.values()))) == (True, True)
 
 
 # ---- the experiment ----------------------------------------------------------------------------

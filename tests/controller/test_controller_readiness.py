@@ -307,7 +307,11 @@ def test_of_many_hosts_with_the_same_problem_the_first_are_named():
 
 
 def test_warnings_refuse_nothing():
-    readiness.refuse([Problem("a", "old", severity="warning")])
+    warning = Problem("a", "old", severity="warning")
+    readiness.refuse([warning])
+    with pytest.raises(WorldError) as caught:
+        readiness.refuse([warning, Problem("b", "gone")])
+    assert str(caught.value) == "b: gone"
 
 
 def test_all_errors_are_told_at_once():
