@@ -1,102 +1,32 @@
 """The command line: every command, its options, an example for each."""
 
 import argparse
-import math
-import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
 
-from netesto import __version__, units
-from netesto.errors import UsageError
-from netesto.nearest import hint
-
-
-class _Parser(argparse.ArgumentParser):
-    """Raises UsageError where argparse would print and exit."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As in argparse, but the parser of the command itself refuses unknown arguments, because
-        it knows similar options."""
-        found, left = super().parse_known_args(args, namespace)
-        for word in left:
-            if word.startswith("-") and word != "-":
-                option = word.partition("=")[0]
-                raise UsageError(
-                    f"{self._where}unknown option {option}",
-                    remedy=hint(option, self._options(), otherwise=self._help),
-                )
-        if left:
-            raise UsageError(f"{self._where}unexpected argument {left[0]!r}", remedy=self._help)
-        return found, left
-
-    def error(self, message: str) -> NoReturn:
-        choice = _CHOICE.fullmatch(message)
-        if choice is not None:
-            what, word, listed = choice.groups()
-            words = re.findall(r"[\w-]+", listed)
-            name = what.lower() if what.isupper() else f"{what} value"
-            raise UsageError(
-                f"{self._where}unknown {name} {word!r}",
-                remedy=hint(word, words, otherwise=f"Values: {', '.join(words)}."),
-            )
-        raise UsageError(message, remedy=f"{self.format_usage().strip()}\n{self._help}")
-
-    def _options(self) -> list[str]:
-        return [
-            word
-            for action in self._actions
-            if action.help != argparse.SUPPRESS
-            for word in action.option_strings
-            if word.startswith("--")
-        ]
-
-    @property
-    def _where(self) -> str:
-        """The command, for a message that begins with the program's name."""
-        command = self.prog.partition(" ")[2]
-        return f"{command}: " if command else ""
-
-    @property
-    def _help(self) -> str:
-        return f"'{self.prog} --help' helps"
-
-
-_CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)")
-
-
-# argparse gives the collection of sub-commands no public name.
-_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001
-_Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
-
-# How a shell completes an argument that names a file or a folder: the functions that shtab calls
-# in completions/, which `make completions` makes from this module.
-_FILES: Mapping[str, str] = {"bash": "_shtab_compgen_files", "zsh": "_files"}
-_FOLDERS: Mapping[str, str] = {"bash": "_shtab_compgen_dirs", "zsh": "_files -/"}
-
-
-def _path(
-    command: argparse.ArgumentParser, *names: str, complete: Mapping[str, str] = _FILES, **how: Any
-) -> None:
-    """A file (with `_FOLDERS` a folder) that shells complete: a Path, unless `type` is given."""
-    argument = command.add_argument(*names, **{"type": Path, **how})
-    argument.complete = dict(complete)  # type: ignore[attr-defined]  # read by shtab, not argparse
-
-
-def _flag(command: argparse._ActionsContainer, *names: str, what: str) -> None:
-    command.add_argument(*names, action="store_true", help=what)
+from netesto import __version__
+from netesto.cli import values
+from netesto.cli.parsers import (
+    FOLDERS,
+    Actions,
+    Commands,
+    Parser,
+    add_action,
+    add_command,
+    add_flag,
+    add_path,
+)
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    top = _Parser(
+    top = Parser(
         prog="netesto",
         description="Run network experiments: one script, on real hosts or in a lab.",
         epilog="Without a command, a script on standard input is run: netesto < script",
     )
     top.add_argument("--version", action="version", version=f"netesto {__version__}")
-    _flag(top, "--debug", what="show the traceback of an error")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    add_flag(top, "--debug", what="show the traceback of an error")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     _run(commands)
     _plan(commands)
     _check(commands)
@@ -111,14 +41,14 @@ def parser() -> argparse.ArgumentParser:
     _lab(commands)
     _kernel(commands)
     _hosts(commands)
-    _add(
+    add_command(
         commands,
         "clean",
         "remove what killed runs left on this machine: only what they had recorded as their own",
         "netesto clean",
         "labs.clean",
     )
-    agent = _add(
+    agent = add_command(
         commands,
         "agent",
         "run the daemon of a host (the same as netesto-agent)",
@@ -128,163 +58,62 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _count(text: str) -> int:
-    """A count, at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 1, 2, 3, …")
-    return int(text)
-
-
-def _skip(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 0, 1, 2, …")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds; example: 600")
-    return seconds
-
-
-def _memory(text: str) -> int:
-    """MiB. With less memory the kernel cannot run netesto."""
-    try:
-        size = units.parse_size(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{error}; example: 4Gi") from None
-    if not 256 <= size // 2**20 < 2**20:
-        raise argparse.ArgumentTypeError(f"{text!r} is not from 256Mi to 1024Gi")
-    return size // 2**20
-
-
-def _wait(text: str) -> float:
-    try:
-        return math.inf if text == "inf" else units.parse_time(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{error}; example: --wait=5m") from None
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-
-
-def _percent(text: str) -> float:
-    """ "5%" and "5" are 5.0."""
-    try:
-        number = float(text.strip().removesuffix("%"))
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share in percent; example: 5%")
-    return number
-
-
-def _text(form: str, what: str) -> Callable[[str], str]:
-    """The type of a text of a form; `what` it is, in a message."""
-
-    def checked(text: str) -> str:
-        if re.fullmatch(form, text) is None:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-        return text
-
-    return checked
-
-
-def _port(text: str) -> int:
-    if not (text.isdecimal() and 0 < int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text} is not a port")
-    return int(text)
-
-
-def _add(
-    commands: _Commands, name: str, what: str, example: str, function: str = ""
-) -> argparse.ArgumentParser:
-    """A command. `function` runs it, of a module here; each action of a command has its own."""
-    command = commands.add_parser(
-        name,
-        help=what,
-        description=f"{what[0].upper()}{what[1:]}.",
-        epilog=f"example: {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    # It is accepted after the command, too, where people add it.
-    command.add_argument(
-        "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
-    )
-    command.set_defaults(function=function)
-    return command
-
-
-def _action(actions: _Actions, name: str, what: str, function: str) -> argparse.ArgumentParser:
-    action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
-    action.set_defaults(function=function)
-    return action
-
-
 # One option per paragraph; the formatter would put each argument on its own line.
 # fmt: off
-def _run(commands: _Commands) -> None:
-    run = _add(commands, "run",
+def _run(commands: Commands) -> None:
+    run = add_command(commands, "run",
         "run an experiment script",
         "netesto run -D dur=60 scripts/two-flows.nts", "run.run")
-    _path(run, "script", type=str, metavar="SCRIPT",
+    add_path(run, "script", type=str, metavar="SCRIPT",
         help="the script, or its plan; - is standard input")
     _language(run)
     run.add_argument("-n", "--dry-run", nargs="?", const="plain", choices=["plain", "json"],
         metavar="json", help=
         "print every remote command with its arguments, in order, and run nothing; --dry-run=json"
         " or -n=json: one JSON object a line")
-    _path(run, "-o", "--out", complete=_FOLDERS, metavar="DIR",
+    add_path(run, "-o", "--out", complete=FOLDERS, metavar="DIR",
         help="results folder (default results/SCRIPT)")
     run.add_argument("--ground", choices=["lab", "uml", "sim", "hosts"], help=
         "where it runs: namespaces on this machine's kernel, in a user-mode kernel, in simulated"
         " time, or the hosts of --hosts (default: lab if it can do it, else uml)")
-    _path(run, "--kernel", type=str, complete=_FOLDERS, metavar="NAME", help=
+    add_path(run, "--kernel", type=str, complete=FOLDERS, metavar="NAME", help=
         "the kernel of uml or sim: a name of 'netesto kernel list', or the source tree it was built"
         " from (default: Debian's)")
     run.add_argument("--ssh", metavar="HOSTS",
         help="real hosts as in --hosts, which get an agent for this run: nothing is installed")
-    _path(run, "--bundle", metavar="FILE",
+    add_path(run, "--bundle", metavar="FILE",
         help="with --ssh: use no package index, but the packages of this file (see 'hosts bundle')")
     _real_hosts(run)
     _decisive(run)
     _map(run)
     _family(run)
-    run.add_argument("--jobs", type=_count, metavar="N", help=
+    run.add_argument("--jobs", type=values.count, metavar="N", help=
         "run N cells of a SWEEP, or repetitions of a RUN, side by side, each in a guest of its own"
         " (uml and sim; default in simulated time: as many as this machine has processors)")
     # One of the processes that a run starts.
     run.add_argument("--run", help=argparse.SUPPRESS)
-    _flag(run, "--resume",
+    add_flag(run, "--resume",
         what="skip the cells of a SWEEP that an earlier run finished in this results folder")
     run.add_argument("--on-failure", default="continue", metavar="WHAT", help=
         "after a failed measurement: continue; stop; or retry=N, which runs the cell of the SWEEP"
         " or the repetition of the RUN again, up to N times (default: continue)")
-    run.add_argument("--wait", type=_wait, metavar="TIME", help=
+    run.add_argument("--wait", type=values.wait, metavar="TIME", help=
         "wait for hosts in use, with --wait=5m for at most 5 minutes; without it the run ends at"
         " once and reports who uses them")
-    _flag(run, "--yes",
+    add_flag(run, "--yes",
         what="do not ask before changing settings of real hosts (a run on a terminal asks)")
-    _flag(run, "--force", what="continue even if the paths of the lab are not as requested")
+    add_flag(run, "--force", what="continue even if the paths of the lab are not as requested")
     _commands_file(run)
-    run.add_argument("--memory", type=_memory, metavar="SIZE", help=
+    run.add_argument("--memory", type=values.memory, metavar="SIZE", help=
         "the memory of a guest on uml or sim, such as 4Gi (default: 1Gi; in simulated time a"
         " quarter of this machine's, from 1Gi to 4Gi)")
-    run.add_argument("--max-wall", type=_seconds, metavar="S",
+    run.add_argument("--max-wall", type=values.seconds, metavar="S",
         help="end a run on uml or sim that takes longer than S seconds of real time")
-    run.add_argument("--max-stall", type=_seconds, metavar="S",
+    run.add_argument("--max-stall", type=values.seconds, metavar="S",
         help="on sim, end a program that computes for S seconds and never waits (default: 120)")
-    _flag(run, "--no-pages", what="draw no pages; netesto report DIR draws them at any time")
-    _flag(run, "--plain", what="no live display: a line with its time for each event")
-    _flag(run, "-q", "--quiet", what="only warnings and errors")
+    add_flag(run, "--no-pages", what="draw no pages; netesto report DIR draws them at any time")
+    add_flag(run, "--plain", what="no live display: a line with its time for each event")
+    add_flag(run, "-q", "--quiet", what="only warnings and errors")
     run.add_argument("-v", "--verbose", action="count", default=0, help="log to stderr; -vv: more")
 
 
@@ -292,18 +121,18 @@ def _decisive(command: argparse.ArgumentParser) -> None:
     """Options that determine a plan, beside those of the language."""
     command.add_argument("--lab", metavar="SPEC",
         help="the lab, instead of the script's LAB: dumbbell,rate=10mbit,…")
-    command.add_argument("--seed", type=_whole, metavar="N",
+    command.add_argument("--seed", type=values.whole, metavar="N",
         help="the seed of all random numbers (default: chosen and printed)")
 
 
-def _plan(commands: _Commands) -> None:
-    plan = _add(commands, "plan",
+def _plan(commands: Commands) -> None:
+    plan = add_command(commands, "plan",
         "interpret a script and write its plan, a file that 'netesto run' executes",
         "netesto plan -D dur=60 scripts/two-flows.nts -o two-flows.json", "run.plan")
-    _path(plan, "script", type=str, metavar="SCRIPT", help="the script; - is standard input")
+    add_path(plan, "script", type=str, metavar="SCRIPT", help="the script; - is standard input")
     _language(plan)
     _decisive(plan)
-    _path(plan, "-o", "--output", metavar="FILE", help="the plan (default: standard output)")
+    add_path(plan, "-o", "--output", metavar="FILE", help="the plan (default: standard output)")
 
 
 def _map(command: argparse.ArgumentParser) -> None:
@@ -312,12 +141,12 @@ def _map(command: argparse.ArgumentParser) -> None:
 
 
 def _family(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--family", type=_whole, choices=[4, 6], default=4,
+    command.add_argument("--family", type=values.whole, choices=[4, 6], default=4,
         help="IP version of the traffic")
 
 
 def _fields(command: argparse.ArgumentParser, otherwise: str) -> None:
-    _path(command, "--fields", metavar="FILE",
+    add_path(command, "--fields", metavar="FILE",
         help=f"the columns of exp.csv, one NAME:OPERATION a line (default: {otherwise})")
 
 
@@ -327,131 +156,131 @@ def _language(command: argparse.ArgumentParser) -> None:
     command.add_argument("-D", dest="definitions", action="append", default=[],
         metavar="NAME=VALUE",
         help="set a variable before the script begins (it overrides DEFAULT, not SET)")
-    _path(command, "--lib", complete=_FOLDERS, dest="libraries", action="append", default=[],
+    add_path(command, "--lib", complete=FOLDERS, dest="libraries", action="append", default=[],
         metavar="DIR",
         help="where SOURCE looks after the script's folder and before the installed libraries")
-    command.add_argument("--max-iterations", type=_count, default=1_000_000, metavar="N",
+    command.add_argument("--max-iterations", type=values.count, default=1_000_000, metavar="N",
         help="stop a script that loops more often (default 1000000)")
 
 
 def _real_hosts(command: argparse.ArgumentParser) -> None:
-    _path(command, "--hosts", type=str, metavar="HOSTS", help=
+    add_path(command, "--hosts", type=str, metavar="HOSTS", help=
         "real hosts: names that ssh reaches, [USER@]HOST,…; or a TOML file with them, or a CSV file"
         " with a column hostname")
     _insecure(command)
 
 
 def _insecure(command: argparse.ArgumentParser) -> None:
-    _flag(command, "--insecure",
+    add_flag(command, "--insecure",
         what="also use agents that listen on a TCP port, open to everybody who can reach it")
 
 
 def _commands_file(command: argparse.ArgumentParser) -> None:
-    _path(command, "--commands", metavar="FILE",
+    add_path(command, "--commands", metavar="FILE",
         help="in a lab: a TOML file with the [commands] that DO_COMMAND may run, as in agent.toml")
 
 
-def _check(commands: _Commands) -> None:
-    check = _add(commands, "check",
+def _check(commands: Commands) -> None:
+    check = add_command(commands, "check",
         "report every error that can be found without running; exit status 2 if there is one",
         "netesto check scripts/*.nts", "scripts.check")
-    _path(check, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
+    add_path(check, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
     _real_hosts(check)
     _commands_file(check)
     _map(check)
     _language(check)
 
 
-def _format(commands: _Commands) -> None:
-    form = _add(commands, "fmt", "print scripts in the standard format", "netesto fmt -w my.nts",
-        "scripts.format_scripts")
-    _path(form, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
+def _format(commands: Commands) -> None:
+    form = add_command(commands, "fmt",
+        "print scripts in the standard format", "netesto fmt -w my.nts", "scripts.format_scripts")
+    add_path(form, "scripts", nargs="+", metavar="SCRIPT", help="scripts; - is standard input")
     how = form.add_mutually_exclusive_group()
-    _flag(how, "-w", "--write", what="change the files in place")
-    _flag(how, "--check", what="only report scripts not in this format, with exit status 1")
+    add_flag(how, "-w", "--write", what="change the files in place")
+    add_flag(how, "--check", what="only report scripts not in this format, with exit status 1")
 
 
-def _report(commands: _Commands) -> None:
-    report = _add(commands, "report",
+def _report(commands: Commands) -> None:
+    report = add_command(commands, "report",
         "rebuild tables and pages from the raw data",
         "netesto report results/two-flows 3", "folders.report")
     _results_folder(report)
     _fields(report, "fields.txt in the results folder")
     report.add_argument(
-        "experiments", nargs="*", default=(), type=_whole, metavar="N", help="only these"
+        "experiments", nargs="*", default=(), type=values.whole, metavar="N", help="only these"
     )
 
 
 def _results_folder(command: argparse.ArgumentParser) -> None:
-    _path(command, "folder", complete=_FOLDERS, metavar="DIR", help="a results folder")
+    add_path(command, "folder", complete=FOLDERS, metavar="DIR", help="a results folder")
 
 
-def _show(commands: _Commands) -> None:
-    show = _add(commands, "show",
+def _show(commands: Commands) -> None:
+    show = add_command(commands, "show",
         "show the table of a results folder",
         "netesto show results/two-flows", "folders.show")
     _results_folder(show)
-    show.add_argument("experiment", nargs="?", type=_whole, metavar="N",
+    show.add_argument("experiment", nargs="?", type=values.whole, metavar="N",
         help="only this experiment")
 
 
-def _exp(commands: _Commands) -> None:
-    exp = _add(commands, "exp",
+def _exp(commands: Commands) -> None:
+    exp = add_command(commands, "exp",
         "run a report script: tables and plots from many experiments, as one page",
         "netesto exp -o report.html figure-8.exp bw=100mbit", "reports.exp")
-    _path(exp, "script", metavar="SCRIPT", help="the report script")
+    add_path(exp, "script", metavar="SCRIPT", help="the report script")
     exp.add_argument(
         "variables", nargs="*", default=(), metavar="k=v", help="variables of the script"
     )
-    _path(exp, "-o", "--out", metavar="FILE", help="the page (default: standard output)")
-    _flag(exp, "--strict", what="treat warnings as errors")
-    _flag(exp, "--explain", what="show how many rows each step leaves")
+    add_path(exp, "-o", "--out", metavar="FILE", help="the page (default: standard output)")
+    add_flag(exp, "--strict", what="treat warnings as errors")
+    add_flag(exp, "--explain", what="show how many rows each step leaves")
 
 
-def _compare(commands: _Commands) -> None:
-    compare = _add(commands, "compare",
+def _compare(commands: Commands) -> None:
+    compare = add_command(commands, "compare",
         "compare two results folders, cell by cell; exit status 0 only if the new one is not worse",
         "netesto compare results/base results/new --threshold 5% -o compare.html",
         "reports.compare")
-    _path(compare, "base", complete=_FOLDERS, metavar="BASE",
+    add_path(compare, "base", complete=FOLDERS, metavar="BASE",
         help="the results folder to compare with")
-    _path(compare, "new", complete=_FOLDERS, metavar="NEW", help="the new results folder")
+    add_path(compare, "new", complete=FOLDERS, metavar="NEW", help="the new results folder")
     compare.add_argument("--metric", dest="measures", nargs="+", default=[], metavar="COLUMN",
         help="measures to judge (default: rate, for request tests meanLatency)")
     compare.add_argument("--by", nargs="+", default=[], metavar="COLUMN",
         help="columns that distinguish experiments (default: all that hold requested values)")
-    compare.add_argument("--threshold", type=_percent, default=5.0, metavar="P%",
+    compare.add_argument("--threshold", type=values.percent, default=5.0, metavar="P%",
         help="differences below this do not matter (default 5%%)")
-    _flag(compare, "--paired",
+    add_flag(compare, "--paired",
         what="the runs of both folders alternated: compare each with that of the same rep")
-    _flag(compare, "--lenient", what="exit status 0 instead of 4 if the runs cannot tell")
-    _path(compare, "-o", "--out", metavar="FILE", help="write the comparison as a page")
+    add_flag(compare, "--lenient", what="exit status 0 instead of 4 if the runs cannot tell")
+    add_path(compare, "-o", "--out", metavar="FILE", help="write the comparison as a page")
 
 
-def _import(commands: _Commands) -> None:
-    importing = _add(commands, "import",
+def _import(commands: Commands) -> None:
+    importing = add_command(commands, "import",
         "import measurements of other tools",
         "netesto import results ubuntu22-6.8 --out results/6.8")
     actions = importing.add_subparsers(dest="action", metavar="ACTION", required=True)
-    results = _action(actions, "results",
+    results = add_action(actions, "results",
         "import a tree of the testing harness, or files of iperf3, netperf and flent",
         "imports.results")
-    _path(results, "paths", nargs="+", metavar="PATH", help="a folder, or files")
-    _path(results, "--out", complete=_FOLDERS, required=True, metavar="DIR",
+    add_path(results, "paths", nargs="+", metavar="PATH", help="a folder, or files")
+    add_path(results, "--out", complete=FOLDERS, required=True, metavar="DIR",
         help="the results folder; runs that it already has are not added again")
     results.add_argument("--name", default="", metavar="PATTERN",
         help="pattern of file names: 'iperf_mtu{mtu}_P{parallel}_{*}.json' fills these columns")
-    _flag(results, "--copy", what="copy raw files (default: hard links where possible)")
-    jobs = _action(actions, "jobs",
+    add_flag(results, "--copy", what="copy raw files (default: hard links where possible)")
+    jobs = add_action(actions, "jobs",
         "convert a job file of the testing harness into a script, one macro for each section",
         "imports.jobs")
-    _path(jobs, "file", metavar="FILE.ini", help="the job file")
-    _path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
-    _path(jobs, "-o", "--out", metavar="SCRIPT", help="the script (default: standard output)")
+    add_path(jobs, "file", metavar="FILE.ini", help="the job file")
+    add_path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
+    add_path(jobs, "-o", "--out", metavar="SCRIPT", help="the script (default: standard output)")
 
 
-def _summary(commands: _Commands) -> None:
-    summary = _add(commands, "summary",
+def _summary(commands: Commands) -> None:
+    summary = add_command(commands, "summary",
         "tabulate many runs: throughput and CPU of each test and host, or a row for each run",
         "netesto summary results/6.8 --as harness", "imports.summary")
     _results_folder(summary)
@@ -460,7 +289,7 @@ def _summary(commands: _Commands) -> None:
         "harness: tests and hosts with their CPUs; iperf-lab: a row for each run; completions: how"
         " long transfers took, in µs; steady: throughput without the start and the end of flows"
         " (default: harness or iperf-lab, the one that fits)")
-    summary.add_argument("--skip", type=_skip, metavar="N", help=
+    summary.add_argument("--skip", type=values.skip, metavar="N", help=
         "with --as steady: leave out N intervals of 1 s at the start and at the end of each flow"
         " (default: 5)")
     summary.add_argument("--pool", choices=["ok", "all"], default="ok", help=
@@ -468,63 +297,64 @@ def _summary(commands: _Commands) -> None:
         " summaries (default: ok)")
     summary.add_argument("-f", "--format", choices=["text", "csv", "json", "html"], default="text",
         help="html: a page with figures (default: text)")
-    _path(summary, "-o", "--out", metavar="FILE", help="the table (default: standard output)")
+    add_path(summary, "-o", "--out", metavar="FILE", help="the table (default: standard output)")
 
 
-def _packets(commands: _Commands) -> None:
-    packets = _add(commands, "packets",
+def _packets(commands: Commands) -> None:
+    packets = add_command(commands, "packets",
         "analyse the flows of a capture: RTT, retransmissions, completion, figures",
         "netesto packets trace.pcap.gz -f html -o trace.html", "packets.packets")
-    _path(packets, "files", nargs="+", metavar="FILE", help="pcap or pcapng, also with gzip")
+    add_path(packets, "files", nargs="+", metavar="FILE", help="pcap or pcapng, also with gzip")
     packets.add_argument("-f", "--format", dest="form", choices=["text", "json", "csv", "html"],
         default="text",
         help="html has figures (default: text)")
-    packets.add_argument("--flow", type=_count, metavar="N",
+    packets.add_argument("--flow", type=values.count, metavar="N",
         help="only the flows of connection N, with all of their values")
-    _path(packets, "-o", "--out", metavar="FILE", help="the analysis (default: standard output)")
+    add_path(packets, "-o", "--out", metavar="FILE", help="the analysis (default: standard output)")
 
 
-def _kernel(commands: _Commands) -> None:
-    kernel = _add(commands, "kernel",
+def _kernel(commands: Commands) -> None:
+    kernel = add_command(commands, "kernel",
         "build and list the kernels of the grounds uml and sim",
         "netesto kernel build")
     actions = kernel.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = _action(actions, "build", "build the kernel for simulated time", "guests.build")
-    _path(build, "--source", complete=_FOLDERS, metavar="DIR",
+    build = add_action(actions, "build", "build the kernel for simulated time", "guests.build")
+    add_path(build, "--source", complete=FOLDERS, metavar="DIR",
         help="a kernel source tree (default: Debian's)")
-    _action(actions, "list", "list the kernels", "guests.show_list")
+    add_action(actions, "list", "list the kernels", "guests.show_list")
 
 
-def _hosts(commands: _Commands) -> None:
-    hosts = _add(commands, "hosts",
+def _hosts(commands: Commands) -> None:
+    hosts = add_command(commands, "hosts",
         "install agents on real hosts, check them, fetch what they have measured",
         "netesto hosts check hosts.toml scripts/rate-tests.nts")
     actions = hosts.add_subparsers(dest="action", metavar="ACTION", required=True)
     _install(actions)
-    listed = _action(actions, "list",
+    listed = add_action(actions, "list",
         "list the hosts of a file, their agents and addresses", "hosts.show_list")
     _hosts_of(listed)
-    check = _action(actions, "check",
+    check = add_action(actions, "check",
         "report all problems of all hosts, and what a script would lack",
         "hosts.check")
     _hosts_of(check)
-    _path(check, "script", type=str, nargs="?", metavar="SCRIPT", help="the script to be run")
+    add_path(check, "script", type=str, nargs="?", metavar="SCRIPT", help="the script to be run")
     _table_or_json(check)
     _family(check)
     _map(check)
-    verified = _action(actions, "verify",
+    verified = add_action(actions, "verify",
         "show kernel, tools, offloads, addresses and paths of each host, one per line",
         "hosts.verify")
     _hosts_of(verified)
     _family(verified)
-    asked = _action(actions, "status",
+    asked = add_action(actions, "status",
         "show who holds each agent, and which data and settings runs have left there",
         "hosts.status_of")
     _hosts_of(asked)
     _table_or_json(asked)
-    fetch = _action(actions, "fetch", "fetch measurements that no run has fetched", "hosts.fetch")
+    fetch = add_action(actions, "fetch",
+        "fetch measurements that no run has fetched", "hosts.fetch")
     _hosts_of(fetch)
-    _path(fetch, "--out", complete=_FOLDERS, default=Path("results"), metavar="DIR",
+    add_path(fetch, "--out", complete=FOLDERS, default=Path("results"), metavar="DIR",
         help="into DIR/runs/RUN-unfetched/HOST (default: results)")
     for command in (check, verified, asked, fetch):
         _insecure(command)
@@ -532,7 +362,7 @@ def _hosts(commands: _Commands) -> None:
 
 
 def _hosts_of(command: argparse.ArgumentParser) -> None:
-    _path(command, "hosts", type=str, metavar="HOSTS", help="as in --hosts of 'run'")
+    add_path(command, "hosts", type=str, metavar="HOSTS", help="as in --hosts of 'run'")
 
 
 def _table_or_json(command: argparse.ArgumentParser) -> None:
@@ -540,35 +370,35 @@ def _table_or_json(command: argparse.ArgumentParser) -> None:
         help="json: one document")
 
 
-def _install(actions: _Actions) -> None:
-    install = _action(actions, "install",
+def _install(actions: Actions) -> None:
+    install = add_action(actions, "install",
         "install or upgrade the agent on hosts that ssh reaches, start it, test it with a flow of"
         " 2 s, and write the hosts file", "installing.install")
-    remove = _action(actions, "remove",
+    remove = add_action(actions, "remove",
         "remove the agent of a host, and all that its installation brought", "installing.remove")
     for command in (install, remove):
         command.add_argument("names", nargs="*", metavar="HOST",
             help="[user@]HOST, or a host of the file (default: all of the file)")
-        _path(command, "--hosts", metavar="FILE",
+        add_path(command, "--hosts", metavar="FILE",
             help="the hosts file, or an inventory of Ansible (default: hosts.toml)")
-        _flag(command, "-n", "--dry-run",
+        add_flag(command, "-n", "--dry-run",
             what="examine the hosts, and only show what would be done")
-    _flag(install, "--no-tools", what="install no tools (netperf, iperf3, tcpdump, …)")
-    _flag(install, "--offline",
+    add_flag(install, "--no-tools", what="install no tools (netperf, iperf3, tcpdump, …)")
+    add_flag(install, "--offline",
         what="use no package index: the packages are those of this installation")
-    _path(install, "--bundle", metavar="FILE",
+    add_path(install, "--bundle", metavar="FILE",
         help="use no package index: also use the packages of this file (see 'bundle')")
-    _flag(remove, "--force", what="also remove measurements that were never fetched")
-    bundle = _action(actions, "bundle",
+    add_flag(remove, "--force", what="also remove measurements that were never fetched")
+    bundle = add_action(actions, "bundle",
         "write the packages that agents need into a file, for hosts without a package index",
         "installing.bundle")
-    _path(bundle, "-o", "--output", default=Path("agents.zip"), metavar="FILE",
+    add_path(bundle, "-o", "--output", default=Path("agents.zip"), metavar="FILE",
         help="the bundle (default: agents.zip)")
     bundle.add_argument("--python", dest="pythons", action="append", metavar="3.N",
-        type=_text(r"3\.[1-9][0-9]", "a version of Python; example: 3.12"),
+        type=values.text(r"3\.[1-9][0-9]", "a version of Python; example: 3.12"),
         help="for hosts with this Python; repeatable (default: as here)")
     bundle.add_argument("--arch", dest="machines", action="append", metavar="NAME",
-        type=_text(r"[a-z0-9_]+", "an architecture; example: aarch64"),
+        type=values.text(r"[a-z0-9_]+", "an architecture; example: aarch64"),
         help="for hosts of this architecture, as of uname -m; repeatable (default: as here)")
 
 
@@ -576,43 +406,43 @@ def _lab_name(command: argparse.ArgumentParser) -> None:
     command.add_argument("--name", metavar="LAB", help="which lab, if several are up")
 
 
-def _lab(commands: _Commands) -> None:
-    lab = _add(commands, "lab",
+def _lab(commands: Commands) -> None:
+    lab = add_command(commands, "lab",
         "build and use a lab on this machine, apart from any run",
         "netesto lab up dumbbell,rate=10mbit; netesto lab exec client1 ip address")
     actions = lab.add_subparsers(dest="action", metavar="ACTION", required=True)
-    up = _action(actions, "up", "build a lab and leave it up", "labs.bring_up")
-    _path(up, "spec", type=str, metavar="SPEC",
+    up = add_action(actions, "up", "build a lab and leave it up", "labs.bring_up")
+    add_path(up, "spec", type=str, metavar="SPEC",
         help="dumbbell,clients=2,rate=10mbit or a TOML file")
-    state = _action(actions, "status",
+    state = add_action(actions, "status",
         "show what is up, with names and addresses", "labs.show_status")
     _lab_name(state)
-    execute = _action(actions, "exec", "run a command on a host of the lab", "labs.execute")
+    execute = add_action(actions, "exec", "run a command on a host of the lab", "labs.execute")
     _lab_name(execute)
     execute.add_argument("host", metavar="HOST",
         help="a host, router or switch; links: where the qdiscs of links with limits are")
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND",
         help="the command and its arguments")
-    path = _action(actions, "path",
+    path = add_action(actions, "path",
         "show the path of a flow from one host to another (IPv4)", "labs.path")
     _lab_name(path)
     path.add_argument("source", metavar="SOURCE", help="a host")
     path.add_argument("destination", metavar="DESTINATION", help="another host")
-    path.add_argument("--sport", type=_port, metavar="N",
+    path.add_argument("--sport", type=values.port, metavar="N",
         help="source port (default: many, with the share of each path)")
-    path.add_argument("--dport", type=_port, default=5201, metavar="N",
+    path.add_argument("--dport", type=values.port, default=5201, metavar="N",
         help="destination port (default 5201)")
-    _flag(path, "--udp", what="a flow of UDP instead of TCP")
-    verify = _action(actions, "verify",
+    add_flag(path, "--udp", what="a flow of UDP instead of TCP")
+    verify = add_action(actions, "verify",
         "show what each host of a lab has and reaches, one item per line", "labs.verify")
     _lab_name(verify)
-    _path(verify, "spec", type=str, nargs="?", metavar="SPEC",
+    add_path(verify, "spec", type=str, nargs="?", metavar="SPEC",
         help="as in 'lab up' (default: the lab that is up)")
     _family(verify)
-    watch = _action(actions, "watch",
+    watch = add_action(actions, "watch",
         "show what TCP on each host retransmits, every second, until the lab ends", "labs.watch")
     _lab_name(watch)
-    _flag(watch, "--plain", what="print lines, also on a terminal")
+    add_flag(watch, "--plain", what="print lines, also on a terminal")
     watch.add_argument("host", nargs="*", metavar="HOST", help="only these hosts (default: all)")
-    down = _action(actions, "down", "take the lab down", "labs.take_down")
+    down = add_action(actions, "down", "take the lab down", "labs.take_down")
     _lab_name(down)
