@@ -13,41 +13,26 @@ Nothing here touches the machine or needs root; `netns` builds a plan.
 
 import itertools
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Interface,
-    IPv4Network,
     IPv6Interface,
-    IPv6Network,
 )
 from typing import TypeAlias
 
-from netesto.errors import UsageError
-from netesto.lab import queueing
-from netesto.lab.graph import LONGEST_NODE_NAME, Link, Node, Topology
+from netesto.lab import addressing, queueing
+from netesto.lab.addressing import End
+from netesto.lab.graph import LONGEST_NODE_NAME, Node, Topology
 from netesto.lab.links import LARGEST_MTU, LinkSettings
+from netesto.lab.routes import Route, Routes
 from netesto.model import Address
-
-Network: TypeAlias = IPv4Network | IPv6Network
-
-# Every network of a lab is one /24 and one /64 of these. They exist only in namespaces, so they
-# cannot clash with the machine's own; the second has "Netes" in its ULA digits.
-IPV4_BASE = IPv4Network("10.0.0.0/8")
-IPV6_BASE = IPv6Network("fd4e:6574:6573::/48")
-
-# Hosts count up from 1, routers down from here.
-FIRST_ROUTER_NUMBER = 254
-MOST_NETWORKS = 65_535
 
 # The node with the middles of the links that have limits.
 LINKS = "links"
 
 # The index of a lab's first interface; lo has 1, and the kernel counts those made later.
 FIRST_INDEX = 10
-
-EVERYWHERE: tuple[Network, Network] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 
 # Duplicate address detection would keep an address unusable for a second; there are no
 # duplicates here. rp_filter drops what comes back by another of several equal paths.
@@ -104,14 +89,6 @@ class Interface:
     addresses: tuple[IPv4Interface | IPv6Interface, ...] = ()
     onto: str = ""
     qdiscs: tuple[queueing.Words, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The route to a network; several gateways have equal costs."""
-
-    network: Network
-    gateways: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,25 +193,15 @@ class Plan:
         return last.name if last.node.kind == "wires" else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    """One end of one link, and the network that it is in."""
-
-    node: Node
-    name: str
-    link: Link
-    network: int
-
-
 def plan(topology: Topology, *, prefix: str, burst_s: float = queueing.BURST_S) -> Plan:
     """The plan of a lab. The same arguments always give the same plan.
 
     `burst_s` is the burst of shapers in seconds of their rates. UsageError if the topology has too
     many nodes for its addresses.
     """
-    ends = _ends(topology)
-    numbers = _numbers(ends)
-    ways = _Routes(ends, numbers)
+    ends = addressing.ends_of(topology)
+    numbers = addressing.numbers_of(ends)
+    ways = Routes(ends, numbers)
     routes = {node.name: () if node.kind == "switch" else ways.of(node) for node in topology.nodes}
     choosing = [name for name, own in routes.items() if any(len(r.gateways) > 1 for r in own)]
     buckets = dict(zip(choosing, _primes(), strict=False))
@@ -251,95 +218,19 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = queueing.BURST_S) 
         for node in topology.nodes
     )
     middles = _middles(ends, burst_s)
-    links = Node(_free_name(LINKS, {node.name for node in topology.nodes}), "wires")
+    links = Node(addressing.free_name(LINKS, {node.name for node in topology.nodes}), "wires")
     cables = tuple(_cables(prefix, ends, middles, links))
     if any(middles):
         namespaces = (*namespaces, _wires(prefix, middles, links))
     return Plan(prefix, topology, namespaces, cables)
 
 
-def _ends(topology: Topology) -> tuple[_End, ...]:
-    """Both ends of every link, link by link."""
-    networks = _networks(topology)
-    taken: dict[str, set[str]] = {node.name: set() for node in topology.nodes}
-    ends = []
-    for link, network in zip(topology.links, networks, strict=True):
-        for here in (link.a, link.b):
-            name = _free_name(link.other(here), taken[here])
-            taken[here].add(name)
-            ends.append(_End(topology.node(here), name, link, network))
-    return tuple(ends)
-
-
-def _free_name(wanted: str, taken: set[str]) -> str:
-    """An interface has the name of the neighbour: `right`, a second one `right.2`."""
-    name, count = wanted, 1
-    while name in taken:
-        count += 1
-        name = f"{wanted[: LONGEST_NODE_NAME - len(f'.{count}')]}.{count}"
-    return name
-
-
-def _networks(topology: Topology) -> list[int]:
-    """The number (from 1) of the network that each link belongs to: switches join links."""
-    switches = {node.name for node in topology.nodes if node.kind == "switch"}
-    numbers = [0] * len(topology.links)
-    count = 0
-    for start, number in enumerate(numbers):
-        if number:
-            continue
-        count += 1
-        pending = [start]
-        while pending:
-            at = pending.pop()
-            numbers[at] = count
-            ends = switches & {topology.links[at].a, topology.links[at].b}
-            for other, link in enumerate(topology.links):
-                if not numbers[other] and ends & {link.a, link.b}:
-                    pending.append(other)
-    if count > MOST_NETWORKS:
-        raise UsageError(f"{topology.name}: more than {MOST_NETWORKS} networks")
-    return numbers
-
-
-def _numbers(ends: Sequence[_End]) -> dict[tuple[str, str], int]:
-    """The number within its network of each (node, interface) with addresses."""
-    numbers: dict[tuple[str, str], int] = {}
-    last: dict[tuple[int, str], int] = {}
-    for end in ends:
-        if end.node.kind == "switch":
-            continue
-        kind = end.node.kind
-        step, start = (1, 0) if kind == "host" else (-1, FIRST_ROUTER_NUMBER + 1)
-        number = last.get((end.network, kind), start) + step
-        last[end.network, kind] = number
-        numbers[end.node.name, end.name] = number
-        hosts = last.get((end.network, "host"), 0)
-        if hosts >= last.get((end.network, "router"), FIRST_ROUTER_NUMBER + 1):
-            raise UsageError(f"more than {FIRST_ROUTER_NUMBER} hosts and routers in one network")
-    return numbers
-
-
-def _network_addresses(network: int) -> tuple[IPv4Network, IPv6Network]:
-    ipv4 = IPv4Network((int(IPV4_BASE.network_address) + (network << 8), 24))
-    ipv6 = IPv6Network((int(IPV6_BASE.network_address) + (network << 64), 64))
-    return ipv4, ipv6
-
-
-def _addresses(network: int, number: int) -> tuple[IPv4Interface, IPv6Interface]:
-    ipv4, ipv6 = _network_addresses(network)
-    return (
-        IPv4Interface((int(ipv4.network_address) + number, 24)),
-        IPv6Interface((int(ipv6.network_address) + number, 64)),
-    )
-
-
-def _interface(end: _End, numbers: Mapping[tuple[str, str], int]) -> Interface:
+def _interface(end: End, numbers: Mapping[tuple[str, str], int]) -> Interface:
     number = numbers.get((end.node.name, end.name))
     return Interface(
         name=end.name,
         settings=end.link.settings,
-        addresses=() if number is None else _addresses(end.network, number),
+        addresses=() if number is None else addressing.addresses(end.network, number),
     )
 
 
@@ -347,7 +238,7 @@ def _interface(end: _End, numbers: Mapping[tuple[str, str], int]) -> Interface:
 _Middle: TypeAlias = tuple[Interface, Interface]
 
 
-def _middles(ends: Sequence[_End], burst_s: float) -> list[_Middle | None]:
+def _middles(ends: Sequence[End], burst_s: float) -> list[_Middle | None]:
     """The middle of each link, None for a link without limits.
 
     The end by which packets of `a` leave for `b` is called `a-b`, shortened if that is too long.
@@ -360,8 +251,8 @@ def _middles(ends: Sequence[_End], burst_s: float) -> list[_Middle | None]:
         if not qdiscs:
             middles.append(None)
             continue
-        to_a = _free_name(_between(link.b, link.a), taken)
-        to_b = _free_name(_between(link.a, link.b), {*taken, to_a})
+        to_a = addressing.free_name(_between(link.b, link.a), taken)
+        to_b = addressing.free_name(_between(link.a, link.b), {*taken, to_a})
         taken |= {to_a, to_b}
         here = Interface(name=to_a, settings=link.settings, onto=to_b, qdiscs=qdiscs)
         there = Interface(name=to_b, settings=link.settings, onto=to_a, qdiscs=qdiscs)
@@ -389,7 +280,7 @@ def _wires(prefix: str, middles: Iterable[_Middle | None], links: Node) -> Names
     )
 
 
-def _device(topology: Topology, node: Node, ends: Sequence[_End]) -> str:
+def _device(topology: Topology, node: Node, ends: Sequence[End]) -> str:
     if node.kind == "switch":
         return ""
     link = topology.tested(node.name)
@@ -397,7 +288,7 @@ def _device(topology: Topology, node: Node, ends: Sequence[_End]) -> str:
 
 
 def _cables(
-    prefix: str, ends: Sequence[_End], middles: Sequence[_Middle | None], links: Node
+    prefix: str, ends: Sequence[End], middles: Sequence[_Middle | None], links: Node
 ) -> Iterator[Cable]:
     indices = itertools.count(FIRST_INDEX, 2)
     for a, b, middle in zip(ends[::2], ends[1::2], middles, strict=True):
@@ -441,71 +332,3 @@ def notes(topology: Topology) -> list[str]:
         and link.settings.queue is not None
         and link.settings.queue.unit == "packets"
     ]
-
-
-class _Routes:
-    """Shortest paths over routers to every network that a host with an agent is in."""
-
-    def __init__(self, ends: Sequence[_End], numbers: Mapping[tuple[str, str], int]) -> None:
-        self._numbers = numbers
-        self._ends_of: dict[str, list[_End]] = {}
-        self._members_of: dict[int, list[_End]] = {}
-        for end in ends:
-            if end.node.kind != "switch":
-                self._ends_of.setdefault(end.node.name, []).append(end)
-                self._members_of.setdefault(end.network, []).append(end)
-        self._distances = {
-            network: self._distances_to(network)
-            for network, members in self._members_of.items()
-            if any(end.node.agent for end in members)
-        }
-
-    def _distances_to(self, network: int) -> dict[str, int]:
-        """How many routers away from the network each node is, for those that can reach it."""
-        distances = {end.node.name: 0 for end in self._members_of[network]}
-        queue = deque(end.node for end in self._members_of[network])
-        while queue:
-            node = queue.popleft()
-            if not node.forwards:
-                continue
-            for own in self._ends_of[node.name]:
-                for end in self._members_of[own.network]:
-                    if end.node.name not in distances:
-                        distances[end.node.name] = distances[node.name] + 1
-                        queue.append(end.node)
-        return distances
-
-    def _gateways(self, node: Node, network: int) -> tuple[_End, ...]:
-        distances = self._distances[network]
-        if not distances.get(node.name):
-            return ()  # in the network itself, or no path to it
-        return tuple(
-            end
-            for own in self._ends_of[node.name]
-            for end in self._members_of[own.network]
-            if end.node.forwards and distances.get(end.node.name) == distances[node.name] - 1
-        )
-
-    def of(self, node: Node) -> tuple[Route, ...]:
-        """The routes of one node, IPv4 before IPv6."""
-        gateways = {
-            network: found
-            for network in self._distances
-            if (found := self._gateways(node, network))
-        }
-        if node.kind == "host" and len(set(gateways.values())) == 1:
-            only = next(iter(gateways.values()))
-            return tuple(
-                Route(EVERYWHERE[family], self._addresses_of(only, family)) for family in (0, 1)
-            )
-        return tuple(
-            Route(_network_addresses(network)[family], self._addresses_of(found, family))
-            for family in (0, 1)
-            for network, found in gateways.items()
-        )
-
-    def _addresses_of(self, ends: Sequence[_End], family: int) -> tuple[Address, ...]:
-        return tuple(
-            _addresses(end.network, self._numbers[end.node.name, end.name])[family].ip
-            for end in ends
-        )

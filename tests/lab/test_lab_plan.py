@@ -19,10 +19,10 @@ from netesto.lab.plan import (
     Interface,
     Namespace,
     Plan,
-    Route,
     notes,
     plan,
 )
+from netesto.lab.routes import Route
 from netesto.lab.shapes import SHAPES
 from netesto.lab.topology import build
 
