@@ -5,13 +5,10 @@ namespace. This process itself never enters a namespace, so it may have threads.
 """
 
 import contextlib
-import errno
 import os
 import re
-import selectors
 import shlex
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,10 +21,10 @@ from netesto import atomic, interrupts, process
 from netesto.collectors import capabilities
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import commands, queueing, records, teardown, ways
-from netesto.lab import nursery as nurseries
+from netesto.lab.agents import start_agents
 from netesto.lab.nursery import Nursery
 from netesto.lab.plan import Namespace, Plan
-from netesto.lab.records import NAMESPACE_FOLDER, HostRecord, Record
+from netesto.lab.records import HostRecord, Record
 from netesto.model import Endpoint
 from netesto.transport.addresses import SOCKET_PATH_MAX_BYTES
 
@@ -36,10 +33,6 @@ COMMAND_TIMEOUT_S = 30.0
 
 # Milliseconds, or a second if the kernel defers it.
 CARRIER_TIMEOUT_S = 10.0
-
-# Between two agents that become ready. They import their libraries, many at once on a small
-# machine.
-AGENT_TIMEOUT_S = 60.0
 
 # Namespaces are filled in parallel: the kernel does the work.
 BUILDERS = 4
@@ -166,8 +159,8 @@ def up(
     """A lab while the body runs; it is taken down after an error and after Ctrl-C, too.
 
     `nursery` starts its agents (default: a new one), which allow the commands of an agent.toml
-    `allowed`. MissingError if the kernel lacks what the plan
-    needs (nothing was built then), LabError if it cannot be built.
+    `allowed`. MissingError if the kernel lacks what the plan needs (nothing was built then),
+    LabError if it cannot be built.
     """
     check(plan)
     lab = Lab(_record(plan, state), state)
@@ -180,7 +173,7 @@ def up(
                 is_recorded = True
             _build(plan)
             if agents:
-                _start_agents(lab, nursery, plan, allowed)
+                start_agents(lab.record, nursery, plan, allowed)
             yield lab
         except BaseException as first:
             if is_recorded:
@@ -399,111 +392,3 @@ def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:
     line = f" {lines[int(failed[1]) - 1]}" if failed else ""
     reason = " ".join(_FAILED_LINE.sub("", stderr).split())
     return f"{' '.join(tool)}{line}: {reason}"
-
-
-# ---- agents ----------------------------------------------------------------------------------
-
-
-def start_again(lab: Lab, host: str, nursery: Nursery, plan: Plan) -> bool:
-    """Start the agent of a host if it was killed; return whether it was. Returns when it is ready.
-    LabError if it cannot be started."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        # A stopped or busy agent still exists.
-        probe.setblocking(False)
-        if probe.connect_ex(lab.record.hosts[host].socket) not in {
-            errno.ECONNREFUSED,
-            errno.ENOENT,
-        }:
-            return False
-    with contextlib.ExitStack() as stack:
-        selector = stack.enter_context(selectors.DefaultSelector())
-        reader = _start_agent(lab, host, nursery, plan)
-        stack.callback(os.close, reader)
-        selector.register(reader, selectors.EVENT_READ, host)
-        _wait_for_agents(lab, selector, {host})
-    return True
-
-
-def _start_agents(
-    lab: Lab, nursery: Nursery | None, plan: Plan, allowed: Path | None = None
-) -> None:
-    """Start all agents, and wait until each is ready."""
-    for folder in (Path(lab.record.sockets), Path(lab.record.files)):
-        try:
-            folder.mkdir(mode=0o700, parents=True)
-        except OSError as error:
-            raise LabError(f"{folder}: {error.strerror}") from error
-    if allowed is not None:
-        try:
-            shutil.copyfile(allowed, _config(lab))
-        except OSError as error:
-            raise LabError(f"{allowed}: {error.strerror}") from error
-    with contextlib.ExitStack() as stack:
-        if nursery is None:
-            log = Path(lab.record.files) / "nursery.log"
-            nursery = stack.enter_context(nurseries.spawned(log))
-        selector = stack.enter_context(selectors.DefaultSelector())
-        for host in lab.record.hosts:
-            reader = _start_agent(lab, host, nursery, plan)
-            stack.callback(os.close, reader)
-            selector.register(reader, selectors.EVENT_READ, host)
-        _wait_for_agents(lab, selector, set(lab.record.hosts))
-
-
-def _start_agent(lab: Lab, host: str, nursery: Nursery, plan: Plan) -> int:
-    """Start an agent; a descriptor to read, to which it writes when it is ready."""
-    record = lab.record.hosts[host]
-    folder = Path(lab.record.files) / host
-    try:
-        folder.mkdir(exist_ok=True)
-        reader, writer = os.pipe()
-    except OSError as error:
-        raise LabError(f"{folder}: {error.strerror}") from error
-    try:
-        nursery.start(
-            [
-                *("--listen", f"unix:{record.socket}"),
-                *("--state", str(folder)),
-                *("--host", host),
-                *("--device", record.device),
-                *(("--config", str(_config(lab))) if _config(lab).exists() else ()),
-                *("--links", plan.links),
-                *("--nodes", ",".join(f"{node}={name}" for node, name in plan.between.items())),
-                *("--machine-hosts", str(len(lab.record.hosts))),
-            ],
-            namespace=NAMESPACE_FOLDER / record.namespace,
-            log=_log(lab, host),
-            ready=writer,
-        )
-    except BaseException:
-        os.close(reader)
-        raise
-    finally:
-        os.close(writer)
-    return reader
-
-
-def _config(lab: Lab) -> Path:
-    """An agent.toml for all agents of the lab, if there is one."""
-    return Path(lab.record.files) / "agent.toml"
-
-
-def _log(lab: Lab, host: str) -> Path:
-    return Path(lab.record.files) / f"{host}.log"
-
-
-def _wait_for_agents(lab: Lab, selector: selectors.BaseSelector, waiting: set[str]) -> None:
-    """Wait until each agent has written to its pipe. LabError if one ends, or if none becomes ready
-    in time."""
-    while waiting:
-        events = selector.select(AGENT_TIMEOUT_S)
-        if not events:
-            names = ", ".join(sorted(waiting))
-            raise LabError(f"agents not ready after another {AGENT_TIMEOUT_S:g} s: {names}")
-        for key, _ in events:
-            if not os.read(key.fd, 1):
-                log = _log(lab, key.data)
-                tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
-                raise LabError(f"the agent of {key.data} ended before it was ready: {tail}")
-            selector.unregister(key.fd)
-            waiting.discard(key.data)

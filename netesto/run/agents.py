@@ -8,7 +8,7 @@ from typing import Protocol
 
 from netesto.controller.host import Connect
 from netesto.errors import AgentError, LabError
-from netesto.lab import netns
+from netesto.lab import agents
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery
 from netesto.lab.plan import Plan
@@ -74,7 +74,9 @@ def of_lab(lab: Lab, nursery: Nursery, plan: Plan) -> Connect:
         async def start_again() -> None:
             async with turn:
                 try:
-                    await asyncio.to_thread(netns.start_again, lab, endpoint.host, nursery, plan)
+                    await asyncio.to_thread(
+                        agents.start_again, lab.record, endpoint.host, nursery, plan
+                    )
                 except LabError as error:
                     raise AgentError(error.message, host=endpoint.host) from error
 
