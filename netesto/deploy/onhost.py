@@ -631,10 +631,13 @@ def spare(source: BinaryIO, spool: str) -> None:
         raise StepError("measurements of {} were never fetched".format(", ".join(left)))
 
 
-def remove(source: BinaryIO, path: str, digest: str) -> None:
-    """Remove a folder, or a file if it is still the one with this SHA-256 (empty: whatever it
-    is)."""
+def remove(source: BinaryIO, path: str, digest: str, last: str = "") -> None:
+    """Remove a folder, its entry `last` after all others, or a file if it is still the one with
+    this SHA-256 (empty: whatever it is)."""
     if os.path.isdir(path) and not os.path.islink(path):
+        for name in names(path) if last else []:
+            if name != last:
+                remove(source, os.path.join(path, name), "")
         shutil.rmtree(path)
     elif os.path.lexists(path) and (not digest or digest_of(path) == digest):
         os.unlink(path)

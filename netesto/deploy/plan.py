@@ -456,7 +456,12 @@ def remove(facts: Facts, *, force: bool) -> Plan:
     files = [_remove(f"remove {path}", path, digest) for path, digest in record["files"].items()]
     if record["service"]["kind"] == "systemd":
         scope, unit = record["service"]["scope"], record["service"]["unit"]
-        steps.append(_systemctl("stop netesto-agent.service", *scope, "disable", "--now", unit))
+        words = "stop netesto-agent.service"
+        # systemctl does not disable what has no unit file, as after an interruption.
+        if places.unit in facts.existing:
+            steps.append(_systemctl(words, *scope, "disable", "--now", unit))
+        elif there.runs:
+            steps.append(_systemctl(words, *scope, "stop", unit))
         steps += [*files, _systemctl("", *scope, "daemon-reload")]
     else:
         steps += [Step("stop the agent", "stop", {"lock": places.alive}), *files]
@@ -467,8 +472,9 @@ def remove(facts: Facts, *, force: bool) -> Plan:
         # Without root, the folder of the socket is in that of the state.
         for path in (places.config, places.socket, places.state)
     ]
-    # With it go the record and the lock.
-    steps.append(_remove(f"remove {places.prefix}", places.prefix))
+    # With it goes the lock, and last the record, so that an interrupted removal can be repeated.
+    values = {"path": places.prefix, "digest": "", "last": places.record.rpartition("/")[2]}
+    steps.append(Step(f"remove {places.prefix}", "remove", values))
     steps += map(_remove_if_empty, record.get("made", ()))
     if places.config in there.changed and places.config in facts.existing:
         notes.append(f"kept: {places.config}, which was changed")

@@ -158,6 +158,29 @@ def test_a_file_that_was_changed_is_not_removed(tmp_path):
     assert path.exists()
 
 
+def test_a_removal_that_fails_midway_leaves_the_last_entry(tmp_path, monkeypatch):
+    path = tmp_path / "prefix"
+    (path / "code").mkdir(parents=True)
+    (path / "installed.json").touch()
+
+    def fails(_: str) -> None:
+        raise OSError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(onhost.shutil, "rmtree", fails)
+        with pytest.raises(OSError):  # noqa: PT011 - it is ours
+            onhost.remove(io.BytesIO(), str(path), "", last="installed.json")
+    assert (path / "installed.json").exists()
+
+
+def test_the_last_entry_goes_too(tmp_path):
+    path = tmp_path / "prefix"
+    (path / "code").mkdir(parents=True)
+    (path / "installed.json").touch()
+    values = {"path": str(path), "digest": "", "last": "installed.json"}
+    assert (act(tmp_path, ["remove", values]), path.exists()) == ({"done": 1}, False)
+
+
 # Listens, is connected to itself as by systemd's watchdog, and has a tool if `$2` is its mark.
 AGENT = """
 import os, socket, subprocess, sys

@@ -255,6 +255,29 @@ def test_removal_spares_measurements_that_nobody_has_fetched_unless_forced():
     assert [each[:2] for each in kinds] == [["spare", "remove"], ["remove", "run"]]
 
 
+@pytest.mark.parametrize(
+    ("runs", "is_there", "verbs"),
+    [
+        (True, True, ["disable", "daemon-reload"]),
+        (False, True, ["disable", "daemon-reload"]),
+        (True, False, ["stop", "daemon-reload"]),
+        (False, False, ["daemon-reload"]),
+    ],
+)
+def test_a_unit_file_that_an_interruption_removed_is_not_disabled(runs, is_there, verbs):
+    facts = done(FACTS, runs=runs)
+    if not is_there:
+        facts = replace(facts, existing=facts.existing - {ROOT.unit})
+    steps = plan.remove(facts, force=True).steps
+    assert [step.values["argv"][1] for step in steps if step.kind == "run"] == verbs
+
+
+def test_the_record_goes_after_all_else_that_is_removed():
+    steps = plan.remove(done(FACTS), force=True).steps
+    *_, final = (step.values for step in steps if step.kind == "remove")
+    assert final == {"path": "/opt/netesto", "digest": "", "last": "installed.json"}
+
+
 def test_removal_without_root_removes_an_inner_folder_before_the_outer_one():
     steps = plan.remove(done(AS_USER), force=True).steps
     folders = [step.values["path"] for step in steps if step.kind == "remove_if_empty"]
