@@ -6,6 +6,7 @@ value is compared with the minimum and the maximum that the sockets can have cou
 interval. A correct run is always within that range, even a short one with full buffers on the path.
 """
 
+import heapq
 import itertools
 import math
 import statistics
@@ -22,7 +23,7 @@ from netesto.model import (
     SocketSample,
     TransferResult,
 )
-from netesto.results import flows, numbers
+from netesto.results import flows, formulas, numbers
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.formulas import Group
 
@@ -95,6 +96,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
         alone = not _shares_interface(each, evidence.groups)
         yield from (f"{name}: {text}" for text in _interface(group, alone=alone))
     yield from _starts(evidence.groups)
+    yield from _total(evidence.groups)
     for capture in evidence.captures:
         for text in (*capture.found.damage, *capture.found.remarks):
             yield f"{capture.file}: {text}"
@@ -190,6 +192,37 @@ def _starts(groups: Sequence[GroupEvidence]) -> Iterator[str]:
         yield (
             f"group {last.group} began {apart_s:.3g} s after group {first.group}, beside delays: "
             f"{_OVER_ALL}"
+        )
+
+
+def _total(groups: Sequence[GroupEvidence]) -> Iterator[str]:
+    """Flows at different times of which it is not known exactly when they were measured: then
+    the time of all, by which their data are divided, is not either."""
+    every = [Group(each) for each in groups]
+    mean = formulas.mean_rate(every, formulas.goodput_mbit_per_s)
+    if not formulas.is_other(math.fsum(rate for each in every for rate in each.rates), mean):
+        return
+    timed = [
+        (begins_s, flow.result.elapsed_s, group.request.tool)
+        for group in every
+        for flow in group.good
+        if flow.result is not None and (begins_s := flows.begins_s(group.request, flow))
+    ]
+    # A flow that begins first and ends last shifts both together.
+    firsts = heapq.nsmallest(2, timed, key=lambda each: each[0][0])
+    lasts = heapq.nlargest(2, timed, key=lambda each: each[0][1] + each[1])
+    whole_s = max(begins_s[0] + took_s for begins_s, took_s, _ in timed) - firsts[0][0][0]
+    most_s = max(
+        last[1] if first is last else last[0][1] + last[1] - first[0][0]
+        for first in firsts
+        for last in lasts
+    )
+    share = 1 - whole_s / most_s
+    if share > formulas.RATE_TOLERANCE:
+        tools = "/".join(dict.fromkeys(tool for (first, last), _, tool in timed if first < last))
+        yield (
+            f"rate of all flows may be up to {100 * share:.2g} % too high: {tools} does not report "
+            "when it began to measure, and the flows ran at different times; tool=native does"
         )
 
 

@@ -107,18 +107,32 @@ def congestion_controls(samples: Sequence[SocketSample]) -> list[str]:
     return list(dict.fromkeys(s.congestion_control for s in sending if s.congestion_control))
 
 
-def measured(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | None:
-    """The interval of a flow's result; None if unknown.
+def begins_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | None:
+    """The earliest and the latest begin of the interval of a flow's result; None if unknown.
 
-    As long as the tool reports, and within the life of its process.
+    It lasts as long as the tool reports, within the life of its process. Of netperf and native the
+    first interim result tells when it began; iperf3 does not report it to less than a second.
     """
     if flow.result is None or flow.started_s is None:
         return None
-    lasted_s = flow.result.elapsed_s
     begin_s = flow.started_s + asked.omit_s + late_s(asked, flow)
-    if flow.ended_s is not None:
-        begin_s = max(flow.started_s, min(begin_s, flow.ended_s - lasted_s))
-    return begin_s, begin_s + lasted_s
+    is_told = bool(flow.result.intervals) and not asked.omit_s
+    if is_told:
+        begin_s = max(begin_s, flow.result.intervals[0].start_s)
+    if flow.ended_s is None:
+        return begin_s, begin_s
+    latest_s = max(flow.started_s, flow.ended_s - flow.result.elapsed_s)
+    begin_s = min(begin_s, latest_s)
+    is_known = asked.tool == "native" or (is_told and asked.tool == "netperf")
+    return begin_s, begin_s if is_known else latest_s
+
+
+def measured(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | None:
+    """The interval of a flow's result, at the earliest; None if unknown."""
+    begins = begins_s(asked, flow)
+    if flow.result is None or begins is None:
+        return None
+    return begins[0], begins[0] + flow.result.elapsed_s
 
 
 def unsampled_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float]:

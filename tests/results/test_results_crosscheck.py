@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.model import PingSample, TransferResult
+from netesto.model import Interval, PingSample, TransferResult
 from netesto.packets.found import Capture
 from netesto.results import crosscheck
 from netesto.results.evidence import CaptureEvidence
@@ -319,6 +319,33 @@ def test_lost_echo_requests_are_no_time_without_any():
 
 def test_echo_requests_of_another_ping_after_the_flows_are_no_doubt():
     assert pinged(0.2, 0.4, 0.6, 0.8, 9.0, 9.2) == []
+
+
+def at_different_times(tool: str, *, interval: bool = False) -> list[str]:
+    """The doubts about two flows of 1 s that began 0.36 s apart in processes that lived 0.05 s
+    longer."""
+    groups = []
+    for number, begin_s in ((1, START_S), (2, START_S + 0.36)):
+        intervals = (Interval(begin_s + 0.02, begin_s + 0.22, 50e6),) if interval else ()
+        result = TransferResult(rate_bps=50e6, elapsed_s=1.0, intervals=intervals)
+        asked = request(group=number, tool=tool, duration_s=1.0, delay_s=begin_s - START_S)
+        found = instance(started_s=begin_s, ended_s=begin_s + 1.05, result=result)
+        groups.append(group(found, asked=asked))
+    return list(crosscheck.warnings(experiment(*groups)))
+
+
+def test_a_total_of_flows_that_ran_at_unknown_times_is_told():
+    assert at_different_times("iperf3") == [
+        (
+            "rate of all flows may be up to 3.5 % too high: iperf3 does not report when it began "
+            "to measure, and the flows ran at different times; tool=native does"
+        )
+    ]
+
+
+def test_a_total_of_flows_that_ran_at_known_times_is_no_doubt():
+    assert at_different_times("native") == []
+    assert at_different_times("netperf", interval=True) == []
 
 
 # ---- the interface ---------------------------------------------------------------------------

@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.model import UNTIL_DONE_S, CpuSample, PingSample, TransferResult
+from netesto.model import UNTIL_DONE_S, CpuSample, Interval, PingSample, TransferResult
 from netesto.results import derive, fields, formulas, groups
+from netesto.results.evidence import GroupEvidence
 from results import samples
 from results.samples import BEGIN_S, LEAD_S, failed, group, instance, request, sample
 
@@ -395,6 +396,25 @@ def test_flows_that_began_a_little_apart_are_fair_though_their_rates_do_not_add_
         group(flow, asked=request(group=number)) for number, flow in enumerate(apart(0.0, 2.0), 1)
     )
     assert whole(one, other) == ["92.308", "1.000"]
+
+
+def test_flows_of_netperf_ran_when_their_first_interim_results_say():
+    # 1 s each, the second 0.36 s later, within processes that lived for 1.05 and 1.2 s.
+    def ran(begin_s: float, *, before_s: float, after_s: float) -> GroupEvidence:
+        begin_s += samples.BEGIN_S
+        flow = instance(
+            started_s=begin_s - before_s,
+            ended_s=begin_s + 1.0 + after_s,
+            result=TransferResult(
+                rate_bps=50e6,
+                elapsed_s=1.0,
+                intervals=(Interval(begin_s, begin_s + 0.2, 60e6),),
+            ),
+        )
+        return group(flow, asked=request(group=round(begin_s), duration_s=1.0))
+
+    one, other = ran(1.0, before_s=0.01, after_s=0.04), ran(1.36, before_s=0.18, after_s=0.02)
+    assert whole(one, other)[:1] == ["73.529"]
 
 
 def test_a_group_without_its_first_seconds_ran_beside_one_with_them():
