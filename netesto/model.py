@@ -623,6 +623,7 @@ class SocketSample:
     bytes_sent: int | None = None
     bytes_acked: int | None = None
     bytes_received: int | None = None
+    unread_bytes: int | None = None  # received, and not yet read by the application
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def parse(line: str, time_s: float) -> SocketSample:
     absent = "0" if "cwnd" in values else None
     in_flight, _, total = values.get("retrans", "0/0" if absent else "").partition("/")
     try:
-        state, _, _, local, peer = words[:_COLUMNS]
+        state, unread, _, local, peer = words[:_COLUMNS]
         return SocketSample(
             time_s=time_s,
             local_port=_port(local),
@@ -76,6 +76,7 @@ def parse(line: str, time_s: float) -> SocketSample:
             bytes_sent=_integer(values.get("bytes_sent", absent)),
             bytes_acked=_integer(values.get("bytes_acked", absent)),
             bytes_received=_integer(values.get("bytes_received", absent)),
+            unread_bytes=_integer(unread),
         )
     except ValueError:
         raise OutputError(f"not a socket as ss prints it: {line.strip()!r}") from None

@@ -86,7 +86,8 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
         group = Group(each)
         name = f"group {group.request.group}"
         doubts = (
-            *_ends(group), *_durations(group), *_begins(group), *_paused(each), *_drained(group)
+            *_ends(group, evidence.groups), *_durations(group), *_begins(group),
+            *_paused(each), *_drained(group),
         )  # fmt: skip
         yield from (f"{name}: {text}" for text in doubts)
         for flow in group.good:
@@ -102,11 +103,12 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
             yield f"{capture.file}: {text}"
 
 
-def _ends(group: Group) -> Iterator[str]:
+def _ends(group: Group, every: Sequence[GroupEvidence]) -> Iterator[str]:
     """Flows that did not leave their host."""
     host = group.request.client
     if host and host == group.request.server:
-        yield f"both ends are {host}: the flows passed its loopback interface, and no link"
+        whole = "; rate of the whole experiment includes theirs" if len(every) > 1 else ""
+        yield f"both ends are {host}: the flows passed its loopback interface, and no link{whole}"
 
 
 def _durations(group: Group) -> Iterator[str]:
@@ -271,7 +273,7 @@ class _Flow:
         test, elapsed_s, rate_bps = self.request.test, self.result.elapsed_s, self.result.rate_bps
         received = flows.receiver_samples(self.request, self.flow)
         where = "bytes_received of the receiver's socket"
-        found = self._counted(received, lambda sample: sample.bytes_received)
+        found = self._counted(received, lambda sample: sample.bytes_received, least=_read_bytes)
         if found is None:
             where = "bytes_acked of the sender's socket"
             sent = flows.sender_samples(self.request, self.flow)
@@ -319,9 +321,15 @@ class _Flow:
             )
 
     def _counted(
-        self, samples: Sequence[SocketSample], count: _Count, *, lasting_s: float = math.inf
+        self,
+        samples: Sequence[SocketSample],
+        count: _Count,
+        *,
+        least: _Count | None = None,
+        lasting_s: float = math.inf,
     ) -> Range | None:
-        """What the sockets counted in the tool's interval; None if unknown.
+        """What the sockets counted in the tool's interval; None if unknown. `least`: what the tool
+        has got of it.
 
         The interval begins after the start of the process, at the latest by as much as the process
         lived longer than the tool measured; what is omitted comes first. It lasts as long as the
@@ -340,8 +348,23 @@ class _Flow:
         if omit_s > 0:
             before = _at(samples, count, earliest_s)
             omitted = Range(before, _at(samples, count, latest_s, after=True))
-        least = max(0.0, _at(samples, count, end_s) - omitted.most)
-        return Range(least, max(least, last + _unseen(samples, count) - omitted.least))
+        low = max(0.0, _at(samples, least or count, end_s) - omitted.most)
+        unseen = _unseen(samples, count) if least is None else self._unseen_bytes(samples, count)
+        return Range(low, max(low, last + unseen - omitted.least))
+
+    def _unseen_bytes(self, samples: Sequence[SocketSample], count: _Count) -> float:
+        """What came after the last samples: a flow may have become faster then, as the tool's
+        interim results show."""
+        last_s = max(each.time_s for each in samples)
+        late = (each for each in self.result.intervals if each.end_s > last_s)
+        bits = math.fsum(each.rate_bps * (each.end_s - each.start_s) for each in late)
+        return max(_unseen(samples, count), 0.0 if flows.are_ends_known(samples) else bits / 8)
+
+
+def _read_bytes(sample: SocketSample) -> int | None:
+    """A tool counts what it has read. One that gets no processor leaves megabytes unread."""
+    received = sample.bytes_received
+    return None if received is None else max(0, received - (sample.unread_bytes or 0))
 
 
 def _break_off(samples: Sequence[SocketSample], end_s: float) -> bool:

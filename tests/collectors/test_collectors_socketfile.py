@@ -98,6 +98,7 @@ def test_samples_of_a_stored_file_are_what_the_kernel_reported(fixtures):
         bytes_sent=200000,
         bytes_acked=200001,
         bytes_received=0,
+        unread_bytes=0,
     )
 
 
@@ -252,9 +253,14 @@ def test_fields_that_a_later_version_adds_are_ignored(tmp_path, fixtures):
     assert socketfile.read(path) == socketfile.read(fixtures / STORED)
 
 
-def test_a_socket_without_tcp_info_knows_only_its_ports(tmp_path):
+def test_a_socket_without_tcp_info_knows_only_its_ports_and_its_queue(tmp_path):
     assert only(tmp_path / "a", message(control=None), info_bytes=280) == SocketSample(
-        time_s=5.0, local_port=5000, peer_port=6000, peer=ip_address("0.0.0.0"), state="ESTAB"
+        time_s=5.0,
+        local_port=5000,
+        peer_port=6000,
+        peer=ip_address("0.0.0.0"),
+        state="ESTAB",
+        unread_bytes=0,
     )
 
 

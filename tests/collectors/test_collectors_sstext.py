@@ -57,6 +57,7 @@ def test_a_bbr_flow_with_losses_is_read_whole():
         bytes_sent=1627589,
         bytes_acked=1049838,
         bytes_received=0,
+        unread_bytes=0,
     )
 
 
@@ -113,13 +114,14 @@ def test_what_cannot_be_zero_is_unknown_where_ss_leaves_it_out():
     assert (found.rtt_ms, found.min_rtt_ms, found.lost) == (None, None, 0)
 
 
-def test_a_socket_without_tcp_info_knows_only_its_ports():
+def test_a_socket_without_tcp_info_knows_only_its_ports_and_its_queue():
     assert sample("FIN-WAIT-1 3 7 10.0.0.1:80 10.0.0.2:443\n") == SocketSample(
         time_s=5.0,
         local_port=80,
         peer_port=443,
         peer=ip_address("10.0.0.2"),
         state="FIN-WAIT-1",
+        unread_bytes=3,
     )
 
 

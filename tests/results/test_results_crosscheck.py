@@ -77,6 +77,19 @@ def test_flows_from_a_host_to_itself_used_no_link():
     ]
 
 
+def test_the_rate_of_an_experiment_includes_that_of_a_loopback_interface():
+    groups = [
+        group(flow(), asked=request(group=number, client="a", server=server, duration_s=4.0))
+        for number, server in ((1, "a"), (2, "b"))
+    ]
+    assert list(crosscheck.warnings(experiment(*groups))) == [
+        (
+            "group 1: both ends are a: the flows passed its loopback interface, and no link; rate "
+            "of the whole experiment includes theirs"
+        )
+    ]
+
+
 def drained(elapsed_s: float) -> list[str]:
     queue = Queue(
         place="links/a-b", kind="tbf", rate_bps=20e6, time_s=(START_S, START_S + 1),
@@ -146,6 +159,19 @@ def test_what_is_omitted_is_not_counted():
 
 def test_sockets_of_which_the_end_is_not_known_may_have_got_more():
     assert doubts(flow(client=ticks(closed=False)[:-1], server=ticks(closed=False)[:-1])) == []
+
+
+def test_a_flow_that_became_faster_after_its_last_sample_agrees():
+    # 20 Mbyte in 3.8 s as its samples say, and 10 more in the last 0.2 s.
+    slow = tuple(replace(each, bytes_received=each.bytes_received // 2) for each in ticks()[:-1])
+    last = (Interval(START_S + 3.8, START_S + 4.0, 400e6),)
+    assert doubts(flow(told(rate_bps=58e6, intervals=last), client=ticks(), server=slow)) == []
+
+
+def test_data_that_the_application_has_not_read_do_not_count_for_the_tool():
+    # Half of what arrived in 4 s was read then.
+    waiting = tuple(replace(each, unread_bytes=each.bytes_received // 2) for each in ticks())
+    assert doubts(flow(told(rate_bps=RATE_BPS / 2), client=ticks(), server=waiting)) == []
 
 
 def test_a_request_on_its_way_is_no_disagreement():
