@@ -198,6 +198,23 @@ def test_page_of_tests_has_bars_the_table_failures_and_findings(harness, tmp_pat
     assert "<b>" not in text
 
 
+def test_an_experiment_that_was_deleted_and_imported_again_counts_once(tmp_path, capsys):
+    tree, out = Tree(tmp_path / "tree"), tmp_path / "out"
+    for number, rate in ((1, 10.0), (2, 12.0)):
+        tree.run("one", number, output(rate))
+    words = ["import", "results", str(tree.root), "--out", str(out)]
+    cli.main(words)
+    shutil.rmtree(out / "1")
+    cli.main(words)
+    capsys.readouterr()
+    assert cli.main(["summary", str(out), "--as", "harness", "-f", "json"]) == 0
+    done = capsys.readouterr()
+    assert json.loads(done.out)["10.3.54.2"]["one"]["runs"] == 2
+    assert done.err == (
+        "warning: experiment 1 was deleted and imported again as 3: it counts once\n"
+    )
+
+
 def test_index_says_what_was_found(harness):
     assert (
         '<a href="findings.csv">Findings</a> of the import: error 1'
