@@ -268,47 +268,14 @@ class Store(contextlib.AbstractContextManager["Store"]):
 
     def fields(self) -> Fields | None:
         """The columns of exp.csv, from the folder's fields.txt; None without one."""
-        path = self.folder / FIELDS
-        return fields.load(path) if path.is_file() else None
+        return _own_fields(self.folder)
 
     def take_fields(self, wanted: Fields) -> Fields:
-        """The columns of this folder for a run that wants these: the same, and possibly more.
-
-        ResultsError if exp.csv was begun with other columns; it names them.
-        """
-        table, own = self.folder / TABLE, self.fields()
-        if csvfile.read_header(table) is None:
-            own = wanted
-        elif own is None:
-            csvfile.check_header(table, wanted.names)
-            own = wanted
-        else:
-            csvfile.check_header(table, own.names)
-            self._check_fields(own, wanted)
+        """The columns of this folder for a run that wants these: see `fitting_fields`."""
+        own = fitting_fields(self.folder, wanted)
         if own is wanted:
             self.write_fields(own)
         return own
-
-    def _check_fields(self, own: Fields, wanted: Fields) -> None:
-        missing = [field for field in wanted.added if field not in own.columns]
-        is_same = own.columns[: len(wanted.own)] == wanted.own
-        if is_same and not missing:
-            return
-        remedy = "or choose another results folder with --out."
-        if is_same:
-            names = ", ".join(field.name for field in missing)
-            lines = " and ".join(f"`{field.name}:{field.operation}`" for field in missing)
-            raise ResultsError(
-                f"{self.folder / TABLE} was begun without a column {names}",
-                remedy=f"Add {lines} to {self.folder / FIELDS}, and run `netesto report"
-                f" {self.folder}`: the column is then empty for what was measured before; {remedy}",
-            )
-        raise ResultsError(
-            f"{self.folder / TABLE} was begun with other columns than those of {wanted.source};"
-            f" {fields.difference(own, wanted)}",
-            remedy=f"`netesto report {self.folder} --fields {wanted.source}` rebuilds it with"
-            f" these; `--fields {self.folder / FIELDS}` runs the script with those; {remedy}",
-        )
 
     def write_fields(self, columns: Fields) -> None:
         """Keep the columns of exp.csv, for `netesto report`."""
@@ -371,6 +338,49 @@ def counter(folder: Path) -> int:
 def bears(folder: Path, number: int) -> bool:
     """Whether a results folder has an experiment of that number, complete or partial."""
     return (folder / str(number)).exists() or (folder / f"{number}{_PARTIAL}").exists()
+
+
+def _own_fields(folder: Path) -> Fields | None:
+    path = folder / FIELDS
+    return fields.load(path) if path.is_file() else None
+
+
+def fitting_fields(folder: Path, wanted: Fields) -> Fields:
+    """The columns of a results folder for a run that wants these: the same, and possibly more.
+
+    ResultsError if exp.csv was begun with other columns; it names them.
+    """
+    table, own = folder / TABLE, _own_fields(folder)
+    if csvfile.read_header(table) is None:
+        return wanted
+    if own is None:
+        csvfile.check_header(table, wanted.names)
+        return wanted
+    csvfile.check_header(table, own.names)
+    _check_fields(folder, own, wanted)
+    return own
+
+
+def _check_fields(folder: Path, own: Fields, wanted: Fields) -> None:
+    missing = [field for field in wanted.added if field not in own.columns]
+    is_same = own.columns[: len(wanted.own)] == wanted.own
+    if is_same and not missing:
+        return
+    remedy = "or choose another results folder with --out."
+    if is_same:
+        names = ", ".join(field.name for field in missing)
+        lines = " and ".join(f"`{field.name}:{field.operation}`" for field in missing)
+        raise ResultsError(
+            f"{folder / TABLE} was begun without a column {names}",
+            remedy=f"Add {lines} to {folder / FIELDS}, and run `netesto report"
+            f" {folder}`: the column is then empty for what was measured before; {remedy}",
+        )
+    raise ResultsError(
+        f"{folder / TABLE} was begun with other columns than those of {wanted.source};"
+        f" {fields.difference(own, wanted)}",
+        remedy=f"`netesto report {folder} --fields {wanted.source}` rebuilds it with"
+        f" these; `--fields {folder / FIELDS}` runs the script with those; {remedy}",
+    )
 
 
 def _fault(folder: Path, run: str) -> str:

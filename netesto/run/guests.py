@@ -119,12 +119,13 @@ class _Guests:
                 if not part.is_idle and part.index not in passed.parts
             ),
         ]
-        watcher.say(drawing.draw(network))
         at_once = min(jobs, len(parts))
-        watcher.say(
-            f"{len(parts)} parts of the script, each in a guest of its own, {at_once} at once;"
-            f" seed {head.seed}"
-        )
+        if parts:
+            watcher.say(drawing.draw(network))
+            watcher.say(
+                f"{len(parts)} parts of the script, each in a guest of its own, {at_once} at once;"
+                f" seed {head.seed}"
+            )
         tell(watcher, head.warnings)
         for text in head.echoes:
             watcher.echo(text)

@@ -31,6 +31,7 @@ def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | Non
     grounds.check_script(request, asked.plan.head)
     if watch is not None:
         _check_numbers(asked.plan.head.numbered, (), asked.out, resume=request.resume)
+        store.fitting_fields(asked.out, asked.columns.with_names(asked.plan.head.columns))
     if grounds.named(request) == "sim":
         grounds.check_tests(asked.plan.head.commands)
     if not are_ours(asked.columns):

@@ -310,6 +310,18 @@ def test_number_of_an_experiment_that_is_there_stops_a_run_before_it(folder, cap
     )
 
 
+@pytest.mark.parametrize("command", [["run", "-n"], ["run"]])
+def test_results_folder_with_other_columns_stops_a_run_before_it(folder, capsys, command):
+    (folder / "results/a").mkdir(parents=True)
+    for name, text in (("exp.csv", "exp,rate\n"), ("fields.txt", "exp:one\nrate:sum\n")):
+        (folder / "results/a" / name).write_text(text)
+    (folder / "fields.txt").write_text("exp:one\nca:all\n")
+    (folder / "a.nts").write_text("LAB pair\nDO_SERVER host=a\nPROCESS_EXP\n")
+    status = cli.main([*command, "a.nts"])
+    found = "results/a/exp.csv was begun with other columns than those of fields.txt; "
+    assert (status, found in capsys.readouterr().err) == (3, True)
+
+
 def test_writing_to_an_experiment_that_is_processed_stops_a_run_before_it(folder, capsys):
     (folder / "a.nts").write_text(
         "LAB pair\nDO_SERVER host=a\nPROCESS_EXP\nDO_SERVER host=b\nPROCESS_EXP\n"
