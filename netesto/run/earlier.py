@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from netesto import units
 from netesto.controller import digest
 from netesto.language import steps
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
@@ -191,8 +192,21 @@ def otherwise(results: Store, cell: FinishedCell, flows: Sequence[steps.DoClient
 
 
 def _values(flows: Sequence[FlowSpec], fields: Sequence[str]) -> str:
-    found = {tuple(getattr(flow, field) for field in fields) for flow in flows}
-    texts = (
-        ",".join("default" if value is None else f"{value}" for value in values) for values in found
-    )
-    return "/".join(sorted(texts))
+    found = {tuple(_text(field, getattr(flow, field)) for field in fields) for flow in flows}
+    return "/".join(sorted(map(",".join, found)))
+
+
+def _text(field: str, value: object) -> str:
+    """The value of a field of FlowSpec as a script has it."""
+    match value:
+        case None:
+            return "default"
+        case bool():
+            return str(int(value))
+        case float():
+            is_rate = field.endswith("_bps")
+            return f"{units.decimal(value / 1e6)}mbit" if is_rate else units.decimal(value)
+        case tuple():
+            return units.format_processors(value) or "default"
+        case _:
+            return str(value)

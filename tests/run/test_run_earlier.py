@@ -198,7 +198,7 @@ def test_a_cell_that_was_noted_without_a_hash_and_is_not_the_same_is_warned_of(s
     changed = SWEEP.replace("DO_CLIENT", f"{flow}\nDO_CLIENT")
     warning = (
         "warning: ca=cubic rep=1 was measured with ca=cubic (now bbr/cubic),"
-        " bitrate=default (now 1000000.0/default), groups=1 (now 2), dur=24 (now 60);"
+        " bitrate=default (now 1mbit/default), groups=1 (now 2), dur=24 (now 60);"
         " without --resume it runs again"
     )
     assert passed_over(store, planned(changed)) == (
