@@ -462,13 +462,7 @@ def _counters(told: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] 
 def facts(folder: Path, known: Collection[str], host: str) -> dict[str, str]:
     """The facts of a host for the manifest, from its known files."""
     files = RawFiles(folder, known, ())
-    place = files.statistics_folder(host)
-    return hostfacts.notable(
-        {
-            kind: files.read(f"{place}/{host}.{kind}", rawfiles.text, "")
-            for kind in hostfacts.NOTABLE
-        }
-    )
+    return hostfacts.notable(_statistics(files, host, hostfacts.NOTABLE))
 
 
 def _features(files: RawFiles, host: str) -> dict[str, str]:
