@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netesto.report import drawing, ticks
+from netesto.report import plotting, ticks
 from netesto.report.compare import ALPHA, FAILED_RUNS, Comparison, Finding, Verdict
 from netesto.report.context import Reference
 from netesto.report.expscript import page, tables
@@ -172,7 +172,7 @@ def render(comparison: Comparison) -> str:
     for number, plot in enumerate(plots(comparison), start=1):
         if number == 1:
             blocks.append(Heading("Changes", 2, "changes"))
-        blocks.append(PlotBlock(plot, drawing.draw_svg(plot), f"change{number}"))
+        blocks.append(PlotBlock(plot, plotting.draw_svg(plot), f"change{number}"))
     _add(blocks, "Other measures, not judged", table(comparison, comparison.unjudged))
     _add(blocks, "Only in new", _cells_table(comparison.factors, comparison.only_new))
     blocks.append(Heading("How to read this", 2, "method"))

@@ -4,7 +4,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from netesto.report import drawing, ticks
+from netesto.report import plotting, ticks
 from netesto.report.expscript import page, tables
 from netesto.report.expscript.blocks import Block, Heading, Paragraph, PlotBlock, TableBlock
 from netesto.report.expscript.tables import Table
@@ -141,7 +141,7 @@ def _render(
         Paragraph(f"{count}, {len(failures)} of them failed." if failures else f"{count}.")
     ]
     for number, plot in enumerate(plots, start=1):
-        blocks.append(PlotBlock(plot, drawing.draw_svg(plot), f"figure{number}"))
+        blocks.append(PlotBlock(plot, plotting.draw_svg(plot), f"figure{number}"))
     blocks.append(TableBlock(table(found, texts=_TEXTS), "table"))
     if failures:
         blocks.append(Heading("Runs that failed", 2, "failed"))

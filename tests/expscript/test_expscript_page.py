@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from netesto.report import drawing
+from netesto.report import plotting
 
 VOID = {"meta", "input", "br", "link", "img"}
 
@@ -197,4 +197,4 @@ def test_a_plot_cannot_be_put_elsewhere(run, name):
 
 
 def test_every_format_is_one_that_can_be_asked_for():
-    assert drawing.FORMATS == ("svg", "pdf", "png")
+    assert plotting.FORMATS == ("svg", "pdf", "png")

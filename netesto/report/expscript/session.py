@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from netesto.errors import ScriptError
-from netesto.report import drawing
+from netesto.report import plotting
 from netesto.report.expscript import (
     averages,
     dataset,
@@ -299,9 +299,9 @@ class Session:
             self._add_plot(plot, name.strip())
 
     def _add_plot(self, plot: Plot, name: str) -> None:
-        every = ", ".join(drawing.FORMATS)
-        forms = self._forms("plotFormats", drawing.FORMATS, every) if name else []
-        drawn = drawing.draw_plot(plot, list(dict.fromkeys(("svg", *forms))))
+        every = ", ".join(plotting.FORMATS)
+        forms = self._forms("plotFormats", plotting.FORMATS, every) if name else []
+        drawn = plotting.draw_plot(plot, list(dict.fromkeys(("svg", *forms))))
         self.blocks.append(
             PlotBlock(
                 plot,
