@@ -64,7 +64,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a `thing` (settings.shown), to be undone by these steps; None if another version
+    """A change of a `thing` (putback.shown), to be undone by these steps; None if another version
     wrote them. `shows` is what the kernel showed after it; None if an agent was killed before.
     `interface` is the index of the interface that the steps name, which may get another name; 0 if
     they name none."""

@@ -1,14 +1,19 @@
-"""Root qdiscs: parsed from what tc shows, and the arguments with which tc creates them again."""
+"""Root qdiscs: what tc shows of them, and the arguments with which tc creates them again."""
 
 import json
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from netesto.errors import OutputError
+from netesto import process
+from netesto.errors import AgentError, MissingError, NetestoError, OutputError, ProcessError
 from netesto.units import decimal
 
 Options: TypeAlias = Mapping[str, object]
+
+# tc answers in milliseconds.
+_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,28 @@ def parse(text: str) -> RootQdisc | None:
         return RootQdisc(root["kind"], root["handle"], root.get("options", {}), bool(children))
     except (ValueError, KeyError, TypeError) as error:
         raise OutputError(f"invalid list of qdiscs from tc: {error}") from error
+
+
+async def read_root(device: str) -> tuple[RootQdisc | None, str]:
+    """The root qdisc, parsed and as tc shows it. AgentError if there is no such interface."""
+    show = ("qdisc", "show", "dev", device)
+    try:
+        entries = await process.run_async(("tc", "-j", *show), timeout=_TIMEOUT_S)
+        text = await process.run_async(("tc", *show, "root"), timeout=_TIMEOUT_S)
+    except ProcessError as error:
+        raise error_of(f"qdisc of {device}", error) from None
+    return parse(entries.stdout), text.stdout.strip()
+
+
+def error_of(what: str, error: ProcessError) -> NetestoError:
+    """A complaint of tc about a qdisc."""
+    if "qdisc kind is unknown" in str(error) or "Unknown qdisc" in str(error):
+        return MissingError(
+            f"{what}: this qdisc is not in this kernel ({platform.release()})",
+            remedy="`--ground uml` has a kernel with all of them",
+        )
+    said = str(error).partition(": ")[2].strip()
+    return AgentError(f"{what}: {said}")
 
 
 def described(root: RootQdisc | None) -> str:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto.agent import access, leftovers, settings
+from netesto.agent import access, leftovers, putback
 from netesto.agent.journal import Journal
 from netesto.errors import WorldError
 
@@ -71,6 +71,6 @@ async def recover(journal: Journal) -> None:
         journal.ended(life)
         if ended:
             log.warning("processes of a killed agent ended", extra={"count": len(ended)})
-    restored = await settings.restore(journal)
+    restored = await putback.restore(journal)
     if restored.undone:
         log.warning("settings of a killed agent put back", extra={"count": restored.undone})

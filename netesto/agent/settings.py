@@ -1,4 +1,4 @@
-"""Settings of a host: planned as data, journaled, made, read back, and put back in reverse order.
+"""Settings of a host: planned as data, journaled, made and read back; `putback` undoes them.
 
 The functions `plan_…` are pure: from a setting and the previous state they derive the steps and
 their undoing.
@@ -8,21 +8,19 @@ import asyncio
 import contextlib
 import errno
 import logging
-import os
 import platform
-import socket
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto import allowed, process
-from netesto.agent import commands, interfaces, metrics, middles, qdiscs, routes
+from netesto import allowed
+from netesto.agent import commands, interfaces, metrics, middles, putback, qdiscs, routes
 from netesto.agent.commands import Allowed
-from netesto.agent.journal import Change, Journal, Run, Step, Write
+from netesto.agent.journal import Journal, Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
-from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
+from netesto.errors import AgentError, MissingError, ProcessError
 from netesto.model import (
     Applied,
     Command,
@@ -41,26 +39,11 @@ Value: TypeAlias = Sysctl | ModuleParameter
 
 log = logging.getLogger(__name__)
 
-# tc answers in milliseconds.
-_TC_TIMEOUT_S = 5.0
-
-# Things that are not files of the kernel (`shown`).
-_QDISC, _LINK, _LIMITS, _ROUTE = "qdisc ", "link ", "limits ", "route "
-
-# What tc says if there is nothing left to undo.
-_ALREADY_GONE = (
-    *("handle of zero", "No such file", "Cannot find device", "Invalid handle"),
-    "No such process",
-)
-
-
-_ALLOWED = Sysctl("net.ipv4.tcp_allowed_congestion_control", "")
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to make a setting of a `thing` (shown), and how to undo it. `warning` says what cannot be
-    put back."""
+    """How to make a setting of a `thing` (putback.shown), and how to undo it. `warning` says what
+    cannot be put back."""
 
     what: str
     thing: str
@@ -123,7 +106,7 @@ def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
         )
     words = (setting.action, setting.kind, *setting.options)
     what = f"qdisc {setting.device}: {' '.join(word for word in words if word)}"
-    thing = f"{_QDISC}{setting.device}"
+    thing = f"{putback.QDISC}{setting.device}"
     return Plan(what, thing, tuple(steps), (undo,) if steps else (), warning)
 
 
@@ -132,7 +115,9 @@ def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
     allowed.check_netem(setting.delay_ms, setting.limit_packets, setting.loss_percent)
     if setting.delay_ms == 0 and setting.loss_percent == 0:
         if before is None or before.kind != "netem":
-            return Plan(f"qdisc {setting.device}: no netem", f"{_QDISC}{setting.device}", (), ())
+            return Plan(
+                f"qdisc {setting.device}: no netem", f"{putback.QDISC}{setting.device}", (), ()
+            )
         return plan_qdisc(Qdisc("netem", (), "delete", setting.device), before)
     options = ["limit", str(setting.limit_packets)]
     if setting.delay_ms:
@@ -188,7 +173,7 @@ class Settings:
     async def restore(self) -> list[str]:
         """Undo everything, the last first; a sentence for each thing that is not as it was."""
         async with self._turn:
-            return (await restore(self._journal)).left
+            return (await putback.restore(self._journal)).left
 
     async def _apply_value(self, setting: Value) -> Applied:
         # Do not read what is not allowed.
@@ -205,14 +190,14 @@ class Settings:
                     f"{kind} {setting.value}: not in this kernel ({platform.release()})"
                 ) from None
             raise AgentError(f"{plan.what}: {error.strerror}") from None
-        after = _fields(path)
+        after = putback.fields(path)
         return Applied(self._noted(plan, number, after, keep=setting.keep), before, after)
 
     async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
         device = asked.device or self._device
         allowed.check_device(device)
         self._check_device(device)
-        before, shown_before = await _read_root(device)
+        before, shown_before = await qdiscs.read_root(device)
         match asked:
             case Qdisc(kind, options, action):
                 plan = plan_qdisc(Qdisc(kind, options, action, device), before)
@@ -221,17 +206,17 @@ class Settings:
         try:
             number = await self._carry_out(plan, qdiscs.described(before), keep=asked.keep)
         except ProcessError as error:
-            raise _tc_error(plan.what, error) from None
+            raise qdiscs.error_of(plan.what, error) from None
         if plan.warning and not asked.keep:
             self._on_warning(plan.warning)
-        after, shown_after = await _read_root(device)
+        after, shown_after = await qdiscs.read_root(device)
         what = self._noted(plan, number, qdiscs.described(after), keep=asked.keep)
         return Applied(what, shown_before, shown_after)
 
     async def _device_of(self, asked: LinkAttribute) -> str:
         """The interface that a setting means. AgentError if there is none."""
         device = asked.device or (self._device if not asked.to else "")
-        if not device and _index(asked.to):
+        if not device and putback.index(asked.to):
             # Interfaces of a lab have the names of their neighbours.
             device = asked.to
         elif not device and asked.address:
@@ -251,7 +236,7 @@ class Settings:
         before = known[name].partition(" ")[0]
         plan = Plan(
             what,
-            f"{_LINK}{device} {name}",
+            f"{putback.LINK}{device} {name}",
             interfaces.steps(device, name, known | {name: asked.value})
             if before != asked.value
             else (),
@@ -288,7 +273,7 @@ class Settings:
             try:
                 number = await self._carry_out(plan, before, keep=asked.keep)
             except ProcessError as error:
-                raise _tc_error(what, error) from None
+                raise qdiscs.error_of(what, error) from None
             noted = self._noted(plan, number, await middles.shown(each.thing), keep=asked.keep)
         after = await middles.shown(both[0].thing)
         return Applied(noted, middles.described(both[0].stages), after)
@@ -306,7 +291,7 @@ class Settings:
             "rto_min": asked.rto_min_ms, "initcwnd": asked.initcwnd, "initrwnd": asked.initrwnd,
         }  # fmt: skip
         words = " ".join(f"{name}={value:g}" for name, value in values.items() if value is not None)
-        plan = Plan(f"route to {asked.to}: {words}", f"{_ROUTE}{address}", make, undo)
+        plan = Plan(f"route to {asked.to}: {words}", f"{putback.ROUTE}{address}", make, undo)
         before = await metrics.shown(address)
         try:
             number = await self._carry_out(plan, before, keep=asked.keep)
@@ -332,185 +317,28 @@ class Settings:
         if not plan.steps:
             return 0
         earlier = [each for each in self._journal.remains().changes if each.thing == plan.thing]
-        if earlier and not is_ours(earlier[0], before):
+        if earlier and not putback.is_ours(earlier[0], before):
             # Earlier states are obsolete; `before` is what will be put back.
             for change in earlier:
                 self._journal.undone(change.number)
             becomes = "replaced for good" if keep else "put back at the end"
-            self._on_warning(_left(earlier[0], before, becomes))
-        interface = _index(_device_of(plan.thing))
+            self._on_warning(putback.changed_since(earlier[0], before, becomes))
+        interface = putback.index(putback.device_of(plan.thing))
         number = self._journal.begin(plan.what, plan.undo, thing=plan.thing, interface=interface)
         try:
             for step in plan.steps:
-                await _do(step)
+                await putback.do(step)
         except (ProcessError, OSError):
-            if await _undo(plan.what, plan.undo):
+            if await putback.undo(plan.what, plan.undo):
                 self._journal.undone(number)
             raise
         log.info("setting made", extra={"setting": plan.what})
         return number
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """How many changes are undone, and a sentence for each thing that is not as it was."""
-
-    undone: int
-    left: list[str]
-
-
-async def restore(journal: Journal) -> Restored:
-    """Undo what the journal still holds, the last first.
-
-    A thing that somebody else has changed since stays as it is. What cannot be undone stays in the
-    journal, for the next start. Both are logged, and journaled until a controller has been told.
-    """
-    undone, left = 0, list[str]()
-    known = set(journal.remains().left)
-
-    def tell(sentence: str) -> None:
-        left.append(sentence)
-        if sentence not in known:
-            known.add(sentence)
-            journal.left(sentence)
-
-    is_foreign: dict[str, bool] = {}
-    for noted in journal.remains().changes:
-        change = renamed(noted)
-        if change is None:
-            journal.undone(noted.number)
-            log.info("setting gone with its interface", extra={"setting": noted.what})
-            continue
-        if change.undo is None:
-            tell(f"{change.what}: not put back: another version of netesto changed it")
-            log.error("setting not put back", extra={"setting": change.what, "reason": left[-1]})
-            continue
-        if change.thing not in is_foreign:
-            now = await shown(change.thing)
-            is_foreign[change.thing] = now is not None and not is_ours(change, now)
-            if now is not None and is_foreign[change.thing]:
-                tell(_left(change, now, "left as it is"))
-                log.warning("setting left", extra={"setting": change.what, "now": now})
-        if is_foreign[change.thing]:
-            journal.undone(change.number)
-        elif await _undo(change.what, change.undo):
-            journal.undone(change.number)
-            undone += 1
-        else:
-            tell(f"{change.what}: not put back; the log of the agent has the reason")
-    return Restored(undone, left)
-
-
-async def shown(thing: str) -> str | None:
-    """What the kernel shows of a thing, which is the path of its file, `qdisc DEVICE`, `link DEVICE
-    ATTRIBUTE`, `limits NAMESPACE DEVICE` or `route ADDRESS`; None if there is no such thing."""
-    try:
-        if thing.startswith(_LINK):
-            _, device, name = thing.split(" ")
-            return (await interfaces.shown(device))[name].partition(" ")[0]
-        if thing.startswith(_LIMITS):
-            return await middles.shown(thing)
-        if thing.startswith(_ROUTE):
-            return await metrics.shown(thing.removeprefix(_ROUTE))
-        if thing.startswith(_QDISC):
-            root, _ = await _read_root(thing.removeprefix(_QDISC))
-            return qdiscs.described(root)
-        return _fields(Path(thing)) if thing else None
-    except (OSError, NetestoError, KeyError, ValueError):
-        return None
-
-
-def is_ours(change: Change, now: str) -> bool:
-    """Whether a thing is still as this change, the last one of it, has made it."""
-    if change.thing == str(path_of(_ALLOWED)) and change.shows is not None:
-        # The kernel adds the default congestion control to it.
-        return set(change.shows.split()) <= set(now.split())
-    return change.shows is None or now == change.shows
-
-
-def renamed(change: Change) -> Change | None:
-    """The change, at the name that its interface has now; None if there is no such interface."""
-    device = _device_of(change.thing)
-    if not change.interface or _index(device) == change.interface:
-        return change
-    try:
-        name = socket.if_indextoname(change.interface)
-    except OSError:
-        return None
-    undo = change.undo and tuple(_at(name, step) for step in change.undo)
-    kind, _, rest = change.thing.partition(f" {device}")
-    return replace(change, thing=f"{kind} {name}{rest}", undo=undo)
-
-
-def _device_of(thing: str) -> str:
-    """The interface of ours that a thing belongs to; "" if it is another thing."""
-    return thing.split(" ")[1] if thing.startswith((_QDISC, _LINK)) else ""
-
-
-def _at(device: str, step: Step) -> Step:
-    if isinstance(step, Run) and "dev" in step.argv:
-        behind = step.argv.index("dev") + 1
-        return Run((*step.argv[:behind], device, *step.argv[behind + 1 :]))
-    if isinstance(step, Run) and step.argv[:2] == ("ethtool", "-K"):
-        return Run((*step.argv[:2], device, *step.argv[3:]))
-    return step
-
-
-def _index(device: str) -> int:
-    """The index of an interface; 0 if there is none of this name."""
-    try:
-        return socket.if_nametoindex(device)
-    except (OSError, ValueError):
-        return 0
-
-
-def _left(change: Change, now: str, what_happens: str) -> str:
-    """A sentence that somebody else has changed a thing; for a qdisc with its kind."""
-    is_qdisc = change.thing.startswith(_QDISC)
-    value = (now.partition(" ")[0] or "the kernel's own qdisc") if is_qdisc else now
-    return f"{change.what}: somebody else changed it since, to {value}, which is {what_happens}"
-
-
-async def _undo(what: str, steps: Iterable[Step]) -> bool:
-    for step in steps:
-        try:
-            await _do(step)
-        except (ProcessError, OSError) as error:
-            if isinstance(error, ProcessError) and any(
-                text in str(error) for text in _ALREADY_GONE
-            ):
-                continue
-            log.error("setting not put back", extra={"setting": what, "reason": str(error)})  # noqa: TRY400 - the reason says it all
-            return False
-    log.info("setting put back", extra={"setting": what})
-    return True
-
-
-async def _do(step: Step) -> None:
-    match step:
-        case Write(path, text):
-            _write(Path(path), text)
-        case Run(argv):
-            await process.run_async(argv, timeout=_TC_TIMEOUT_S)
-
-
-def _write(path: Path, text: str) -> None:
-    # One write: the kernel takes each as a whole value. Never creates.
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
-
-
-def _fields(path: Path) -> str:
-    """A kernel file's value, its fields separated by single spaces."""
-    return " ".join(path.read_text(encoding="utf-8").split())
-
-
 def _read(setting: Value, path: Path) -> str:
     try:
-        return _fields(path)
+        return putback.fields(path)
     except FileNotFoundError:
         raise _absent(setting, path) from None
     except OSError as error:
@@ -529,24 +357,3 @@ def _absent(setting: Value, path: Path) -> MissingError:
             return MissingError(f"{what}: module {module} is not loaded")
     has = ", ".join(sorted(entry.name for entry in path.parent.iterdir()))
     return MissingError(f"{what}: not in this kernel", remedy=f"it has: {has}")
-
-
-async def _read_root(device: str) -> tuple[RootQdisc | None, str]:
-    """The root qdisc, parsed and as tc shows it. AgentError if there is no such interface."""
-    show = ("qdisc", "show", "dev", device)
-    try:
-        entries = await process.run_async(("tc", "-j", *show), timeout=_TC_TIMEOUT_S)
-        text = await process.run_async(("tc", *show, "root"), timeout=_TC_TIMEOUT_S)
-    except ProcessError as error:
-        raise _tc_error(f"qdisc of {device}", error) from None
-    return qdiscs.parse(entries.stdout), text.stdout.strip()
-
-
-def _tc_error(what: str, error: ProcessError) -> NetestoError:
-    if "qdisc kind is unknown" in str(error) or "Unknown qdisc" in str(error):
-        return MissingError(
-            f"{what}: this qdisc is not in this kernel ({platform.release()})",
-            remedy="`--ground uml` has a kernel with all of them",
-        )
-    said = str(error).partition(": ")[2].strip()
-    return AgentError(f"{what}: {said}")

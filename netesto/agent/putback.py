@@ -1,0 +1,187 @@
+"""Puts back the changes that the journal holds, unless somebody else has changed the same since."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from netesto import process
+from netesto.agent import interfaces, metrics, middles, qdiscs
+from netesto.agent.journal import Change, Journal, Run, Step, Write
+from netesto.errors import NetestoError, ProcessError
+
+log = logging.getLogger(__name__)
+
+# tc and ip answer in milliseconds.
+_TIMEOUT_S = 5.0
+
+# Things that are not files of the kernel (`shown`).
+QDISC, LINK, LIMITS, ROUTE = "qdisc ", "link ", "limits ", "route "
+
+# The kernel adds the default congestion control to it.
+_ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+
+# What tc says if there is nothing left to undo.
+_ALREADY_GONE = (
+    *("handle of zero", "No such file", "Cannot find device", "Invalid handle"),
+    "No such process",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """How many changes are undone, and a sentence for each thing that is not as it was."""
+
+    undone: int
+    left: list[str]
+
+
+async def restore(journal: Journal) -> Restored:
+    """Undo what the journal still holds, the last first.
+
+    A thing that somebody else has changed since stays as it is. What cannot be undone stays in the
+    journal, for the next start. Both are logged, and journaled until a controller has been told.
+    """
+    undone, left = 0, list[str]()
+    known = set(journal.remains().left)
+
+    def tell(sentence: str) -> None:
+        left.append(sentence)
+        if sentence not in known:
+            known.add(sentence)
+            journal.left(sentence)
+
+    is_foreign: dict[str, bool] = {}
+    for noted in journal.remains().changes:
+        change = _renamed(noted)
+        if change is None:
+            journal.undone(noted.number)
+            log.info("setting gone with its interface", extra={"setting": noted.what})
+            continue
+        if change.undo is None:
+            tell(f"{change.what}: not put back: another version of netesto changed it")
+            log.error("setting not put back", extra={"setting": change.what, "reason": left[-1]})
+            continue
+        if change.thing not in is_foreign:
+            now = await shown(change.thing)
+            is_foreign[change.thing] = now is not None and not is_ours(change, now)
+            if now is not None and is_foreign[change.thing]:
+                tell(changed_since(change, now, "left as it is"))
+                log.warning("setting left", extra={"setting": change.what, "now": now})
+        if is_foreign[change.thing]:
+            journal.undone(change.number)
+        elif await undo(change.what, change.undo):
+            journal.undone(change.number)
+            undone += 1
+        else:
+            tell(f"{change.what}: not put back; the log of the agent has the reason")
+    return Restored(undone, left)
+
+
+async def shown(thing: str) -> str | None:
+    """What the kernel shows of a thing, which is the path of its file, `qdisc DEVICE`, `link DEVICE
+    ATTRIBUTE`, `limits NAMESPACE DEVICE` or `route ADDRESS`; None if there is no such thing."""
+    try:
+        if thing.startswith(LINK):
+            _, device, name = thing.split(" ")
+            return (await interfaces.shown(device))[name].partition(" ")[0]
+        if thing.startswith(LIMITS):
+            return await middles.shown(thing)
+        if thing.startswith(ROUTE):
+            return await metrics.shown(thing.removeprefix(ROUTE))
+        if thing.startswith(QDISC):
+            root, _ = await qdiscs.read_root(thing.removeprefix(QDISC))
+            return qdiscs.described(root)
+        return fields(Path(thing)) if thing else None
+    except (OSError, NetestoError, KeyError, ValueError):
+        return None
+
+
+def is_ours(change: Change, now: str) -> bool:
+    """Whether a thing is still as this change, the last one of it, has made it."""
+    if change.thing == _ALLOWED and change.shows is not None:
+        return set(change.shows.split()) <= set(now.split())
+    return change.shows is None or now == change.shows
+
+
+def _renamed(change: Change) -> Change | None:
+    """The change, at the name that its interface has now; None if there is no such interface."""
+    device = device_of(change.thing)
+    if not change.interface or index(device) == change.interface:
+        return change
+    try:
+        name = socket.if_indextoname(change.interface)
+    except OSError:
+        return None
+    undo = change.undo and tuple(_at(name, step) for step in change.undo)
+    kind, _, rest = change.thing.partition(f" {device}")
+    return replace(change, thing=f"{kind} {name}{rest}", undo=undo)
+
+
+def device_of(thing: str) -> str:
+    """The interface of ours that a thing belongs to; "" if it is another thing."""
+    return thing.split(" ")[1] if thing.startswith((QDISC, LINK)) else ""
+
+
+def _at(device: str, step: Step) -> Step:
+    if isinstance(step, Run) and "dev" in step.argv:
+        behind = step.argv.index("dev") + 1
+        return Run((*step.argv[:behind], device, *step.argv[behind + 1 :]))
+    if isinstance(step, Run) and step.argv[:2] == ("ethtool", "-K"):
+        return Run((*step.argv[:2], device, *step.argv[3:]))
+    return step
+
+
+def index(device: str) -> int:
+    """The index of an interface; 0 if there is none of this name."""
+    try:
+        return socket.if_nametoindex(device)
+    except (OSError, ValueError):
+        return 0
+
+
+def changed_since(change: Change, now: str, what_happens: str) -> str:
+    """A sentence that somebody else has changed a thing; for a qdisc with its kind."""
+    is_qdisc = change.thing.startswith(QDISC)
+    value = (now.partition(" ")[0] or "the kernel's own qdisc") if is_qdisc else now
+    return f"{change.what}: somebody else changed it since, to {value}, which is {what_happens}"
+
+
+async def undo(what: str, steps: Iterable[Step]) -> bool:
+    """Return whether a change is undone now, or was gone already."""
+    for step in steps:
+        try:
+            await do(step)
+        except (ProcessError, OSError) as error:
+            if isinstance(error, ProcessError) and any(
+                text in str(error) for text in _ALREADY_GONE
+            ):
+                continue
+            log.error("setting not put back", extra={"setting": what, "reason": str(error)})  # noqa: TRY400 - the reason says it all
+            return False
+    log.info("setting put back", extra={"setting": what})
+    return True
+
+
+async def do(step: Step) -> None:
+    match step:
+        case Write(path, text):
+            _write(Path(path), text)
+        case Run(argv):
+            await process.run_async(argv, timeout=_TIMEOUT_S)
+
+
+def _write(path: Path, text: str) -> None:
+    # One write: the kernel takes each as a whole value. Never creates.
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def fields(path: Path) -> str:
+    """A kernel file's value, its fields separated by single spaces."""
+    return " ".join(path.read_text(encoding="utf-8").split())
