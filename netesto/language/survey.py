@@ -1,5 +1,6 @@
 """What a body uses, sets and runs, found without running it. Pure."""
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,14 @@ class Survey:
     commands: list[ast.Row] = field(default_factory=list)
     loops: list[ast.For | ast.Sweep] = field(default_factory=list)
     dead: list[ast.Row] = field(default_factory=list)
+
+    def begun(self) -> Iterator[str]:
+        """The begins of names that are put together: of `$flow$i` it is `flow`, which is undefined;
+        what then stands there, `$flow1`, is replaced when its line gets it."""
+        for word in (word for row in self.commands for word in row.words):
+            for one, other in itertools.pairwise(parts(word.text)):
+                if one.name and other.name:
+                    yield one.name
 
 
 def survey(body: Sequence[ast.Statement]) -> Survey:

@@ -41,13 +41,15 @@ class Usage:
         """A warning for each factor of a SWEEP that changes nothing."""
         surveys = [*self.reading.top, *(m.inside for m in self.reading.macros.definitions())]
         used = {name for each in surveys for name in each.mentioned}
+        begins = tuple(name for each in surveys for name in each.begun())
         told = {(each.place.file, each.place.line) for each in self.findings}
         sweeps = [loop for each in surveys for loop in each.loops if isinstance(loop, ast.Sweep)]
         for sweep in sweeps:
             place = sweep.row.place()
             for word in () if (place.file, place.line) in told else sweep.words:
                 name = word.text.partition("=")[0]
-                if name.isidentifier() and name not in used | ast.SWEEP_OPTIONS:
+                is_used = name in used | ast.SWEEP_OPTIONS or name.startswith(begins)
+                if name.isidentifier() and not is_used:
                     self.findings.report(
                         f"SWEEP: nothing uses the factor {name}",
                         sweep.row.place(f"{name}="),

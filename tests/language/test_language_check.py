@@ -365,6 +365,19 @@ def test_factor_that_nothing_uses_is_a_warning(findings):
     assert findings == ["5:25: warning: SWEEP: nothing uses the factor req"]
 
 
+def test_factor_with_a_name_that_is_put_together_is_used(findings):
+    """
+    SWEEP flow1=reno,cubic flow2=bbr,cubic flaw=1,2 DO
+    FOR i IN 1..2 DO
+    SET ca=$flow$i
+    DO_CLIENT host=a server=b exp=COUNTER ca=$ca
+    PROCESS_EXP
+    DONE
+    DONE
+    """
+    assert findings == ["1:45: warning: SWEEP: nothing uses the factor flaw"]
+
+
 def test_words_of_a_sweep_are_looked_at(findings):
     """
     BEGIN m
