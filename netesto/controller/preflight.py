@@ -154,7 +154,9 @@ def _not_in_kernel(info: HostInfo, kind: str, name: str) -> tuple[str, str]:
     """The problem and the remedy."""
     there = _there(info, kind)
     has = f", which has {', '.join(there)}"
-    return f"{info.host}: {kind} {name}: not in this kernel ({info.kernel}){has}", hint(name, there)
+    module = f"{'sch' if kind == 'qdisc' else 'tcp'}_{name}"
+    remedy = hint(name, there, otherwise=f"Use another one, or a kernel with {module}.")
+    return f"{info.host}: {kind} {name}: not in this kernel ({info.kernel}){has}", remedy
 
 
 def _missing_names(command: steps.Configure, info: HostInfo) -> Iterator[tuple[str, str]]:

@@ -175,4 +175,4 @@ def explained(error: ssl.SSLCertVerificationError) -> tuple[str, str]:
         return "may not be used for this end", (
             "Agents need one for servers, controllers one for clients (extended key usage)."
         )
-    return f"is refused: {error.verify_message}", ""
+    return f"is refused: {error.verify_message}", "Issue another one; `openssl verify` checks it."

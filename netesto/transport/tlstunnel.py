@@ -150,7 +150,7 @@ class TlsTunnel:
             case ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE"):
                 return "no TLS there", f'Does the agent listen on "{self.address}"?'
             case ssl.SSLError():
-                return f"TLS fails: {error.reason or error}", ""
+                return f"TLS fails: {error.reason or error}", "The agent's log has its reason."
             case _:
                 # asyncio gives the address instead of the reason.
                 number = error.errno or 0

@@ -120,7 +120,10 @@ def test_processors_are_not_checked_where_an_agent_does_not_report_them():
 
 def test_the_sender_needs_the_congestion_control():
     assert missing(do_client(congestion_control="nv", test="TCP_MAERTS")) == [
-        ("b: congestion control nv: not in this kernel (6.18.44), which has cubic, bbr", "")
+        (
+            "b: congestion control nv: not in this kernel (6.18.44), which has cubic, bbr",
+            "Use another one, or a kernel with tcp_nv.",
+        )
     ]
 
 
@@ -183,7 +186,8 @@ def test_a_qdisc_that_is_not_there_is_missing():
         name="SET_QDISC", host="a", exp=0, exp_name="", arguments={}, place=HERE,
         settings=(Qdisc("fq"),),
     )  # fmt: skip
-    assert missing(command) == [("a: qdisc fq: not in this kernel (6.18.44), which has tbf", "")]
+    told = "a: qdisc fq: not in this kernel (6.18.44), which has tbf"
+    assert missing(command) == [(told, "Use another one, or a kernel with sch_fq.")]
 
 
 def test_a_misspelt_qdisc_of_a_sysctl_leads_to_the_one_that_is_there():
