@@ -19,7 +19,8 @@ from netesto import process
 from netesto.agent import spool
 from netesto.collectors.clock import STEP_S, Clock, SetTime
 from netesto.errors import OutputError, ProcessError
-from netesto.model import Event, GroupRequest, Ports, SystemTime, TransferResult
+from netesto.measured import TransferResult
+from netesto.model import Event, GroupRequest, Ports, SystemTime
 from netesto.traffic import native
 from netesto.traffic.base import Tool
 

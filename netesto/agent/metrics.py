@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from netesto import process
 from netesto.agent.journal import Run, Step
 from netesto.errors import AgentError, ProcessError
-from netesto.model import RouteMetrics
+from netesto.hostsettings import RouteMetrics
 from netesto.units import decimal
 
 _TIMEOUT_S = 5.0

@@ -16,7 +16,7 @@ from netesto import process, units
 from netesto.agent import qdiscs
 from netesto.agent.journal import Run, Step
 from netesto.errors import AgentError, OutputError, ProcessError
-from netesto.model import LinkLimits
+from netesto.hostsettings import LinkLimits
 
 _TIMEOUT_S = 5.0
 _HEADER_BYTES = 14

@@ -21,10 +21,10 @@ from netesto.agent.experiment import Premises
 from netesto.agent.session import Session
 from netesto.collectors import timesync
 from netesto.errors import AgentError
+from netesto.hostsettings import Applied, Setting
 from netesto.model import (
     Address,
     AgentStatus,
-    Applied,
     CaptureRequest,
     ClockReading,
     Event,
@@ -34,7 +34,6 @@ from netesto.model import (
     HostInfo,
     HostState,
     Ports,
-    Setting,
 )
 
 # Problems of a disk or the machine, which are not internal errors of the agent.

@@ -11,17 +11,8 @@ from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.servers import Servers
 from netesto.agent.settings import Settings
 from netesto.errors import AgentError
-from netesto.model import (
-    TESTS,
-    UDP_TESTS,
-    Address,
-    Applied,
-    CaptureRequest,
-    Event,
-    GroupRequest,
-    Ports,
-    Setting,
-)
+from netesto.hostsettings import Applied, Setting
+from netesto.model import TESTS, UDP_TESTS, Address, CaptureRequest, Event, GroupRequest, Ports
 
 # Faster sampling would mostly measure itself.
 _INTERVAL_MIN_S = 0.01

@@ -21,7 +21,7 @@ from netesto.agent.commands import Allowed
 from netesto.agent.journal import Journal, Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.errors import AgentError, MissingError, ProcessError
-from netesto.model import (
+from netesto.hostsettings import (
     Applied,
     Command,
     LinkAttribute,

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from netesto.collectors import clock, hostfacts
 from netesto.collectors.base import Recording, count
 from netesto.errors import OutputError
-from netesto.model import CPU_STATES, SAME_CLOCK, ClockOffset, CpuSample
+from netesto.measured import CPU_STATES, CpuSample
+from netesto.model import SAME_CLOCK, ClockOffset
 
 # user nice system idle iowait irq softirq steal guest guest_nice
 Ticks: TypeAlias = tuple[int, ...]

@@ -19,7 +19,8 @@ from netesto.collectors.clock import Clock, instant
 from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
 from netesto.collectors.socketfile import CONTENT_BYTES_MAX
 from netesto.errors import OutputError
-from netesto.model import SAME_CLOCK, ClockOffset, Counted, InstalledQdisc, LinkSamples
+from netesto.measured import Counted, InstalledQdisc, LinkSamples
+from netesto.model import SAME_CLOCK, ClockOffset
 
 FORMAT = "netesto link samples 1"
 

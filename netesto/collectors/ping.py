@@ -18,7 +18,8 @@ from netesto import proc, process
 from netesto.collectors.base import Collector, Warn
 from netesto.collectors.clock import Clock, SetTime, ahead_in, ahead_lines, steps_of
 from netesto.errors import ProcessError
-from netesto.model import SAME_CLOCK, Address, ClockOffset, PingSample
+from netesto.measured import PingSample
+from netesto.model import SAME_CLOCK, Address, ClockOffset
 
 # Between two requests.
 INTERVAL_S = 0.2

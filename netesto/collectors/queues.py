@@ -13,7 +13,8 @@ from functools import partial
 
 from netesto.collectors.namespaces import within
 from netesto.collectors.netlink import Netlink, attribute, attributes, opened
-from netesto.model import Address, InstalledQdisc
+from netesto.measured import InstalledQdisc
+from netesto.model import Address
 
 _RTM_GETLINK, _RTM_GETROUTE, _RTM_GETQDISC, _RTM_GETSTATS = 18, 26, 38, 94
 _RTA_DST, _RTA_OIF, _RTA_MULTIPATH = 1, 4, 9

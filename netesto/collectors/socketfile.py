@@ -19,7 +19,8 @@ from pathlib import Path
 from netesto.collectors import netlink, sockdiag, sstext
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
-from netesto.model import SAME_CLOCK, ClockOffset, SocketSample, address_of
+from netesto.measured import SocketSample, address_of
+from netesto.model import SAME_CLOCK, ClockOffset
 
 FORMAT = "netesto socket samples 1"
 

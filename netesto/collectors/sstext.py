@@ -9,7 +9,8 @@ from pathlib import Path
 
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
-from netesto.model import SAME_CLOCK, Address, ClockOffset, SocketSample, address_of
+from netesto.measured import SocketSample, address_of
+from netesto.model import SAME_CLOCK, Address, ClockOffset
 
 # State, two queues, two addresses: what precedes tcp_info in a line.
 _COLUMNS = 5

@@ -11,7 +11,8 @@ from pathlib import Path
 from netesto.collectors import clock, hostfacts
 from netesto.collectors.base import Recording, count
 from netesto.errors import OutputError
-from netesto.model import SAME_CLOCK, ClockOffset, Counted
+from netesto.measured import Counted
+from netesto.model import SAME_CLOCK, ClockOffset
 
 # They count all flows of a network namespace, including those of other programs.
 COUNTERS = (

@@ -18,20 +18,15 @@ from netesto.collectors.clock import ahead_in, steps_of, was_set
 from netesto.controller import onewaydelays, rawfiles
 from netesto.controller.rawfiles import RawFiles
 from netesto.errors import OutputError, ResultsError, UsageError
-from netesto.model import (
-    REAL_TIME,
-    SAME_CLOCK,
-    Address,
-    ClockOffset,
+from netesto.measured import (
     Counted,
     CpuSample,
-    GroupRequest,
     LinkSamples,
     PingSample,
-    Ports,
     SocketSample,
     TransferResult,
 )
+from netesto.model import REAL_TIME, SAME_CLOCK, Address, ClockOffset, GroupRequest, Ports
 from netesto.packets.found import Capture, Flow
 from netesto.results import flows, queues, silence, systemtime
 from netesto.results.evidence import (

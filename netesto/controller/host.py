@@ -27,18 +27,17 @@ from netesto.errors import (
     MissingError,
     NetestoError,
 )
+from netesto.hostsettings import Command, Setting
 from netesto.language import steps
 from netesto.language.standing import Standing
 from netesto.model import (
     SAME_CLOCK,
     AgentStatus,
     ClockOffset,
-    Command,
     Endpoint,
     Event,
     FileEntry,
     HostInfo,
-    Setting,
     TimeSync,
 )
 from netesto.results.manifest import SettingRecord

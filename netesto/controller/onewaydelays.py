@@ -7,7 +7,8 @@ from pathlib import Path
 
 from netesto.collectors.clock import instant
 from netesto.controller.rawfiles import RawFiles
-from netesto.model import ClockOffset, DatagramInterval, GroupRequest, TransferResult
+from netesto.measured import DatagramInterval, TransferResult
+from netesto.model import ClockOffset, GroupRequest
 from netesto.results.manifest import InstanceRecord
 
 

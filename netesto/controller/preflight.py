@@ -9,9 +9,10 @@ from netesto import allowed, units
 from netesto.controller import requests
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
+from netesto.hostsettings import Command, Sysctl
 from netesto.language import steps
 from netesto.language.finding import Finding
-from netesto.model import ALWAYS_THERE, RECEIVERS, Command, Endpoint, HostInfo, Sysctl
+from netesto.model import ALWAYS_THERE, RECEIVERS, Endpoint, HostInfo
 from netesto.nearest import hint
 
 

@@ -18,6 +18,7 @@ from netesto import units
 from netesto.controller import preflight
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.errors import MissingError, NetestoError, WorldError, told_place
+from netesto.hostsettings import Netem, Qdisc
 from netesto.language import steps
 from netesto.model import (
     Address,
@@ -26,9 +27,7 @@ from netesto.model import (
     Endpoint,
     HostInfo,
     HostState,
-    Netem,
     PathState,
-    Qdisc,
 )
 from netesto.traffic.ports import REFUSED_PORT
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from netesto import traffic
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
+from netesto.hostsettings import LinkAttribute, LinkLimits, Netem, Qdisc, RouteMetrics, Setting
 from netesto.language import steps
 from netesto.model import (
     ALWAYS_THERE,
@@ -16,12 +17,6 @@ from netesto.model import (
     FlowSpec,
     GroupRequest,
     HostInfo,
-    LinkAttribute,
-    LinkLimits,
-    Netem,
-    Qdisc,
-    RouteMetrics,
-    Setting,
 )
 
 # Tools that rely on computing taking time send endlessly, or everything at once, in simulated time.

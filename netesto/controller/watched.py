@@ -5,7 +5,7 @@ from pathlib import Path
 
 from netesto.collectors import cpu
 from netesto.errors import OutputError, ResultsError
-from netesto.model import CpuSample
+from netesto.measured import CpuSample
 from netesto.results import flows, integrity, manifest
 from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, CpuFile, cores_of
 from netesto.results.manifest import GroupRecord, Manifest

@@ -7,15 +7,15 @@ from netesto.errors import OutputError
 from netesto.imports import formats, iperf3, mpstat
 from netesto.imports.iperf3 import ClientOutput, Document
 from netesto.imports.mpstat import CpuLoad
-from netesto.model import (
+from netesto.measured import (
     CPU_STATES,
     CpuSample,
     Datagrams,
-    GroupRequest,
     Interval,
     SocketSample,
     TransferResult,
 )
+from netesto.model import GroupRequest
 from netesto.results.evidence import (
     OK,
     ExperimentEvidence,

@@ -6,7 +6,7 @@ from netesto.errors import OutputError
 from netesto.imports import commands, evidence, iperf3, tree
 from netesto.imports.source import RunSource
 from netesto.imports.tree import File
-from netesto.model import CPU_STATES
+from netesto.measured import CPU_STATES
 from netesto.results.imported import CpuFile, Finding, ImportedRun
 
 # A run that failed left its cores so.

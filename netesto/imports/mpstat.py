@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from netesto import typed
 from netesto.errors import OutputError
 from netesto.imports import iperf3
-from netesto.model import CPU_STATES
+from netesto.measured import CPU_STATES
 from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core, cores_of
 
 # In the format of the locale: 15:04:05, 03:04:05 PM, 15.04.05.

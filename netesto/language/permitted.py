@@ -10,11 +10,7 @@ from typing import TypeAlias
 
 from netesto import allowed, units
 from netesto.errors import NotAllowedError, Place
-from netesto.language import steps
-from netesto.language.scope import MisuseError
-from netesto.model import (
-    CONGESTION_CONTROLS,
-    QDISCS,
+from netesto.hostsettings import (
     LinkAttribute,
     LinkLimits,
     ModuleParameter,
@@ -23,6 +19,9 @@ from netesto.model import (
     RouteMetrics,
     Sysctl,
 )
+from netesto.language import steps
+from netesto.language.scope import MisuseError
+from netesto.model import CONGESTION_CONTROLS, QDISCS
 from netesto.nearest import hint, nearest
 
 # Ethernet's, of 1500 bytes: what TCP sends where nothing says otherwise.

@@ -7,15 +7,7 @@ from typing import TypedDict
 
 from netesto.allowed import LINK_ATTRIBUTES
 from netesto.errors import Place
-from netesto.language import permitted, steps
-from netesto.language.arguments import Given, Value, flow, read, without_torn
-from netesto.language.commands import REMOTE
-from netesto.language.draft import Draft
-from netesto.language.scope import MisuseError, NoExperimentError
-from netesto.model import (
-    COMPLETION_TESTS,
-    UDP_TESTS,
-    UNTIL_DONE_S,
+from netesto.hostsettings import (
     Command,
     LinkAttribute,
     LinkLimits,
@@ -26,6 +18,12 @@ from netesto.model import (
     Setting,
     Sysctl,
 )
+from netesto.language import permitted, steps
+from netesto.language.arguments import Given, Value, flow, read, without_torn
+from netesto.language.commands import REMOTE
+from netesto.language.draft import Draft
+from netesto.language.scope import MisuseError, NoExperimentError
+from netesto.model import COMPLETION_TESTS, UDP_TESTS, UNTIL_DONE_S
 
 CLASSIC_NAME = "Exp"
 # The value for a stream where request tests have their size.

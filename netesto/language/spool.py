@@ -10,6 +10,17 @@ from typing import Any, TypeAlias, get_args
 from cattrs.gen import make_dict_unstructure_fn, override
 
 from netesto import typed
+from netesto.hostsettings import (
+    Command,
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Setting,
+    Sysctl,
+)
 from netesto.language.steps import (
     Close,
     Configure,
@@ -20,17 +31,6 @@ from netesto.language.steps import (
     GetData,
     RemoteCommand,
     Step,
-)
-from netesto.model import (
-    Command,
-    LinkAttribute,
-    LinkLimits,
-    ModuleParameter,
-    Netem,
-    Qdisc,
-    RouteMetrics,
-    Setting,
-    Sysctl,
 )
 
 Record: TypeAlias = dict[str, object]

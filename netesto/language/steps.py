@@ -12,9 +12,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from netesto.allowed import NAMING_SYSCTLS
 from netesto.errors import Place, ScriptError
-from netesto.model import (
+from netesto.hostsettings import (
     Command,
-    FlowSpec,
     LinkAttribute,
     LinkLimits,
     ModuleParameter,
@@ -24,6 +23,7 @@ from netesto.model import (
     Setting,
     Sysctl,
 )
+from netesto.model import FlowSpec
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from netesto.model import CPU_STATES
+from netesto.measured import CPU_STATES
 from netesto.report import (
     context,
     embed,

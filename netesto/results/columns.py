@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
-from netesto.model import Datagrams, TransferResult
+from netesto.measured import Datagrams, TransferResult
 from netesto.results import flows, formulas, numbers
 from netesto.results.evidence import Source
 from netesto.results.formulas import Group, Rate, Values

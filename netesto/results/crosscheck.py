@@ -15,14 +15,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
 
-from netesto.model import (
-    REQUEST_TESTS,
-    VALUE_BYTES,
-    Datagrams,
-    GroupRequest,
-    SocketSample,
-    TransferResult,
-)
+from netesto.measured import Datagrams, SocketSample, TransferResult
+from netesto.model import REQUEST_TESTS, VALUE_BYTES, GroupRequest
 from netesto.results import flows, formulas, numbers
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.formulas import Group

@@ -7,14 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from netesto.model import (
-    Counted,
-    CpuSample,
-    GroupRequest,
-    PingSample,
-    SocketSample,
-    TransferResult,
-)
+from netesto.measured import Counted, CpuSample, PingSample, SocketSample, TransferResult
+from netesto.model import GroupRequest
 from netesto.packets.found import Capture, Flow
 from netesto.results.queues import Queue
 

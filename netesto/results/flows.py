@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from netesto.model import MANY_CONNECTIONS, UDP_TESTS, FlowSpec, SocketSample, TransferResult
+from netesto.measured import SocketSample, TransferResult
+from netesto.model import MANY_CONNECTIONS, UDP_TESTS, FlowSpec
 from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 from netesto.results.manifest import InstanceRecord

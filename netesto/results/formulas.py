@@ -9,16 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from netesto.model import (
-    COMPLETION_TESTS,
-    UDP_TESTS,
-    CpuSample,
-    Datagrams,
-    FlowSpec,
-    GroupRequest,
-    SocketSample,
-    TransferResult,
-)
+from netesto.measured import CpuSample, Datagrams, SocketSample, TransferResult
+from netesto.model import COMPLETION_TESTS, UDP_TESTS, FlowSpec, GroupRequest
 from netesto.packets.found import Flow
 from netesto.results import flows, latency, numbers
 from netesto.results.evidence import (

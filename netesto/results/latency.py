@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from netesto.model import PingSample
+from netesto.measured import PingSample
 from netesto.results import numbers
 
 # Fewer replies than this have no typical value: the first one may wait for neighbour discovery.

@@ -14,7 +14,8 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from netesto import typed
 from netesto.errors import ResultsError
-from netesto.model import Address, Applied, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
+from netesto.hostsettings import Applied
+from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
 from netesto.results import durable
 from netesto.results.evidence import FAILED, OK, PARTIAL
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from netesto.model import Counted, InstalledQdisc, LinkSamples
+from netesto.measured import Counted, InstalledQdisc, LinkSamples
 
 # A delay line: its backlog consists of packets in flight, and its drops are the loss of the link.
 DELAY_LINE = "netem"

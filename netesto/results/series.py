@@ -16,7 +16,8 @@ from pathlib import Path
 import cattrs
 
 from netesto.errors import ResultsError
-from netesto.model import STREAM_TESTS, Address, Counted, CpuSample, FlowSpec, SocketSample
+from netesto.measured import Counted, CpuSample, SocketSample
+from netesto.model import STREAM_TESTS, Address, FlowSpec
 from netesto.results import durable, flows
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.queues import Queue
@@ -117,7 +118,7 @@ class PingSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreSeries:
-    """A core: its busy share, %, and the mean share of each of model.CPU_STATES."""
+    """A core: its busy share, %, and the mean share of each of measured.CPU_STATES."""
 
     core: int
     busy_percent: tuple[float, ...]

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from netesto.errors import ResultsError
-from netesto.model import Address, address_of
+from netesto.measured import address_of
+from netesto.model import Address
 
 Samples: TypeAlias = np.ndarray[Any, np.dtype[np.void]]
 

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
-from netesto.model import Interval
+from netesto.measured import Interval
 from netesto.results import csvfile
 
 # The number of intervals at the start and the end of a flow that do not count.

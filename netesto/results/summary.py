@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from netesto.model import CPU_STATES, FlowSpec
+from netesto.measured import CPU_STATES
+from netesto.model import FlowSpec
 from netesto.results import csvfile, imported, numbers, store
 from netesto.results.columns import REPETITION
 from netesto.results.evidence import DAMAGED, OK, PARTIAL

@@ -9,12 +9,12 @@ from itertools import pairwise
 from netesto import units
 from netesto.controller.inventory import Inventory
 from netesto.errors import WorldError
+from netesto.hostsettings import LinkLimits, Qdisc
 from netesto.lab import links, queueing
 from netesto.lab.graph import Link, Topology
 from netesto.lab.links import LinkSettings
 from netesto.language import steps
 from netesto.language.plan import Warned
-from netesto.model import LinkLimits, Qdisc
 
 # The options that set the rate of a shaping qdisc.
 RATE_WORDS = frozenset({"bandwidth", "rate"})

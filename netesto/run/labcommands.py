@@ -6,9 +6,9 @@ from pathlib import Path
 from netesto.agent import commands as allowed
 from netesto.agent import config
 from netesto.errors import NotAllowedError, ScriptError, UsageError
+from netesto.hostsettings import Command
 from netesto.language import steps
 from netesto.language.plan import Warned
-from netesto.model import Command
 
 
 def warnings(commands: Sequence[steps.RemoteCommand]) -> list[Warned]:

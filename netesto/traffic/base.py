@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, Self
 
-from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime, TransferResult
+from netesto.measured import TransferResult
+from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime
 from netesto.units import format_processors
 
 # No rate in bit/s, time or count of a flow is this large. Hosts are not trusted, and sums of larger

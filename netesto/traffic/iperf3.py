@@ -27,16 +27,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from netesto.errors import OutputError
-from netesto.model import (
-    REAL_TIME,
-    DatagramInterval,
-    Datagrams,
-    GroupRequest,
-    Interval,
-    Ports,
-    SystemTime,
-    TransferResult,
-)
+from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
+from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST, pinned
 

@@ -28,17 +28,15 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from netesto.errors import OutputError
+from netesto.measured import Datagrams, Interval, TransferResult
 from netesto.model import (
     REAL_TIME,
     REQUEST_TESTS,
     STREAM_TESTS,
     UDP_TESTS,
-    Datagrams,
     GroupRequest,
-    Interval,
     Ports,
     SystemTime,
-    TransferResult,
 )
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST

@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from netesto.hostsettings import Applied, Setting
 from netesto.model import (
     Address,
     AgentStatus,
-    Applied,
     CaptureRequest,
     ClockReading,
     Event,
@@ -23,7 +23,6 @@ from netesto.model import (
     HostInfo,
     HostState,
     Ports,
-    Setting,
 )
 
 

@@ -17,10 +17,10 @@ from netesto.errors import (
     NoAnswerError,
     UsageError,
 )
+from netesto.hostsettings import Applied, Setting
 from netesto.model import (
     Address,
     AgentStatus,
-    Applied,
     CaptureRequest,
     ClockReading,
     Event,
@@ -30,7 +30,6 @@ from netesto.model import (
     HostInfo,
     HostState,
     Ports,
-    Setting,
     TlsFiles,
 )
 from netesto.proto import agent_pb2 as pb

@@ -17,23 +17,25 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from netesto.errors import AgentError
+from netesto.hostsettings import (
+    Command,
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Setting,
+    Sysctl,
+)
 from netesto.model import (
     Address,
-    Command,
     Event,
     EventKind,
     FileEntry,
     Finished,
     GroupRequest,
-    LinkAttribute,
-    LinkLimits,
-    ModuleParameter,
-    Netem,
     Ports,
-    Qdisc,
-    RouteMetrics,
-    Setting,
-    Sysctl,
     TimeSync,
 )
 from netesto.printable import printable

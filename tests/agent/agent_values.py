@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from netesto.errors import OutputError
-from netesto.model import REAL_TIME, TESTS, GroupRequest, Ports, SystemTime, TransferResult
+from netesto.measured import TransferResult
+from netesto.model import REAL_TIME, TESTS, GroupRequest, Ports, SystemTime
 
 LOOPBACK = ip_address("127.0.0.1")
 

@@ -9,7 +9,7 @@ from agent_daemons import StartDaemon
 
 from netesto.agent import commands
 from netesto.errors import AgentError, NotAllowedError
-from netesto.model import Applied, Command
+from netesto.hostsettings import Applied, Command
 
 TABLE = tomllib.loads("""
 [tell]

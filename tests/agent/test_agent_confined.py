@@ -10,7 +10,8 @@ from agent_daemons import StartDaemon
 from agent_values import request
 
 from netesto import process
-from netesto.model import CaptureRequest, Qdisc, Sysctl
+from netesto.hostsettings import Qdisc, Sysctl
+from netesto.model import CaptureRequest
 
 UNIT = Path(__file__).resolve().parents[2] / "remote" / "netesto-agent.service"
 

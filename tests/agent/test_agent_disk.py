@@ -9,7 +9,7 @@ from agent_daemons import Daemon, StartDaemon
 from agent_values import request
 
 from netesto.errors import AgentError
-from netesto.model import Sysctl
+from netesto.hostsettings import Sysctl
 
 SYSCTL = "net.ipv4.tcp_notsent_lowat"
 

@@ -15,7 +15,7 @@ from agent_daemons import Daemon, StartDaemon
 
 from netesto import process
 from netesto.errors import AgentError
-from netesto.model import Sysctl
+from netesto.hostsettings import Sysctl
 from netesto.transport.channel import REQUEST_BYTES_MAX
 from netesto.transport.client import connect
 

@@ -17,7 +17,8 @@ from netesto import process
 from netesto.agent import limits
 from netesto.agent.limits import OF_LAB, Limits
 from netesto.errors import AgentError, NotAllowedError
-from netesto.model import CaptureRequest, Ports, Qdisc, Sysctl
+from netesto.hostsettings import Qdisc, Sysctl
+from netesto.model import CaptureRequest, Ports
 
 PEER = ip_address("10.0.0.2")
 WORLD = ip_address("8.8.8.8")

@@ -15,9 +15,9 @@ from netesto.agent import interfaces, metrics, middles
 from netesto.agent.journal import Run
 from netesto.agent.middles import Middle, Stage
 from netesto.errors import AgentError, MissingError, NotAllowedError
+from netesto.hostsettings import LinkAttribute, LinkLimits, RouteMetrics, Setting
 from netesto.lab import netns, plan, records, topology
 from netesto.lab.netns import Lab
-from netesto.model import LinkAttribute, LinkLimits, RouteMetrics, Setting
 
 TIMEOUT_S = 30
 

@@ -13,7 +13,8 @@ from agent_daemons import READY_TIMEOUT_S, Daemon, StartDaemon
 
 from netesto import process
 from netesto.errors import AgentError, MissingError
-from netesto.model import AgentStatus, Applied, ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.hostsettings import Applied, ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.model import AgentStatus
 from netesto.transport.client import connect
 
 pytestmark = pytest.mark.lab

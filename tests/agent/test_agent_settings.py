@@ -12,7 +12,7 @@ from netesto.agent.settings import (
     plan_value,
 )
 from netesto.errors import AgentError
-from netesto.model import ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.hostsettings import ModuleParameter, Netem, Qdisc, Sysctl
 
 PFIFO = RootQdisc("pfifo", "8001:", {"limit": 50})
 HTB = RootQdisc("htb", "1:", {"default": "0x10"})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from netesto.collectors import cpu
 from netesto.collectors.clock import Clock
 from netesto.errors import OutputError
-from netesto.model import CPU_STATES, CpuSample
+from netesto.measured import CPU_STATES, CpuSample
 
 accounts = st.tuples(*[st.integers(min_value=0, max_value=10**9)] * len(CPU_STATES))
 

@@ -17,7 +17,8 @@ from netesto.collectors.clock import Clock
 from netesto.collectors.links import LinkRecording
 from netesto.collectors.queues import Queues
 from netesto.errors import OutputError
-from netesto.model import ClockOffset, Counted, InstalledQdisc, LinkSamples
+from netesto.measured import Counted, InstalledQdisc, LinkSamples
+from netesto.model import ClockOffset
 
 # So slow that the queue stays full: the bucket lets two frames through, and then one each second.
 RATE_BPS, LIMIT_BYTES, FRAME_BYTES = 8000, 20000, 1042

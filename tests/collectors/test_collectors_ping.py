@@ -7,7 +7,7 @@ import pytest
 from netesto import process
 from netesto.collectors import ping
 from netesto.collectors.clock import Clock
-from netesto.model import PingSample
+from netesto.measured import PingSample
 
 
 def test_every_echo_that_came_back_is_a_sample(fixtures):

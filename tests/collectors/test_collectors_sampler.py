@@ -23,7 +23,7 @@ from netesto.collectors import socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampled, Sampler, SocketCollector, ranges
 from netesto.collectors.sampling import Processors, tick, timer_without_ticks
-from netesto.model import SocketSample
+from netesto.measured import SocketSample
 
 INTERVAL_S = 0.02
 INTERVAL_NS = 5_000_000

@@ -13,7 +13,7 @@ from netesto.collectors import sockclosed, sockdiag, socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.sockclosed import ClosedSockets
 from netesto.collectors.sockets import SocketRecording
-from netesto.model import SocketSample
+from netesto.measured import SocketSample
 
 SIZE = 100_000
 # The kernel counts a FIN with the bytes received.

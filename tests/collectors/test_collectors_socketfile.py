@@ -22,7 +22,8 @@ from netesto.collectors.sockdiag import (
     DIAG_VEGASINFO,
 )
 from netesto.errors import OutputError
-from netesto.model import ClockOffset, SocketSample
+from netesto.measured import SocketSample
+from netesto.model import ClockOffset
 
 # Three ticks of both ends of a connection over loopback, and what the kernel reported at their end.
 STORED = "sockets-linux-6.18.bin.gz"

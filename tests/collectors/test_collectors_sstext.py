@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from netesto.collectors import sstext
 from netesto.errors import OutputError
-from netesto.model import ClockOffset, SocketSample
+from netesto.measured import SocketSample
+from netesto.model import ClockOffset
 
 SENDERS = "ss-6.1.0-senders-reno-cubic-bbr-lossy.txt"
 RECEIVERS = "ss-6.1.0-receivers.txt"

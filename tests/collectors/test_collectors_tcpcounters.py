@@ -6,7 +6,8 @@ from netesto.collectors import tcpcounters
 from netesto.collectors.clock import Clock
 from netesto.collectors.tcpcounters import TcpRecording
 from netesto.errors import OutputError
-from netesto.model import ClockOffset, Counted
+from netesto.measured import Counted
+from netesto.model import ClockOffset
 
 # The two files, each shortened to a few counters.
 TEXT = """\

@@ -13,11 +13,11 @@ from netesto.collectors.clock import Clock
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Run
 from netesto.errors import AgentBusyError, AgentError, HoldEndedError, Place
+from netesto.hostsettings import Applied, Setting, Sysctl
 from netesto.language import steps
 from netesto.model import (
     Address,
     AgentStatus,
-    Applied,
     CaptureRequest,
     ClockReading,
     Endpoint,
@@ -31,8 +31,6 @@ from netesto.model import (
     HostState,
     InterfaceState,
     Ports,
-    Setting,
-    Sysctl,
     TimeSync,
     Unfetched,
 )

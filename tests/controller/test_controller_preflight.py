@@ -6,10 +6,11 @@ from scripted_agent import HERE, do_client
 
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
+from netesto.hostsettings import Qdisc, Sysctl
 from netesto.language import steps
 from netesto.language.finding import Finding
 from netesto.language.steps import Requirement
-from netesto.model import Endpoint, HostInfo, Qdisc, Sysctl
+from netesto.model import Endpoint, HostInfo
 
 A = Endpoint(host="a", agent="", addresses={4: ip_address("10.0.0.1")})
 B = Endpoint(host="b", agent="", addresses={4: ip_address("10.0.0.2")})

@@ -9,18 +9,9 @@ from netesto.controller import readiness
 from netesto.controller.inventory import Inventory
 from netesto.controller.readiness import Placement, Problem, Visited
 from netesto.errors import AgentError, MissingError, WorldError
+from netesto.hostsettings import Qdisc, Setting, Sysctl
 from netesto.language import steps
-from netesto.model import (
-    ClockOffset,
-    Endpoint,
-    HostInfo,
-    HostState,
-    InterfaceState,
-    PathState,
-    Qdisc,
-    Setting,
-    Sysctl,
-)
+from netesto.model import ClockOffset, Endpoint, HostInfo, HostState, InterfaceState, PathState
 
 A = Endpoint(host="a", agent="unix:/a", addresses={4: ip_address("10.0.0.1")})
 B = Endpoint(host="b", agent="unix:/b", addresses={4: ip_address("10.0.0.2")})

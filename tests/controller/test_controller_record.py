@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from netesto.controller import record
-from netesto.model import CpuSample, TransferResult
+from netesto.measured import CpuSample, TransferResult
 from netesto.results.manifest import PathRecord, SamplingRecord
 from netesto.results.queues import Queue
 from results import samples

@@ -9,8 +9,8 @@ from test_controller_preflight import A, B, info
 
 from netesto.controller import requests
 from netesto.errors import MissingError, ScriptError, WorldError
+from netesto.hostsettings import Netem, Qdisc, Setting, Sysctl
 from netesto.language import steps
-from netesto.model import Netem, Qdisc, Setting, Sysctl
 
 
 def request_of(command: steps.DoClient, family: int = 4):

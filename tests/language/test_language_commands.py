@@ -7,10 +7,7 @@ from language_asked import Asked, run
 from language_plans import planned
 
 from netesto.errors import Place
-from netesto.language import steps
-from netesto.language.interpreter import SourceFile
-from netesto.model import (
-    FlowSpec,
+from netesto.hostsettings import (
     LinkAttribute,
     LinkLimits,
     ModuleParameter,
@@ -19,6 +16,9 @@ from netesto.model import (
     RouteMetrics,
     Sysctl,
 )
+from netesto.language import steps
+from netesto.language.interpreter import SourceFile
+from netesto.model import FlowSpec
 
 
 def client(**changes):

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import ResultsError
-from netesto.model import TimeSync, TransferResult
+from netesto.measured import TransferResult
+from netesto.model import TimeSync
 from netesto.report import page
 from netesto.results.manifest import SamplingRecord, SettingRecord
 from results import samples

@@ -7,17 +7,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from netesto.model import (
-    ClockOffset,
-    CpuSample,
-    GroupRequest,
-    HostInfo,
-    Interval,
-    PingSample,
-    Ports,
-    SocketSample,
-    TransferResult,
-)
+from netesto.measured import CpuSample, Interval, PingSample, SocketSample, TransferResult
+from netesto.model import ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.packets.found import Flow, Rtt
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.model import Interval, PingSample, TransferResult
+from netesto.measured import Interval, PingSample, TransferResult
 from netesto.packets.found import Capture
 from netesto.results import crosscheck
 from netesto.results.evidence import CaptureEvidence

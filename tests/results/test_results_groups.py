@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.model import UNTIL_DONE_S, CpuSample, Interval, PingSample, TransferResult
+from netesto.measured import CpuSample, Interval, PingSample, TransferResult
+from netesto.model import UNTIL_DONE_S
 from netesto.results import derive, fields, formulas, groups
 from netesto.results.evidence import GroupEvidence
 from results import samples

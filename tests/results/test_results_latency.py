@@ -2,7 +2,7 @@
 
 import pytest
 
-from netesto.model import PingSample
+from netesto.measured import PingSample
 from netesto.results import latency
 
 

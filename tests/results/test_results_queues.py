@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.model import Counted, CpuSample, InstalledQdisc, LinkSamples
+from netesto.measured import Counted, CpuSample, InstalledQdisc, LinkSamples
 from netesto.results import groups, queues, series
 from netesto.results.queues import Queue
 from results import samples

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import ResultsError
-from netesto.model import Interval, TransferResult
+from netesto.measured import Interval, TransferResult
 from netesto.results import series
 from netesto.results.series import CpuSeries, PingSeries, RateSeries, SocketSeries
 from results import samples

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.model import PingSample
+from netesto.measured import PingSample
 from netesto.results import groups, series
 from netesto.results.evidence import GroupEvidence
 from netesto.results.formulas import counted_once

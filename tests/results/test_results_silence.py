@@ -3,7 +3,8 @@
 from dataclasses import replace
 from ipaddress import ip_address
 
-from netesto.model import GroupRequest, SocketSample, TransferResult
+from netesto.measured import SocketSample, TransferResult
+from netesto.model import GroupRequest
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 from netesto.results.silence import silence, without_silent
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netesto.model import Interval
+from netesto.measured import Interval
 from netesto.results import steady
 
 

@@ -10,7 +10,7 @@ from whole_runs import PATIENCE_S, Outcome, run_script
 
 from netesto.collectors import links
 from netesto.collectors.queues import QDISC_COUNTS
-from netesto.model import LinkSamples
+from netesto.measured import LinkSamples
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(2 * PATIENCE_S)]
 

@@ -6,14 +6,8 @@ import pytest
 from typed import nearly
 
 from netesto.errors import OutputError
-from netesto.model import (
-    DatagramInterval,
-    Datagrams,
-    Interval,
-    Ports,
-    SystemTime,
-    TransferResult,
-)
+from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
+from netesto.model import Ports, SystemTime
 from netesto.traffic.iperf3 import Iperf3
 
 IPERF3 = Iperf3()

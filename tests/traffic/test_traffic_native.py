@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import OutputError
-from netesto.model import DatagramInterval, Datagrams, Interval, SystemTime, TransferResult
+from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
+from netesto.model import SystemTime
 from netesto.traffic.native import PROGRAM, Native
 
 NATIVE = Native()

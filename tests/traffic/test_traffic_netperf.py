@@ -6,7 +6,8 @@ import pytest
 from typed import nearly
 
 from netesto.errors import OutputError
-from netesto.model import Datagrams, Interval, SystemTime, TransferResult
+from netesto.measured import Datagrams, Interval, TransferResult
+from netesto.model import SystemTime
 from netesto.traffic.netperf import REQUEST_SELECTORS, SELECTORS, Netperf
 
 NETPERF = Netperf()

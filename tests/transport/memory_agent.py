@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from typing import Any, TypeVar
 
 from netesto.errors import ConnectionLostError, NetestoError
+from netesto.hostsettings import Applied, Setting
 from netesto.model import (
     Address,
     AgentStatus,
-    Applied,
     CaptureRequest,
     ClockReading,
     Event,
@@ -20,7 +20,6 @@ from netesto.model import (
     HostInfo,
     HostState,
     Ports,
-    Setting,
 )
 from netesto.transport import faults
 from netesto.transport.base import QueuePlace, Stamp

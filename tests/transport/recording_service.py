@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from netesto.errors import AgentError, MissingError
+from netesto.hostsettings import Applied, Setting
 from netesto.model import (
     Address,
     AgentStatus,
-    Applied,
     CaptureRequest,
     ClockReading,
     Event,
@@ -23,7 +23,6 @@ from netesto.model import (
     InterfaceState,
     PathState,
     Ports,
-    Setting,
     TimeSync,
     Unfetched,
 )

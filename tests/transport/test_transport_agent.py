@@ -7,17 +7,8 @@ from recording_service import HELD, INFO, PORTS, REQUEST, STATE, STATUS, Recordi
 from transport_wires import Wire
 
 from netesto.errors import AgentBusyError, AgentError, MissingError
-from netesto.model import (
-    Applied,
-    CaptureRequest,
-    ClockReading,
-    Event,
-    FilePiece,
-    ModuleParameter,
-    Netem,
-    Qdisc,
-    Sysctl,
-)
+from netesto.hostsettings import Applied, ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.model import CaptureRequest, ClockReading, Event, FilePiece
 from netesto.transport.base import Connection
 
 # These are settled by events; the deadline only keeps a broken test from hanging.

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.errors import AgentError
+from netesto.hostsettings import Applied, ModuleParameter, Netem, Qdisc, Sysctl
 from netesto.model import (
-    Applied,
     CaptureRequest,
     ClockReading,
     Event,
@@ -14,11 +14,7 @@ from netesto.model import (
     GroupRequest,
     HostInfo,
     HostState,
-    ModuleParameter,
-    Netem,
     Ports,
-    Qdisc,
-    Sysctl,
 )
 from netesto.printable import printable
 from netesto.proto import agent_pb2 as pb

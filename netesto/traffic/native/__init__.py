@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from netesto.errors import OutputError
+from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
 from netesto.model import (
     COMPLETION_TESTS,
     MANY_CONNECTIONS,
@@ -32,13 +33,9 @@ from netesto.model import (
     TIMED_TESTS,
     UDP_TESTS,
     VALUE_BYTES,
-    DatagramInterval,
-    Datagrams,
     GroupRequest,
-    Interval,
     Ports,
     SystemTime,
-    TransferResult,
 )
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST

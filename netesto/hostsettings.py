@@ -1,0 +1,123 @@
+"""Settings of hosts that a script may ask for, and what became of one."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Sysctl:
+    """A sysctl: dotted name, value with its fields separated by single spaces.
+
+    As of all settings: `keep` leaves it on the host when the run ends.
+    """
+
+    name: str
+    value: str
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Qdisc:
+    """A root qdisc: `tc qdisc ACTION dev DEVICE root KIND OPTIONS`.
+
+    action "": delete the old root, then add; "delete": only delete. An empty `device` is the test
+    interface of the host.
+    """
+
+    kind: str
+    options: tuple[str, ...] = ()
+    action: str = ""
+    device: str = ""
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Netem:
+    """Root qdisc netem. Delay 0 without loss removes it. `limit_packets` is netem's queue."""
+
+    delay_ms: float
+    limit_packets: int = 1000
+    loss_percent: float = 0.0
+    device: str = ""
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleParameter:
+    """A parameter of a loaded kernel module: /sys/module/MODULE/parameters/NAME."""
+
+    module: str
+    name: str
+    value: str
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinkAttribute:
+    """One attribute of an interface, by its name in `allowed.LINK_ATTRIBUTES`.
+
+    The interface is `device`, or the one by which packets to the neighbour `to` leave; without
+    either the test interface. `address` is that of the neighbour, if the controller knows it.
+    """
+
+    name: str
+    value: str
+    to: str = ""
+    address: str = ""
+    device: str = ""
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLimits:
+    """Limits of the lab's link to the neighbour `to`, of what the host sends there, or in `both`
+    directions. What is None, or "", stays as it is. `limit` is that of the queue: 100K, 50p."""
+
+    rate_bps: float | None = None
+    delay_ms: float | None = None
+    loss_percent: float | None = None
+    limit: str = ""
+    to: str = ""
+    both: bool = False
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RouteMetrics:
+    """Metrics of the route to the host `to`, which has this address. What is None stays."""
+
+    to: str
+    address: str = ""
+    rto_min_ms: float | None = None
+    initcwnd: int | None = None
+    initrwnd: int | None = None
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that the owner of the host allows by name, with the values of its parameters,
+    `name=value` each. What it does is not put back."""
+
+    name: str
+    values: tuple[str, ...] = ()
+    keep: bool = False
+
+    @property
+    def words(self) -> str:
+        """As records of it begin: `command NAME name=value…`."""
+        return " ".join(("command", self.name, *self.values))
+
+
+Setting: TypeAlias = (
+    Sysctl | Qdisc | Netem | ModuleParameter | LinkAttribute | LinkLimits | RouteMetrics | Command
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A setting that was made: its value before, and the value that the host now reads back."""
+
+    setting: str
+    before: str
+    after: str

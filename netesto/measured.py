@@ -1,0 +1,223 @@
+"""What is measured of flows, paths and hosts: samples and results, as frozen values.
+
+Times are those of `model`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address
+
+from netesto.model import Address
+
+
+@lru_cache(maxsize=4096)
+def address_of(raw: bytes, *, is_ipv4: bool) -> Address:
+    """The address in the kernel's 16 bytes; IPv4 over an IPv6 socket (`::ffff:10.0.0.1`) is an
+    address of IPv4."""
+    if is_ipv4:
+        return IPv4Address(raw[:4])
+    found = IPv6Address(raw)
+    return found if found.ipv4_mapped is None else found.ipv4_mapped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketSample:
+    """The state of one TCP socket at one instant. Field meanings: tcp_info of linux/tcp.h.
+
+    None: the kernel did not report it. `state` is TCP's, in the words of ss; CLOSE: the socket is
+    gone, and this is the last that the kernel reported. IPv4 in an IPv6 socket is a `peer` of IPv4.
+    """
+
+    time_s: float
+    local_port: int
+    peer_port: int
+    peer: Address | None = None
+    state: str = "ESTAB"
+    congestion_control: str = ""
+    cwnd: int | None = None
+    mss_bytes: int | None = None
+    rtt_ms: float | None = None
+    min_rtt_ms: float | None = None
+    unacked: int | None = None
+    lost: int | None = None
+    retransmits: int | None = None  # in flight now
+    total_retransmits: int | None = None
+    segments_out: int | None = None
+    data_segments_out: int | None = None
+    bytes_sent: int | None = None
+    bytes_acked: int | None = None
+    bytes_received: int | None = None
+    unread_bytes: int | None = None  # received, and not yet read by the application
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Goodput of a flow between two instants."""
+
+    start_s: float
+    end_s: float
+    rate_bps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatagramInterval:
+    """What became of the datagrams that were sent between two instants; None is unknown.
+
+    `transits_s`: shortest, mean and longest time from the begin of the flow, less the time at which
+    it was sent in it, to the arrival on the server's monotonic clock. `delays_ms` are the one-way
+    delays that these are on one clock, if clocks allow it.
+    """
+
+    start_s: float
+    end_s: float
+    sent: int
+    lost: int
+    jitter_ms: float | None = None
+    reordered: int | None = None
+    duplicates: int | None = None
+    transits_s: tuple[float, float, float] | None = None
+    delays_ms: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Datagrams:
+    """What became of the datagrams of a UDP_STREAM. docs/measurements.md defines each.
+
+    `skipped`: the sender was too late for them. `dropped`: of those lost, the ones that found the
+    receiver's socket full. `marked`: arrived with the mark CE of RFC 3168. `delay_bound_ms`: the
+    error of the clocks in one-way delays.
+    """
+
+    sent: int
+    lost: int
+    sent_bps: float
+    jitter_ms: float | None = None
+    reordered: int | None = None
+    duplicates: int | None = None
+    skipped: int | None = None
+    dropped: int | None = None
+    marked: int | None = None
+    delay_bound_ms: float | None = None
+    intervals: tuple[DatagramInterval, ...] = ()
+
+    @property
+    def delays_ms(self) -> tuple[float, float, float] | None:
+        """Shortest, mean and longest one-way delay."""
+        found = [
+            (each.delays_ms, max(1, each.sent - each.lost))
+            for each in self.intervals
+            if each.delays_ms is not None
+        ]
+        if not found:
+            return None
+        total = sum(delays[1] * arrived for delays, arrived in found)
+        mean = total / sum(arrived for _, arrived in found)
+        return min(delays[0] for delays, _ in found), mean, max(delays[2] for delays, _ in found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferResult:
+    """What a traffic tool reports of a flow that ended well. Latencies are in microseconds.
+
+    `rate_bps` of a stream is goodput; of a request/reply test it is the goodput of requests, which
+    is transactions per second times the bits of a request, as in the classic tool.
+    `transactions_per_s` is None for streams. `client_ports` are the client's ends of the data
+    connections, if the tool reports them.
+
+    `reverse_rate_bps` is goodput from the server to the client, of a test in both directions.
+    `latencies` is the number of transactions or transfers that were timed, `unfinished` that of the
+    transfers that were not completed.
+    """
+
+    rate_bps: float
+    elapsed_s: float
+    intervals: tuple[Interval, ...] = ()
+    transactions_per_s: float | None = None
+    local_cpu_percent: float | None = None
+    remote_cpu_percent: float | None = None
+    local_retransmits: int | None = None
+    remote_retransmits: int | None = None
+    min_latency_us: float | None = None
+    max_latency_us: float | None = None
+    mean_latency_us: float | None = None
+    p50_latency_us: float | None = None
+    p90_latency_us: float | None = None
+    p99_latency_us: float | None = None
+    p999_latency_us: float | None = None
+    p9999_latency_us: float | None = None
+    p99999_latency_us: float | None = None
+    latencies: int | None = None
+    unfinished: int | None = None
+    reverse_rate_bps: float | None = None
+    local_congestion_control: str = ""
+    remote_congestion_control: str = ""
+    mss_bytes: int | None = None
+    client_ports: tuple[int, ...] = ()
+    datagrams: Datagrams | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PingSample:
+    """One echo: the arrival of the reply, the round-trip time, and the number of the request, from
+    1 (0: unknown)."""
+
+    time_s: float
+    rtt_ms: float
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSample:
+    """Busy share of every core since the previous sample, in percent.
+
+    `states`: the share of each core in each of CPU_STATES; empty where only the sum is known.
+    `cores`: the numbers of these cores; empty: 0, 1, 2 …
+    """
+
+    time_s: float
+    busy_percent: tuple[float, ...]
+    states: tuple[tuple[float, ...], ...] = ()
+    cores: tuple[int, ...] = ()
+
+    @property
+    def by_core(self) -> dict[int, float]:
+        """The busy share of each core by its number."""
+        numbers = self.cores or range(len(self.busy_percent))
+        return dict(zip(numbers, self.busy_percent, strict=True))
+
+
+# The fields of mpstat(1), in its order. Guest time is not part of usr and nice here.
+CPU_STATES = (
+    "usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Samples of counters: a column for each, as long as `time_s`; None is unknown."""
+
+    time_s: tuple[float, ...]
+    counts: Mapping[str, tuple[int | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledQdisc:
+    """A qdisc of an interface. `parent` and `handle` as tc writes them (`root`, `1:`, `1:1`);
+    `rate_bps` is that of a shaper, None if it has none."""
+
+    device: str
+    kind: str
+    handle: str
+    parent: str
+    rate_bps: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSamples:
+    """What interfaces and their queues counted, since they exist. `devices`: the interface by which
+    each group's packets left the host."""
+
+    qdiscs: Mapping[InstalledQdisc, Counted] = field(default_factory=dict)
+    interfaces: Mapping[str, Counted] = field(default_factory=dict)
+    devices: Mapping[int, str] = field(default_factory=dict)
