@@ -10,7 +10,7 @@ failed. Other measures are reported, and decide nothing.
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -185,11 +185,26 @@ def compare(base: Path, new: Path, request: Request | None = None) -> Comparison
     UsageError if a folder holds no results, or a column is missing; ResultsError for an invalid
     file.
     """
-    found = compare_rows(_experiments(base), _experiments(new), request or Request())
-    differences = hostdiffs.sentences(_facts(base), _facts(new))
+    rows = _experiments(base), _experiments(new)
+    found = compare_rows(*rows, request or Request())
+    known = [list(_grounds_and_facts(each)) for each in (base, new)]
+    differences = hostdiffs.sentences(*([facts for _, facts in each] for each in known))
+    grounds = [{ground for ground, _ in each} - {""} for each in known]
     others = (*_computed_otherwise(base, new), *_aggregated_otherwise(base, new, found))
-    remarks = (*found.remarks, *others, *differences)
+    tools, kernels = (
+        [{row.get(name, "") for row in each} - {""} for each in rows] for name in ("tool", "kernel")
+    )
+    conditions = _other_conditions({"tool": tools, "ground": grounds, "kernel": kernels})
+    remarks = (*found.remarks, *others, *conditions, *differences)
     return replace(found, base=str(base), new=str(new), remarks=remarks)
+
+
+def _other_conditions(known: Mapping[str, Sequence[Collection[str]]]) -> Iterator[str]:
+    """What base and new were measured with, if it differs; unknown in older and classic folders."""
+    for name, (base, new) in known.items():
+        if base and new and base != new:
+            old, now = ("/".join(sorted(each)) for each in (base, new))
+            yield f"{name} is {old} in base, and {now} in new: a change may be due to that alone."
 
 
 def _computed_otherwise(base: Path, new: Path) -> Iterator[str]:
@@ -225,19 +240,21 @@ def _operations(folder: Path) -> dict[str, str]:
         return {}
 
 
-def _facts(folder: Path) -> Iterator[dict[str, dict[str, str]]]:
-    """The facts of the hosts of each experiment; without those that cannot be read."""
+def _grounds_and_facts(folder: Path) -> Iterator[tuple[str, dict[str, dict[str, str]]]]:
+    """The ground of each experiment and the facts of its hosts; without those that cannot be
+    read."""
     for exp in store.experiments(folder):
         try:
             text = (folder / str(exp) / manifest.NAME).read_text(encoding="utf-8")
             found = json.loads(text)
-            yield {
+            facts = {
                 str(name): {
                     str(key): str(value)
                     for key, value in (found.get("facts", {}) | host.get("facts", {})).items()
                 }
                 for name, host in found["hosts"].items()
             }
+            yield str(found.get("ground", "")), facts
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             continue
 

@@ -1,6 +1,7 @@
 """netesto compare: measures, verdicts, and what it cannot tell."""
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,20 @@ def test_a_folder_that_an_older_version_computed_is_told(written, of_new, remark
         f" `netesto report {base}` rebuilds them."
     )
     assert compare.compare(base, new).remarks == (remark,) * remarks
+
+
+def test_another_tool_ground_or_kernel_is_told(tmp_path):
+    for name, tool, ground in (("base", "native", "lab"), ("new", "netperf", "sim")):
+        (tmp_path / name / "1").mkdir(parents=True)
+        rows = f"exp,group,ca,rate,tool,kernel\n1.0,0,bbr,9,{tool},6.1-{ground}\n"
+        (tmp_path / name / "exp.csv").write_text(rows)
+        described = json.dumps({"ground": ground, "hosts": {}})
+        (tmp_path / name / "1" / "manifest.json").write_text(described)
+    assert compare.compare(tmp_path / "base", tmp_path / "new").remarks == (
+        "tool is native in base, and netperf in new: a change may be due to that alone.",
+        "ground is lab in base, and sim in new: a change may be due to that alone.",
+        "kernel is 6.1-lab in base, and 6.1-sim in new: a change may be due to that alone.",
+    )
 
 
 def test_a_measure_that_the_folders_aggregate_otherwise_is_told(written):
