@@ -283,8 +283,8 @@ class HostState:
     the clock's error against UTC while `is_synchronized`. `disk_free_bytes` is where measurements
     are kept, `missing_commands` what agents run and is not installed. `management` are the
     interfaces by which the host itself is reached. `refusals`: why no flow would start there now;
-    `keep_refusal`: why no setting may be kept there, "" if it may. `absent_interfaces`: those that
-    its limits name and it does not have.
+    `keep_refusal`, `setting_refusal`, `capture_refusal`: why nothing can be kept, set or captured
+    there, "" if it can. `absent_interfaces`: those that its limits name and it does not have.
     """
 
     is_synchronized: bool
@@ -298,6 +298,8 @@ class HostState:
     refusals: tuple[str, ...] = ()
     keep_refusal: str = ""
     absent_interfaces: tuple[str, ...] = ()
+    setting_refusal: str = ""
+    capture_refusal: str = ""
 
     @property
     def time_sync(self) -> TimeSync:

@@ -33,6 +33,9 @@ _YIELD_RUNTIME_NS, _YIELD_NS = 1024, 500_000
 # <linux/prctl.h>
 _PR_SET_CHILD_SUBREAPER = 36
 
+# Numbers of capabilities(7).
+CAP_NET_ADMIN, CAP_NET_RAW = 12, 13
+
 
 def take_memory_from_one_arena() -> None:
     """Have glibc take memory from one place. Otherwise each thread keeps what it has freed for
@@ -60,6 +63,13 @@ def sleep_when_yielding(pid: int) -> None:
 def boot_id() -> str:
     """The identity of the running boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+
+
+def has_capability(number: int) -> bool:
+    """Whether this process has a capability in effect."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    [line] = (each for each in status if each.startswith("CapEff:"))
+    return bool(int(line.split()[1], 16) >> number & 1)
 
 
 def numbers() -> list[int]:

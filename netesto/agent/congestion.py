@@ -7,14 +7,12 @@ import socket
 from collections.abc import Collection
 from pathlib import Path
 
+from netesto import proc
 from netesto.allowed import allowing_control
 from netesto.collectors import capabilities
 from netesto.errors import AgentError, MissingError
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-_STATUS = Path("/proc/self/status")
-# capabilities(7): it may load modules.
-_CAP_NET_ADMIN = 12
 
 
 def allowed(known: Collection[str]) -> tuple[str, ...]:
@@ -26,18 +24,9 @@ def allowed(known: Collection[str]) -> tuple[str, ...]:
         with contextlib.suppress(AgentError):
             require(name)
             found.append(name)
-    wanted = loaded if _may_load() else known
+    # It may load modules: one that we use is loaded by that.
+    wanted = loaded if proc.has_capability(proc.CAP_NET_ADMIN) else known
     return () if set(wanted) <= set(found) else tuple(found)
-
-
-def _may_load() -> bool:
-    """Whether a congestion control that we use is loaded by that."""
-    line = next(
-        each
-        for each in _STATUS.read_text(encoding="utf-8").splitlines()
-        if each.startswith("CapEff:")
-    )
-    return bool(int(line.split()[1], 16) >> _CAP_NET_ADMIN & 1)
 
 
 def require(name: str) -> None:

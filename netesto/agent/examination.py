@@ -1,13 +1,14 @@
 """What may be wrong with this host before a run: clock, disk, interfaces, paths."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import psutil
 
-from netesto import process
+from netesto import proc, process
 from netesto.agent import routes
 from netesto.agent.experiment import Premises
 from netesto.agent.limits import absent
@@ -44,6 +45,10 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
         refusals=(full,) if full else (),
         keep_refusal=_refusal(premises.limits.check_keep),
         absent_interfaces=absent(premises.limits.interfaces or ()),
+        setting_refusal=_lack_of(proc.CAP_NET_ADMIN, "changes no settings"),
+        capture_refusal=""
+        if _tcpdump_has_rights()
+        else _lack_of(proc.CAP_NET_RAW, "captures nothing"),
     )
 
 
@@ -63,6 +68,22 @@ def _refusal(check: Callable[[], None]) -> str:
     except NotAllowedError as error:
         return str(error)
     return ""
+
+
+def _lack_of(capability: int, what: str) -> str:
+    """Why this agent cannot do what takes a capability; "" if it has it, or all rights of files."""
+    if os.geteuid() == 0 or proc.has_capability(capability):
+        return ""
+    return (
+        f"its agent does not run as root, and {what}\n"
+        "An agent of root does: netesto hosts install root@HOST, or run --ssh root@HOST."
+    )
+
+
+def _tcpdump_has_rights() -> bool:
+    """Whether its file has capabilities, as setcap(8) gives them."""
+    program = shutil.which("tcpdump")
+    return program is not None and "security.capability" in os.listxattr(program)
 
 
 async def _interfaces(

@@ -329,7 +329,9 @@ class Settings:
             for step in plan.steps:
                 await putback.do(step)
         except (ProcessError, OSError):
-            if await putback.undo(plan.what, plan.undo):
+            if await putback.shown(plan.thing) == before or await putback.undo(
+                plan.what, plan.undo
+            ):
                 self._journal.undone(number)
             raise
         log.info("setting made", extra={"setting": plan.what})

@@ -18,7 +18,7 @@ from netesto import units
 from netesto.controller import preflight
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.errors import MissingError, NetestoError, WorldError, told_place
-from netesto.hostsettings import Netem, Qdisc
+from netesto.hostsettings import Command, Netem, Qdisc
 from netesto.language import steps
 from netesto.model import (
     Address,
@@ -135,7 +135,7 @@ def problems(
     infos = {host.endpoint.host: host.info for host in visited if host.info is not None}
     found += _of_twins(infos)
     found += _of_settings(visited, placements(commands, inventory, infos))
-    found += _of_kept(visited, commands, inventory)
+    found += _of_refused(visited, commands, inventory)
     wrong = preflight.findings(commands, inventory, infos, requirements, family=family)
     return found + [
         Problem(
@@ -376,16 +376,32 @@ def _of_settings(visited: Sequence[Visited], placed: Sequence[Placement]) -> Ite
             yield Problem(each.host, f"{what}: {message}", remedy)
 
 
-def _of_kept(
+def _of_refused(
     visited: Sequence[Visited], commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Iterator[Problem]:
-    """Hosts that refuse to keep settings that a script leaves on purpose."""
-    refusals = {host.endpoint.host: host.state.keep_refusal for host in visited if host.state}
-    told: set[str] = set()
+    """What a script sets, leaves on purpose or captures on a host that refuses it; the first of
+    each."""
+    states = {host.endpoint.host: host.state for host in visited if host.state is not None}
+    told: set[tuple[str, str]] = set()
     for command in commands:
-        if isinstance(command, steps.Configure) and command.kept:
-            host = inventory.find(command.host).host
-            if host not in told and refusals.get(host):
-                told.add(host)
-                message, _, remedy = refusals[host].partition("\n")
-                yield Problem(host, f"{command.name} ({command.place}): {message}", remedy)
+        host = inventory.find(command.host).host
+        state = states.get(host)
+        for tell, refusal in _refusals(command, state) if state is not None else ():
+            if refusal and (host, refusal) not in told:
+                told.add((host, refusal))
+                message, _, remedy = refusal.partition("\n")
+                where = told_place(command.place, command.chain)
+                yield replace(tell(f"{command.name} ({where}): {message}", remedy), host=host)
+
+
+def _refusals(
+    command: steps.RemoteCommand, state: HostState
+) -> Iterator[tuple[Callable[[str, str], Problem], str]]:
+    match command:
+        case steps.Configure(settings=settings, kept=kept):
+            if any(not isinstance(each, Command) for each in settings):
+                yield _error, state.setting_refusal
+            if kept:
+                yield _error, state.keep_refusal
+        case steps.DoTcpdump():
+            yield _warning, state.capture_refusal

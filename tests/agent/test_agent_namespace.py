@@ -479,6 +479,19 @@ async def test_kept_setting_outlives_a_killed_agent(
     assert ecn(namespace) == "1"
 
 
+async def test_a_change_that_the_kernel_did_not_make_is_not_to_be_put_back(
+    namespace: str, start_daemon: StartDaemon
+):
+    without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    prefix = ("ip", "netns", "exec", namespace, *without_rights)
+    daemon = start_daemon("a", "--device", "v0", prefix=prefix)
+    async with daemon.held() as agent:
+        with pytest.raises(AgentError, match="Operation not permitted"):
+            await agent.configure(TBF)
+        status, left = await agent.status(), await agent.put_back()
+    assert (status.settings, left) == ((), [])
+
+
 async def test_host_keeps_nothing_unless_its_owner_allows_it(agent: Daemon, namespace: str):
     before = ecn(namespace)
     async with agent.held() as a:

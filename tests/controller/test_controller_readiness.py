@@ -9,7 +9,7 @@ from netesto.controller import readiness
 from netesto.controller.inventory import Inventory
 from netesto.controller.readiness import Placement, Problem, Visited
 from netesto.errors import AgentError, MissingError, WorldError
-from netesto.hostsettings import Qdisc, Setting, Sysctl
+from netesto.hostsettings import Command, Qdisc, Setting, Sysctl
 from netesto.language import steps
 from netesto.model import ClockOffset, Endpoint, HostInfo, HostState, InterfaceState, PathState
 
@@ -315,6 +315,22 @@ def test_what_only_the_script_lacks_is_missing():
     with pytest.raises(MissingError) as caught:
         readiness.refuse([Problem("", "a: qdisc fq: not in this kernel", "Take another.")])
     assert str(caught.value) == "a: qdisc fq: not in this kernel\nTake another."
+
+
+def test_a_setting_where_the_agent_is_without_rights_is_an_error_and_a_capture_a_warning():
+    state = replace(STATE, setting_refusal="no rights\nBe root.", capture_refusal="no captures")
+    setting = configure("SET_SYSCTL", Sysctl("net.ipv4.tcp_sack", "1"))
+    command = configure("DO_COMMAND", Command("rings"))
+    capture = steps.DoTcpdump(
+        name="DO_TCPDUMP", host="a", exp=1, exp_name="", arguments={}, place=HERE,
+        server="b", packets=1, snap_bytes=0,
+    )  # fmt: skip
+    here = visited(info=replace(INFO, commands=("rings",)), state=state)
+    wrong = readiness.problems([here], HOSTS, [command, setting, setting, capture], family=4)
+    assert wrong == [
+        Problem("a", "SET_SYSCTL (a.nts:1:1): no rights", "Be root."),
+        Problem("a", "DO_TCPDUMP (a.nts:1:1): no captures", severity="warning"),
+    ]
 
 
 def test_a_host_that_keeps_no_setting_is_an_error_of_a_script_that_keeps_one():

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -192,6 +193,28 @@ def test_an_agent_below_a_home_folder_is_found_by_the_name_of_its_host_alone(wor
     argv = ["netesto", "hosts", "check", "-f", "json", "plain"]
     (found,) = json.loads(world.controller.run(argv, user=USER, check=False).stdout)["hosts"]
     assert (found["host"], found["info"] is not None) == ("plain", True)
+
+
+WISHES = """\
+SOURCE inlib
+SET_QDISC host=plain qdisc=pfifo
+SET tcpDump=10
+RUN OneFlowStream server=plain client=plain ca=reno dur=1
+"""
+
+
+def test_what_a_script_needs_root_for_is_told_before_a_run(world, of_user):
+    world.controller.write(f"/home/{USER}/wishes.nts", WISHES)
+    argv = ["netesto", "hosts", "check", "inventory.ini", "wishes.nts"]
+    done = world.controller.run(argv, timeout=PATIENCE_S, user=USER, check=False)
+    told = re.findall(r"(\w+: plain: \w+) \(.*\): (its agent does .*)", done.stdout)
+    assert (done.status, told) == (
+        3,
+        [
+            ("error: plain: SET_QDISC", "its agent does not run as root, and changes no settings"),
+            ("warning: plain: DO_TCPDUMP", "its agent does not run as root, and captures nothing"),
+        ],
+    )
 
 
 def test_a_removal_without_root_ends_the_agent_and_leaves_nothing(world, home, of_user):

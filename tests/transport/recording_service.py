@@ -52,6 +52,8 @@ STATE = HostState(
     ),
     paths=(PathState(peer="10.0.0.2", device="eth1", mtu_bytes=9000, answer="whole"),),
     refusals=("the disk is full",),
+    setting_refusal="not root",
+    capture_refusal="not root, either",
 )
 
 INFO = HostInfo(
