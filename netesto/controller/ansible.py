@@ -16,6 +16,8 @@ SUFFIXES = (".ini", ".yml", ".yaml")
 
 # The variables of a host that matter here: its address, user and port for ssh.
 _VARIABLES = ("ansible_host", "ansible_user", "ansible_port")
+# Beside an inventory, with variables of its groups and hosts.
+_FOLDERS = ("group_vars", "host_vars")
 # [01:12], [a:f], [1:9:2], ends included; leading zeros give the width.
 _RANGE = re.compile(r"\[(\w+):(\w+)(?::([0-9]+))?\]")
 _SECTION = re.compile(r"\[([^\]:]+)(?::(\w+))?\]")
@@ -75,7 +77,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The hosts, in order; `ignored` are variables and sections without a meaning here."""
+    """The hosts, in order; `ignored` are variables, sections and folders without a meaning here."""
 
     hosts: tuple[AnsibleHost, ...]
     ignored: tuple[str, ...]
@@ -90,6 +92,7 @@ def read(path: Path) -> Read:
         _read_ini(text, str(path), found)
     else:
         _read_yaml(text, str(path), found)
+    found.ignored |= {f"{each}/": None for each in _FOLDERS if (path.parent / each).is_dir()}
     hosts = tuple(_host(name, _variables(name, found), str(path)) for name in found.hosts)
     if not hosts:
         raise UsageError(f"{path}: names no host")
@@ -164,7 +167,12 @@ def _between(first: str, last: str, step: int, wrong: str) -> Iterator[str]:
         width = len(first) if first.startswith("0") else 0
         for number in range(int(first), int(last) + 1, step):
             yield str(number).rjust(width, "0")
-    elif len(first) == len(last) == 1 and first.isascii() and last.isascii() and first <= last:
+    elif (
+        len(first) == len(last) == 1
+        and (first + last).isascii()
+        and first <= last
+        and (first + last).isalpha()
+    ):
         for code in range(ord(first), ord(last) + 1, step):
             yield chr(code)
     else:

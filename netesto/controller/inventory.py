@@ -30,6 +30,8 @@ SOURCE = "source"
 ONE_EACH = "Each host has its own agent; --map gives a host a second name."
 # Suffixes of file names that are not domains.
 _OF_FILES = frozenset({".tml", ".tom", ".yam", ".txt", ".json", ".cfg", ".conf", ".nts"})
+_ANSIBLE = "The name of an inventory of Ansible ends in .ini, .yml or .yaml here."
+
 _EXAMPLE = """Write a host like this:
     [host1]
     agent = "ssh://root@host1"
@@ -254,7 +256,10 @@ def _read(path: Path) -> list[Endpoint]:
     try:
         document = tomllib.loads(texts.read(path, remedy=remedy))
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}", remedy=_EXAMPLE) from error
+        is_named = path.suffix == ".toml"
+        raise UsageError(
+            f"{path}: not TOML: {error}", remedy=_EXAMPLE if is_named else f"{_ANSIBLE}\n{_EXAMPLE}"
+        ) from error
     # Not a host, but the default of all hosts.
     files = _tls(path, path, document.pop("tls", None))
     if not document:

@@ -130,7 +130,8 @@ def problems(
             own += _of_info(host.endpoint, host.info, family)
             own += _of_state(host.info, host.state)
             for path in host.state.paths:
-                own += _of_path(name, path, by_address.get(path.peer, path.peer), host.state)
+                peer = by_address.get(path.peer, path.peer)
+                own += _of_path(name, path, peer, host.state, has_flows=bool(commands))
         found += [replace(each, host=name) for each in own]
     infos = {host.endpoint.host: host.info for host in visited if host.info is not None}
     found += _of_twins(infos)
@@ -303,7 +304,9 @@ def _of_state(info: HostInfo, state: HostState) -> Iterator[Problem]:
         )
 
 
-def _of_path(name: str, path: PathState, peer: str, state: HostState) -> Iterator[Problem]:
+def _of_path(
+    name: str, path: PathState, peer: str, state: HostState, *, has_flows: bool
+) -> Iterator[Problem]:
     to = f"to {peer} ({path.peer}, by {path.device})"
     mtus = {each.name: each.mtu_bytes for each in state.interfaces}
     match path.answer:
@@ -321,8 +324,10 @@ def _of_path(name: str, path: PathState, peer: str, state: HostState) -> Iterato
             )
         case "unreachable":
             reason, _, remedy = path.reason.partition("\n")
+            # With a remedy it is the agent that refuses: the flow, too.
+            tell = _error if remedy and has_flows else _warning
             remedy = remedy or f"On {name}: ip route get {path.peer}"
-            yield _warning(f"path {to}: {reason}", remedy)
+            yield tell(f"path {to}: {reason}", remedy)
         case "whole" if path.mtu_bytes < min(mtus.get(path.device, 0), 65_535):
             yield _warning(
                 f"path {to}: MTU {path.mtu_bytes}, that of the interface is {mtus[path.device]}",

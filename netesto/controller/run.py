@@ -125,7 +125,11 @@ class Run:
                 raise
             if error.message not in experiment.reasons:
                 experiment.spoil(reason)
-                self._observer.warn(f"experiment {command.exp}: {reason}")
+                self._observer.warn(
+                    "\n    ".join(
+                        filter(None, (f"experiment {command.exp}: {reason}", error.remedy))
+                    )
+                )
 
     async def _of(self, experiment: Experiment, name: str) -> HostConnection:
         """The connection to a host that takes part in an experiment. AgentError if it was lost

@@ -49,7 +49,8 @@ class ScriptedAgent:
     With `dies` its connection is lost when a flow is started; `deaf`, it never answers that one is,
     or that something is set; `frozen`, it answers neither an abort nor what comes after, and never
     says that it was let go.
-    It `refuses` groups with these words. `gone`, nobody can hold it, or end its flows.
+    It `refuses` groups with these words, the remedy in a second line. `gone`, nobody can hold it,
+    or end its flows.
     The call `expires` finds, once, that the lease has ended.
     """
 
@@ -190,7 +191,8 @@ class ScriptedAgent:
     async def expect(self, request: GroupRequest) -> Ports:
         await self._expire_at("expect")
         if self.refuses:
-            raise AgentError(self.refuses, host=self.host)
+            message, _, remedy = self.refuses.partition("\n")
+            raise AgentError(message, host=self.host, remedy=remedy)
         self.calls.append(f"expect {request.exp} {request.group}")
         return Ports(control=(12865,) * request.instances, data=(12900,) * request.instances)
 

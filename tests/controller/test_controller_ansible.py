@@ -76,6 +76,11 @@ def test_what_has_no_meaning_here_is_named_and_a_template_is_not_executed(tmp_pa
     assert read(tmp_path, INI).ignored == ("colour", "proxy")
 
 
+def test_folders_with_variables_beside_an_inventory_are_named(tmp_path):
+    (tmp_path / "group_vars").mkdir()
+    assert read(tmp_path, "h1\n").ignored == ("group_vars/",)
+
+
 def test_hosts_of_a_yaml_file_have_what_they_and_their_groups_say(tmp_path):
     pytest.importorskip("yaml")
     found = read(tmp_path, YAML, "hosts.yml")
@@ -123,6 +128,7 @@ def test_a_range_stands_for_names(pattern, names):
         ("", ": names no host"),
         ("h[3:1]\n", ":1: invalid range [3:1]"),
         ("h[1:99999999]\n", ":1: invalid range [1:99999999]"),
+        ("h[1:x]\n", ":1: invalid range [1:x]"),
         ("h[1:2:0]\n", ":1: invalid range [1:2:0]"),
         ("h x\n", ":1: 'x' is not NAME=VALUE"),
         ("h 'x\n", ":1: No closing quotation"),

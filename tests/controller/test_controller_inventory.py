@@ -263,6 +263,14 @@ def test_a_hosts_file_with_an_unknown_key_is_refused(tmp_path: Path):
         load(str(path))
 
 
+def test_an_inventory_of_ansible_without_a_suffix_is_refused_with_the_one_to_give(tmp_path: Path):
+    path = tmp_path / "hosts"
+    path.write_text("[all]\nh1\n")
+    with pytest.raises(UsageError, match="not TOML") as caught:
+        load(str(path))
+    assert caught.value.remedy.startswith("The name of an inventory of Ansible ends in .ini,")
+
+
 def test_a_hosts_file_that_is_no_toml_is_refused(tmp_path: Path):
     path = tmp_path / "hosts.toml"
     path.write_text("h1: 127.0.0.1\n")

@@ -146,6 +146,18 @@ def test_a_path_may_be_wrong(answer, mtu_bytes, problem):
     assert found(visited(state=replace(STATE, paths=(path,)))) == (expected or [])
 
 
+@pytest.mark.parametrize(("commands", "severity"), [((), "warning"), ((do_client(),), "error")])
+def test_a_path_on_which_an_agent_lets_no_flow_is_an_error_of_a_script(commands, severity):
+    reason = "no flows with 10.0.0.2\nWrite it."
+    path = PathState(
+        peer="10.0.0.2", device="eth1", mtu_bytes=0, answer="unreachable", reason=reason
+    )
+    here = visited(state=replace(STATE, paths=(path,)))
+    wrong = readiness.problems([here], HOSTS, commands, family=4)
+    text = "path to b (10.0.0.2, by eth1): no flows with 10.0.0.2"
+    assert wrong == [Problem("a", text, "Write it.", severity=severity)]
+
+
 @pytest.mark.parametrize(
     ("clock", "problem"),
     [

@@ -150,7 +150,7 @@ def test_an_experiment_that_a_lost_agent_had_begun_fails_for_the_loss(tmp_path: 
 def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: Path):
     async def scenario():
         here = world(tmp_path)
-        here.agents["b"].refuses = "No space left on device"
+        here.agents["b"].refuses = "No space left on device\nMake room."
         await here.run.carry_out(do_client())
         await here.run.wait_flows(1, None)
         return statuses(here.run), here.run.progress.experiments[1].reasons, here.watcher.warnings
@@ -159,7 +159,7 @@ def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: Path):
     assert asyncio.run(scenario()) == (
         ["b: No space left on device"],
         [reason],
-        [f"experiment 1: {reason}"],
+        [f"experiment 1: {reason}\n    Make room."],
     )
 
 
