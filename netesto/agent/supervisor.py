@@ -6,6 +6,7 @@ its process.
 """
 
 import argparse
+import contextlib
 import fcntl
 import os
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from netesto import interrupts, process
+from netesto.errors import ProcessError
 
 # The delay after a failure. It doubles each time, and is reset after an agent that ran for longer.
 FIRST_PAUSE_S = 0.5
@@ -61,7 +63,7 @@ def _keep(command: Sequence[str], log: Path) -> int:
         status = _life(command, log)
         if status in {0, EXIT_USAGE}:
             return status
-        process.run([*command, "--recover"], timeout=STOP_S, check=False)
+        _recover(command, log)
         if time.monotonic() - begun > LAST_PAUSE_S:
             pause_s = FIRST_PAUSE_S
         time.sleep(pause_s)
@@ -80,6 +82,17 @@ def _life(command: Sequence[str], log: Path) -> int:
             child.send_signal(signal.SIGTERM)
             process.wait_until(lambda: child.poll() is not None, timeout=STOP_S)
         process.end(child)
+
+
+def _recover(command: Sequence[str], log: Path) -> None:
+    """Put back what an agent left; the log says what that was. If it hangs, the next agent will."""
+    try:
+        done = process.run([*command, "--recover"], timeout=STOP_S, check=False)
+        said = done.stdout + done.stderr
+    except ProcessError as error:
+        said = f"{error}\n"
+    with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
+        file.write(said)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
 """An experiment while it runs: its groups, their flows, and the reports of agents on them."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto.controller.wallclock import Stopwatch
 from netesto.model import Event, GroupRequest, Ports
 from netesto.results.evidence import OK
+
+# Hosts are not trusted, and their clocks known to milliseconds.
+RECORD_SLACK_S = 1.0
 
 
 @dataclass(slots=True)
@@ -153,6 +157,38 @@ class Experiment:
         """Note why it differs from the request."""
         if reason not in self.reasons:
             self.reasons.append(reason)
+
+    def learn(
+        self, host: str, lines: Iterable[str], own_time: Callable[[float], float], *, now_s: float
+    ) -> Iterator[tuple[Group, Flow]]:
+        """The flows of a lost client that had ended well by its own record (events.jsonl): they
+        are as measured. `own_time` is the controller's clock at a time of the host's."""
+        for line in lines:
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            match entry:
+                case {
+                    "kind": "started" | "ended" as kind,
+                    "group": int(group_number),
+                    "instance": int(instance),
+                    "time_s": float(time_s),
+                } if group_number in self.groups:
+                    group = self.groups[group_number]
+                case _:
+                    continue
+            at_s = own_time(time_s)
+            is_possible = self.started_s - RECORD_SLACK_S <= at_s <= now_s + RECORD_SLACK_S
+            if group.request.client != host or not is_possible:
+                continue
+            for flow in group.flows:
+                if flow.instance == instance and flow.status in self.lost.values():
+                    if kind == "started":
+                        flow.started_s = at_s
+                    else:
+                        flow.status, flow.ended_s = OK, at_s
+                        yield group, flow
 
     @property
     def is_left(self) -> bool:

@@ -57,6 +57,19 @@ class Fetcher:
                 # After the cut it begins again.
                 await host.ready()
         experiment.pending_data.discard(name)
+        if name in experiment.lost:
+            self._learn(experiment, host)
+
+    def _learn(self, experiment: Experiment, host: HostConnection) -> None:
+        """Count flows whose agent was lost after their end, which it had recorded."""
+        path = self._store.place(experiment.exp, host.name, "events.jsonl")
+        if str(path.relative_to(experiment.folder)) not in experiment.files:
+            return
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for group, flow in experiment.learn(
+                host.name, lines, host.from_agent_clock, now_s=self._progress.clock.now()
+            ):
+                self._observer.flow_ended(experiment.exp, group.label(flow.instance), flow.status)
 
     async def _bring(
         self,

@@ -62,6 +62,7 @@ class ScriptedAgent:
     frozen: bool = False
     later_tools: Sequence[str] = ()
     announced: str = "log"
+    content: bytes = CONTENT
     holder: str = ""
     # Who is shown as the holder, and ends before the next one begins.
     ending: str = ""
@@ -262,13 +263,14 @@ class ScriptedAgent:
         await self._answers()
         await self._expire_at("finish")
         self.calls.append(f"finish {exp}")
-        entry = FileEntry(self.announced, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
+        digest = hashlib.sha256(self.content).hexdigest()
+        entry = FileEntry(self.announced, len(self.content), digest)
         return Finished((entry,), TIME_SYNC if with_time_sync else None)
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         del exp
         for path in paths:
-            yield FilePiece(path, CONTENT)
+            yield FilePiece(path, self.content)
 
     async def confirm(self, exp: int) -> None:
         await self._expire_at("confirm")

@@ -1,6 +1,10 @@
 """What hosts have measured is brought once, and confirmed."""
 
 import asyncio
+import json
+import math
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,6 +59,47 @@ def test_a_host_that_waits_for_its_turn_to_send_data_has_finished(tmp_path: Path
         return before, [*experiment.files]
 
     assert asyncio.run(scenario()) == ([], ["raw/b/log"])
+
+
+def event_line(kind: str, *, time_s: float, instance: int = 1) -> str:
+    event = {"kind": kind, "time_s": time_s, "exp": 1, "group": 1, "instance": instance}
+    return json.dumps(event)
+
+
+@pytest.mark.parametrize(
+    ("record", "status", "whole"),
+    [
+        (
+            lambda s: [event_line("started", time_s=s), event_line("ended", time_s=s)],
+            "ok",
+            "partial",
+        ),
+        (lambda s: [event_line("started", time_s=s)], None, "failed"),
+        (lambda s: [event_line("ended", time_s=s - 3600)], None, "failed"),
+        (lambda _: [event_line("ended", time_s=math.nan)], None, "failed"),
+        (
+            lambda s: [event_line("ended", time_s=s, instance=7), "7", "[" * 10**6, "{"],
+            None,
+            "failed",
+        ),
+    ],
+)
+def test_a_flow_that_had_ended_before_its_agent_was_lost_counts(
+    tmp_path: Path, record: Callable[[float], list[str]], status: str | None, whole: str
+):
+    async def scenario():
+        here = world(tmp_path, silent=True, announced="events.jsonl")
+        here.agents["a"].content = "\n".join(record(time.time())).encode()
+        await here.run.carry_out(do_client())
+        here.agents["a"].events.put_nowait(None)
+        await here.run.wait_flows(1, None)
+        experiment = here.run.progress.experiments[1]
+        await here.run.fetcher.fetch_rest(experiment)
+        return [each.status for each in experiment.flows], experiment.status, experiment.reasons
+
+    reason = "a: agent lost: connection lost"
+    found = asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert found == ([status or reason], whole, [reason])
 
 
 def test_a_client_whose_server_is_lost_is_told_to_end_its_flows(tmp_path: Path):

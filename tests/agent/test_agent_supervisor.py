@@ -1,0 +1,22 @@
+"""An agent without a service manager is restarted, and its host put back meanwhile."""
+
+from pathlib import Path
+
+from netesto.agent import supervisor
+
+# An agent that fails once, and ends well the next time.
+AGENT = """\
+#!/bin/sh
+case $1 in
+--recover) echo "setting put back" >&2 ;;
+*) echo life; [ -e "$0.failed" ] || { touch "$0.failed"; exit 1; } ;;
+esac
+"""
+
+
+def test_the_log_says_what_was_put_back_after_an_agent_that_failed(tmp_path: Path) -> None:
+    agent, log = tmp_path / "agent", tmp_path / "log"
+    agent.write_text(AGENT)
+    agent.chmod(0o755)
+    status = supervisor.main(["--lock", str(tmp_path / "lock"), "--log", str(log), str(agent)])
+    assert (status, log.read_text()) == (0, "life\nsetting put back\nlife\n")
