@@ -237,6 +237,16 @@ def controllers() -> Iterator[Fault]:
             said=said,
             status=FAILED,
         )
+    # The flow ended meanwhile, and the agent had written so before it gave the controller up.
+    yield Fault(
+        target="controller",
+        signs=("SIGSTOP", BEYOND_LEASE, "SIGCONT"),
+        moment=MIDDLE,
+        second="partial",
+        third="ok",
+        said="agent lost",
+        status=FAILED,
+    )
     for moment in MOMENTS:
         yield Fault(
             target="controller",
