@@ -12,8 +12,9 @@ AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 # A guest kernel forgets what it compiles; this it finds.
 COMPILE := $(BIN)/python -m compileall -q netesto
 
-# A test of a whole run waits for its flows about as long as it computes.
-WORKERS ?= -n $(shell expr 2 \* $$(nproc)) --dist loadgroup --no-loadscope-reorder
+# A test of a whole run waits for its flows about as long as it computes: two of them for each processor
+# leave it idle for a sixth of the time, three for a fortieth.
+WORKERS ?= -n $(shell expr 3 \* $$(nproc)) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: reliability chance help demo test check coverage kernel format proto completions bench dist setup packages clean

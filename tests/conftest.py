@@ -31,6 +31,8 @@ SLOWEST_FIRST = (
     "libraries",
     "lab",
     "agent",
+    "transport",
+    "tests",
 )
 
 # Fixtures that cost little beside a whole run, in every worker.
