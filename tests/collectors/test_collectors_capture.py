@@ -67,7 +67,7 @@ def test_a_capture_that_ends_at_its_limit_says_so_and_what_raises_it(tmp_path):
         collector = capture.Capture(path, Clock(), request(packets=3, peer=str(PEER)), "lo")
         await collector.start()
         send(5)
-        await process.wait_until_async((tmp_path / "a.log").exists, timeout=5)
+        assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
         await collector.stop()
         return collector
 
@@ -114,7 +114,7 @@ def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exited_0(tm
         await collector.start()
         assert collector._job is not None
         collector._job.send(signal.SIGTERM)
-        await process.wait_until_async((tmp_path / "a.log").exists, timeout=5)
+        assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
         await collector.stop()
         return collector.errors
 
