@@ -6,9 +6,11 @@ it holds a lock on `ID.lock` (lab.life).
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,6 +35,10 @@ NAMESPACE_FOLDER = Path("/run/netns")
 # Four hexadecimal digits. Clashes are noticed, so it is enough to have many more names than labs.
 ID_BYTES = 2
 ID_ATTEMPTS = 100
+
+# From <linux/fs.h>, for processors of 64 bits. The kernel reads and writes four bytes.
+_GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
+_FLAGS = struct.Struct("=I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,24 @@ def _make_folder(state: Path) -> None:
         state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LabError(f"{state}: {error.strerror}") from error
+    # No other file system than ext4 needs it.
+    with contextlib.suppress(OSError):
+        _spread(state)
+
+
+def _spread(state: Path) -> None:
+    """Keep the files of labs apart on the disk, as `chattr +T` does.
+
+    For each new file ext4 examines the inodes nearby that were deleted in the last minutes. Of a
+    lab of 200 hosts these are thousands; the next lab would take a fifth of its time for them.
+    """
+    descriptor = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        (flags,) = _FLAGS.unpack(fcntl.ioctl(descriptor, _GET_FLAGS, bytes(_FLAGS.size)))
+        if not flags & _TOP_OF_HIERARCHIES:
+            fcntl.ioctl(descriptor, _SET_FLAGS, _FLAGS.pack(flags | _TOP_OF_HIERARCHIES))
+    finally:
+        os.close(descriptor)
 
 
 def _refuse_recorded(state: Path, lab: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from netesto import life
+from netesto import life, process
 from netesto.errors import LabError
 from netesto.lab import leftovers, records
 from netesto.lab.records import HostRecord, Record
@@ -45,6 +45,14 @@ def test_nothing_but_the_record_is_left_in_the_folder(tmp_path: Path):
     records.create(tmp_path, RECORD)
     records.update(tmp_path, replace(RECORD, owner=None))
     assert [path.name for path in tmp_path.iterdir()] == ["nt3f.json"]
+
+
+def test_ext4_keeps_the_files_of_labs_apart(tmp_path: Path):
+    if process.run(["chattr", "+T", str(tmp_path)], timeout=5, check=False).status:
+        pytest.skip("the temporary folder is not on ext4")
+    records.create(tmp_path / "labs", RECORD)
+    told = process.run(["lsattr", "-d", str(tmp_path / "labs")], timeout=5).stdout
+    assert "T" in told.split()[0]
 
 
 def test_a_lab_of_a_living_process_is_not_abandoned(tmp_path: Path):
