@@ -12,10 +12,11 @@ from netesto.controller.wallclock import SIMULATED, await_moment
 from netesto.errors import AgentError
 from netesto.transport import channel
 
-# START_FLOWS tells clients that are ready an instant at least so far ahead, and so much further for
-# each pace (transport.channel) by which a large lab is slower.
+# START_FLOWS tells clients that are ready an instant at least so far ahead, in simulated time that
+# far, and so much further for each pace (transport.channel) by which a large lab is slower.
 RELEASE_LEAD_S = 0.2
 SAMPLED_FIRST_S = 0.1
+SAMPLED_EACH_PACE_S = 0.05
 
 # A group that is not ready by then fails, and the others start.
 READY_TIMEOUT_S = 60.0
@@ -83,7 +84,7 @@ class Starter:
         # goes. The hosts of a large lab take samples first, one after the other.
         told_s = max(RELEASE_LEAD_S, 2 * (self._clock.now() - begun_s))
         machine_hosts = 1 if self._ground == "hosts" else len(self._hosts.inventory.endpoints)
-        return told_s + SAMPLED_FIRST_S * (channel.pace(machine_hosts) - 1)
+        return told_s + SAMPLED_EACH_PACE_S * (channel.pace(machine_hosts) - 1)
 
     async def _start_or_spoil(self, experiment: Experiment, group: Group) -> None:
         try:
