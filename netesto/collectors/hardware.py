@@ -102,6 +102,6 @@ def _names(folder: Path) -> list[str]:
 def _text(path: Path) -> str:
     """The text of a file on one line; "" if it cannot be read: some have a value only sometimes."""
     try:
-        return " ".join(path.read_text(encoding="utf-8", errors="replace").split())
+        return " ".join(path.read_bytes().decode(errors="replace").split())
     except OSError:
         return ""

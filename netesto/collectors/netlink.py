@@ -81,6 +81,9 @@ def opened(protocol: int) -> socket.socket:
 def runs(data: bytes) -> Iterator[bytes]:
     """The messages in what was received: all in one if their headers are equal, as nearly always in
     a dump of many objects, or one by one."""
+    if data and len(data) == message_bytes(data):
+        yield data
+        return
     if data and not len(data) % message_bytes(data):
         words = memoryview(data).cast("I")
         step = message_bytes(data) // words.itemsize

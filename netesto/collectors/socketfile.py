@@ -262,17 +262,18 @@ class Recorder:
             # Nearly always all have one layout; the name of another congestion control may have the
             # same length.
             while rest:
-                layout = self._layout(rest[:size])
-                alike, rest = layout.parted(rest)
+                layout, alike, rest = self._parted(size, rest)
                 self._pending.append(layout.records(times, alike))
 
-    def _layout(self, message: bytes) -> _Layout:
-        known = self._layouts[len(message)]
+    def _parted(self, size: int, messages: bytes) -> tuple[_Layout, bytes, bytes]:
+        """A layout, the messages that have it, of which there is at least one, and the others."""
+        known = self._layouts[size]
         for layout in known:
-            if layout.parted(message)[0]:
-                return layout
-        known.append(_Layout.of(message, self._info_bytes))
-        return known[-1]
+            alike, others = layout.parted(messages)
+            if alike:
+                return layout, alike, others
+        known.append(_Layout.of(messages[:size], self._info_bytes))
+        return known[-1], *known[-1].parted(messages)
 
     def piece(self) -> bytes:
         """The bytes added since the last piece."""

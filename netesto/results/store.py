@@ -119,7 +119,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         return folder
 
     def place(self, exp: int, host: str, path: str) -> Path:
-        """The place of a host's file `path` in the experiment; its folder is created.
+        """The place of a host's file `path` in the experiment; its folder need not exist.
 
         0/… and 1/… hold the statistics of all hosts, as HOST.KIND; the rest is under raw/HOST. HOST
         is `host`, the name in the script, even if the agent has another name. AgentError if the
@@ -134,11 +134,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
             kind = parts[-1].rpartition(".")[2]
             if len(parts) != 2 or not kind or kind == parts[1]:
                 raise AgentError(f"{path!r} is not a file of host statistics", host=host)
-            found = self.partial(exp) / parts[0] / f"{host}.{kind}"
-        else:
-            found = self.partial(exp).joinpath("raw", host, *parts)
-        durable.make_folder(found.parent)
-        return found
+            return self.partial(exp) / parts[0] / f"{host}.{kind}"
+        return self.partial(exp).joinpath("raw", host, *parts)
 
     def drop(self, exp: int) -> None:
         """Remove N.partial, in which nothing was measured."""

@@ -52,6 +52,9 @@ async def ship(
     places = [destination(entry) for entry in entries]
     if len(set(places)) < len(places):
         raise AgentError("announces two files for one place", host=host)
+    for folder, place in {place.parent: place for place in places}.items():
+        with _writing(place):
+            folder.mkdir(parents=True, exist_ok=True)
     total = sum(entry.size for entry in entries)
     if entries:
         _check_room(total, places[0], host)
@@ -94,23 +97,19 @@ async def _write(
     arriving: _Arriving, entry: FileEntry, place: Path, host: str, *, lasting: bool
 ) -> None:
     digest, size = hashlib.sha256(), 0
-    with _writing(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with atomic.replaced(place, lasting=lasting) as file:
-            async for piece in arriving.of(entry.path):
-                size += len(piece)
-                if size > entry.size:
-                    raise AgentError(
-                        f"{entry.path}: more than its {entry.size} bytes arrived", host=host
-                    )
-                file.write(piece)
-                digest.update(piece)
-            if size != entry.size:
-                raise AgentError(f"{entry.path}: {size} of {entry.size} bytes arrived", host=host)
-            if digest.hexdigest() != entry.sha256:
+    with _writing(place), atomic.replaced(place, lasting=lasting) as file:
+        async for piece in arriving.of(entry.path):
+            size += len(piece)
+            if size > entry.size:
                 raise AgentError(
-                    f"{entry.path}: damaged on arrival (its SHA-256 differs)", host=host
+                    f"{entry.path}: more than its {entry.size} bytes arrived", host=host
                 )
+            file.write(piece)
+            digest.update(piece)
+        if size != entry.size:
+            raise AgentError(f"{entry.path}: {size} of {entry.size} bytes arrived", host=host)
+        if digest.hexdigest() != entry.sha256:
+            raise AgentError(f"{entry.path}: damaged on arrival (its SHA-256 differs)", host=host)
 
 
 def check(entries: Sequence[FileEntry], host: str) -> None:
@@ -119,8 +118,9 @@ def check(entries: Sequence[FileEntry], host: str) -> None:
         raise AgentError(
             f"announces {len(entries)} files; an experiment has at most {FILES_MAX}", host=host
         )
-    paths: set[PurePosixPath] = set()
-    folders: set[PurePosixPath] = set()
+    # As their parts: comparing those takes a fifth of the time of comparing paths.
+    paths: set[tuple[str, ...]] = set()
+    folders: set[tuple[str, ...]] = set()
     for entry in entries:
         path = PurePosixPath(entry.path)
         # The repr of the name: without control characters, and of limited length.
@@ -129,12 +129,12 @@ def check(entries: Sequence[FileEntry], host: str) -> None:
             raise AgentError(f"announces a file outside the experiment: {shown}", host=host)
         if not _is_proper(entry.path, path):
             raise AgentError(f"announces a file with an invalid name: {shown}", host=host)
-        if path in paths:
+        if path.parts in paths:
             raise AgentError(f"announces a file twice: {shown}", host=host)
-        paths.add(path)
-        folders.update(path.parents)
-    for path in sorted(paths & folders):
-        raise AgentError(f"announces a file that is also a folder: {str(path)!r}", host=host)
+        paths.add(path.parts)
+        folders.update(path.parts[:depth] for depth in range(1, len(path.parts)))
+    for parts in sorted(paths & folders):
+        raise AgentError(f"announces a file that is also a folder: {'/'.join(parts)!r}", host=host)
 
 
 def _is_proper(text: str, path: PurePosixPath) -> bool:
@@ -148,7 +148,6 @@ def _is_proper(text: str, path: PurePosixPath) -> bool:
 
 def _check_room(total: int, place: Path, host: str) -> None:
     with _writing(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
         disk = shutil.disk_usage(place.parent)
     reserve = min(DISK_RESERVE_BYTES, round(disk.total * DISK_RESERVE_SHARE))
     free = f"{units.format_bytes(disk.free)} are free in {place.parent}"
