@@ -14,8 +14,7 @@ from netesto.model import Event
 from netesto.transport import channel
 
 # The first samples and ping take some 50 ms; they begin this long before the instant. Where many
-# hosts share one machine they begin up to so much earlier for each pace (transport.channel): those
-# of 20 hosts take some 30 ms of two processors.
+# hosts share one machine they begin up to so much earlier for each pace (transport.channel).
 PREPARATION_S = 0.1
 EACH_PACE_S = 0.05
 
