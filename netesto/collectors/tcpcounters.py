@@ -77,7 +77,9 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> Counted:
             entry = json.loads(line)
             times.append(offset.controllers(clock.instant(entry["time_s"])))
             samples.append({str(name): count(each) for name, each in entry["counters"].items()})
-        except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
+        except (
+            *(ValueError, OverflowError, LookupError, TypeError, AttributeError, RecursionError),
+        ) as error:
             raise OutputError(f"{path}:{number}: not counters of TCP: {error}") from None
     names = dict.fromkeys(name for sample in samples for name in sample)
     return Counted(

@@ -67,7 +67,7 @@ def read(folder: Path, name: str) -> RunRecord | None:
     """The record of a run in a results folder; None if there is none."""
     try:
         found = json.loads((folder / "runs" / f"{name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     try:
         return cattrs.structure(found, RunRecord)

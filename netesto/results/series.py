@@ -190,7 +190,9 @@ def read(path: Path) -> Series:
         match = _CHECKSUM.match(text)
         if match and match[1] != _checksum(text[match.end() :]):
             fault = "was edited: its checksum differs"
-    except (OSError, ValueError, TypeError, KeyError, cattrs.BaseValidationError) as error:
+    except (
+        *(OSError, ValueError, TypeError, KeyError, RecursionError, cattrs.BaseValidationError),
+    ) as error:
         raise ResultsError(f"{path}: not readable as series: {error}") from error
     if path.parent.name.isdecimal() and int(path.parent.name) != found.exp:
         fault = f"it belongs to experiment {found.exp}"

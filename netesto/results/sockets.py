@@ -31,7 +31,7 @@ def read(path: Path) -> Samples:
         header, _, records = content.partition(b"\n")
         dtype = np.dtype(json.loads(header)["dtype"])
         return np.frombuffer(records, dtype, len(records) // dtype.itemsize)
-    except (OSError, zlib.error, ValueError, LookupError, TypeError) as error:
+    except (OSError, zlib.error, ValueError, LookupError, TypeError, RecursionError) as error:
         raise ResultsError(f"{path}: not a file of socket samples: {error}") from error
 
 

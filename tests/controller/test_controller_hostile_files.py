@@ -62,6 +62,10 @@ COUNTERS = json.dumps(
         "counters_after": {"rx_packets": 5, "tx_packets": 6, "rx_bytes": 7, "tx_bytes": 8},
     }
 ).encode()
+TCP = b"".join(
+    json.dumps({"time_s": 1000.0 + second, "counters": {"OutSegs": second}}).encode() + b"\n"
+    for second in range(4)
+)
 LAUNCH = json.dumps({"argv": ["iperf3", "-c", "10.0.0.2"], "version": "3.12"}).encode()
 
 SOCKETS = (COLLECTED / "sockets-linux-6.18.bin.gz").read_bytes()
@@ -75,6 +79,7 @@ FILES = {
     "raw/a/ping.1.out": (COLLECTED / "ping-20221126-loss.txt").read_bytes(),
     "raw/a/cpu.jsonl": CPU,
     "raw/b/cpu.jsonl": CPU,
+    "raw/a/tcp.jsonl": TCP,
     "raw/a/sockets.bin.gz": SOCKETS,
     "raw/b/sockets.ss": (COLLECTED / "ss-6.1.0-senders-reno-cubic-bbr-lossy.txt").read_bytes(),
     "0/a.sysctl": b"net.ipv4.tcp_rmem = 4096\t131072\t6291456\n",
@@ -312,6 +317,17 @@ def test_a_file_that_cannot_be_read_makes_the_experiment_partial_and_is_named(
         "partial",
         [name],
     )
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'], ids=["lists", "objects"])
+@pytest.mark.parametrize("name", FILES)
+def test_values_of_any_depth_make_results(name: str, opening: bytes, folder: Path):
+    path = written(folder, name, opening * 100_000 + b"\n")
+    try:
+        found = results_of(folder)
+    finally:
+        path.write_bytes(FILES[name])
+    assert {reason.partition(":")[0] for reason in found.reasons} <= {name}
 
 
 def test_a_capture_during_which_the_time_was_set_is_not_read(folder: Path):

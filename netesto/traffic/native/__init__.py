@@ -157,7 +157,7 @@ class Native:
                 bits = interval.number("transactions") * request.request_bytes * 8
             else:
                 bits = interval.number("bytes") * 8
-        except (ValueError, OutputError):
+        except (ValueError, RecursionError, OutputError):
             return None
         return bits / length_s if length_s > 0 else None
 
@@ -225,7 +225,7 @@ def _result(output: str) -> _Result:
         if line.startswith('{"event":"result"'):
             try:
                 members = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise OutputError(f"{_NAME} printed an incomplete result") from None
             return _Result(members)
     raise OutputError(f"{_NAME} printed no result")
