@@ -157,7 +157,12 @@ class HostConnection:
         self._run, self._ticket = run, ticket
         events = await self._take()
         self._reader = asyncio.create_task(self._live(events))
-        await self._first_burst(self.agent)
+        try:
+            await self._first_burst(self.agent)
+        except AgentError:
+            if self.lost is None:
+                raise
+            raise AgentError(self.lost, host=self.name) from None
         if not self._shares_clock:
             self._tracker = asyncio.create_task(self._follow_clock())
 

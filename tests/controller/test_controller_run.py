@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from scripted_agent import do_client, do_server, get_data, release, statuses, world
 
+from netesto import process
+from netesto.errors import AgentError
 from netesto.language import steps
-from netesto.model import TimeSync
+from netesto.model import ClockReading, TimeSync
 
 
 def test_a_flow_is_expected_at_the_server_started_at_the_client_and_forgotten(tmp_path: Path):
@@ -69,6 +71,25 @@ def test_a_lost_agent_fails_its_flows_with_the_reason(tmp_path: Path):
 
     reason = "a: agent lost: connection lost"
     assert asyncio.run(scenario()) == ([reason], [reason])
+
+
+def test_an_agent_that_is_lost_as_soon_as_it_is_held_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def scenario():
+        agent = (here := world(tmp_path)).agents["a"]
+
+        async def closed() -> ClockReading:
+            await process.wait_until_async(lambda: not agent.holder, timeout=30)
+            raise AgentError("the connection was closed", host="a")
+
+        monkeypatch.setattr(agent, "probe_clock", closed)
+        agent.events.put_nowait(None)
+        with pytest.raises(AgentError) as caught:
+            await here.run.carry_out(do_client())
+        return caught.value.message
+
+    assert asyncio.run(scenario()) == "a: agent lost: connection lost"
 
 
 def test_a_lost_agent_is_not_asked_for_more_of_the_experiment(tmp_path: Path):
