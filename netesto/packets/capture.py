@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netesto.packets import drawn, transfer
+from netesto.packets import drawn, roundtrips, transfer
 from netesto.packets.connections import Connection, Table
 from netesto.packets.decode import LINKS, TCP, decode
 from netesto.packets.found import DRAWN_MAX, Capture, Flow, Rtt, Side
@@ -186,7 +186,7 @@ def _seen(
 
 def _flow(connection: Connection, number: int, own: Transfer, *, by_client: bool) -> Flow:
     time_ns, sizes = own.segments.time_ns[own.payload > 0], (int(own.payload.sum()), own.size)
-    halves, syn_ns = transfer.handshake(connection), transfer.first_syn_ns(connection)
+    halves, syn_ns = roundtrips.handshake(connection), roundtrips.first_syn_ns(connection)
     completion_ns = own.completion_ns()
     return replace(
         _seen(connection, number, time_ns, sizes, by_client=by_client),
@@ -224,8 +224,8 @@ def _rtt(rtt_ns: Integers) -> Rtt | None:
 
 def _side(connection: Connection, halves: tuple[int, int] | None, *, by_client: bool) -> Side:
     """The end where the capture was made: its replies come immediately."""
-    to_server = transfer.nearest_echo(connection, from_client=True)
-    to_client = transfer.nearest_echo(connection, from_client=False)
+    to_server = roundtrips.nearest_echo(connection, from_client=True)
+    to_client = roundtrips.nearest_echo(connection, from_client=False)
     if halves is not None:
         to_server = min(halves[0], to_server if to_server is not None else halves[0])
         to_client = min(halves[1], to_client if to_client is not None else halves[1])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netesto.packets import retransmissions
+from netesto.packets import retransmissions, roundtrips
 from netesto.packets.connections import Connection
 from netesto.packets.decode import ACK, FIN, RST, SYN, Blocks
 from netesto.packets.octets import Flags, Integers
@@ -185,7 +185,7 @@ def analyse(connection: Connection, *, by_client: bool) -> Transfer:
     duplicates = _duplicate_acks(acks, segments)
     trigger = _trigger(
         segments, again, acks, samples=samples, duplicates=duplicates,
-        path_ns=_path_ns(connection),
+        path_ns=roundtrips.path_ns(connection),
     )  # fmt: skip
     last_data = int((begin + own_payload).max()) if len(begin) else 0
     highest_ack = int(acks.highest[-1]) if len(acks.highest) else _NEVER
@@ -361,7 +361,9 @@ def _stamped_samples(segments: Segments, acks: Acknowledgements) -> Samples:
     """From the first segment with each timestamp to the first ACK that echoes it."""
     sent, back = segments.is_stamped, acks.is_stamped
     return Samples(
-        *_echoed(segments.stamp[sent], segments.time_ns[sent], acks.echo[back], acks.time_ns[back])
+        *roundtrips.echoed(
+            segments.stamp[sent], segments.time_ns[sent], acks.echo[back], acks.time_ns[back]
+        )
     )
 
 
@@ -448,72 +450,3 @@ def _mss(connection: Connection, payload: Integers) -> int | None:
         return None
     lengths, counts = np.unique(full, return_counts=True)
     return int(lengths[np.argmax(counts)])
-
-
-def _path_ns(connection: Connection) -> int | None:
-    """The RTT of the whole path, wherever packets were captured."""
-    halves = handshake(connection)
-    if halves is not None:
-        return sum(halves)
-    parts = [nearest_echo(connection, from_client=side) for side in (True, False)]
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
-
-
-def first_syn_ns(connection: Connection) -> int | None:
-    """The time of the client's first SYN, if the capture has it."""
-    packets = connection.packets
-    is_syn = ((packets.flags & (SYN | ACK)) == SYN) & connection.from_client
-    return int(packets.time_ns[is_syn].min()) if is_syn.any() else None
-
-
-def handshake(connection: Connection) -> tuple[int, int] | None:
-    """From SYN to SYN-ACK, and from this to the client's ACK: the round-trip times from the point
-    of capture to the server and to the client. None if a packet was retransmitted."""
-    packets, from_client = connection.packets, connection.from_client
-    kind = packets.flags & (SYN | ACK)
-    syn = np.flatnonzero((kind == SYN) & from_client)
-    reply = np.flatnonzero((kind == SYN | ACK) & ~from_client)
-    if len(syn) != 1 or len(reply) != 1:
-        return None
-    reset = (packets.flags & RST) != 0
-    ack = np.flatnonzero((kind == ACK) & from_client & ~reset)
-    ack = ack[ack > reply[0]]
-    if not len(ack) or reply[0] < syn[0]:
-        return None
-    time_ns = packets.time_ns
-    first, second = (
-        int(time_ns[reply[0]] - time_ns[syn[0]]), int(time_ns[ack[0]] - time_ns[reply[0]]),
-    )  # fmt: skip
-    return (first, second) if first >= 0 and second >= 0 else None
-
-
-def nearest_echo(connection: Connection, *, from_client: bool) -> int | None:
-    """The shortest time (ns) from a packet of one side to the first one of the other that echoes
-    its timestamp: the round trip from the point of capture to the other side."""
-    packets = connection.packets
-    usable = packets.is_stamped & ((packets.flags & RST) == 0)
-    sent = np.flatnonzero(usable & (connection.from_client == from_client))
-    # The first SYN has nothing to echo.
-    echoing = (packets.flags & ACK) != 0
-    back = np.flatnonzero(usable & echoing & (connection.from_client != from_client))
-    _, took_ns = _echoed(
-        packets.stamp[sent], packets.time_ns[sent], packets.echo[back], packets.time_ns[back]
-    )
-    return int(took_ns.min()) if len(took_ns) else None
-
-
-def _echoed(
-    stamps: NDArray[np.integer], sent_ns: Integers, echoes: NDArray[np.integer], back_ns: Integers
-) -> tuple[Integers, Integers]:
-    """From the first packet with each timestamp to the first that echoes it: time and duration."""
-    stamps, first = np.unique(stamps, return_index=True)
-    echoes, reply = np.unique(echoes, return_index=True)
-    _, of_stamp, of_echo = np.intersect1d(stamps, echoes, assume_unique=True, return_indices=True)
-    time_ns = back_ns[reply[of_echo]]
-    took_ns = time_ns - sent_ns[first[of_stamp]]
-    # Wrapped timestamps, or a clock that was set, give other values.
-    fits = took_ns >= 0
-    time_ns, took_ns = time_ns[fits], took_ns[fits]
-    rank = np.argsort(time_ns, kind="stable")
-    return time_ns[rank], took_ns[rank]
