@@ -8,9 +8,8 @@ additional one makes every other one harder to decide. Shares of failed runs are
 failed. Other measures are reported, and decide nothing.
 """
 
-import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -20,9 +19,9 @@ import numpy as np
 
 from netesto.errors import UsageError
 from netesto.model import TIMED_TESTS, UDP_TESTS
-from netesto.report import ranks
+from netesto.report import conditions, ranks
 from netesto.report.ranks import Change
-from netesto.results import csvfile, derive, fields, hostdiffs, manifest, numbers, store
+from netesto.results import csvfile, numbers, store
 from netesto.results.columns import COLUMNS, REPETITION, column
 from netesto.results.evidence import DAMAGED, OK
 from netesto.units import counted
@@ -187,76 +186,9 @@ def compare(base: Path, new: Path, request: Request | None = None) -> Comparison
     """
     rows = _experiments(base), _experiments(new)
     found = compare_rows(*rows, request or Request())
-    known = [list(_grounds_and_facts(each)) for each in (base, new)]
-    differences = hostdiffs.sentences(*([facts for _, facts in each] for each in known))
-    grounds = [{ground for ground, _ in each} - {""} for each in known]
-    others = (*_computed_otherwise(base, new), *_aggregated_otherwise(base, new, found))
-    tools, kernels = (
-        [{row.get(name, "") for row in each} - {""} for each in rows] for name in ("tool", "kernel")
-    )
-    conditions = _other_conditions({"tool": tools, "ground": grounds, "kernel": kernels})
-    remarks = (*found.remarks, *others, *conditions, *differences)
+    measures = dict.fromkeys(one.measure for one in (*found.judged, *found.unjudged))
+    remarks = (*found.remarks, *conditions.differences(base, new, rows, measures))
     return replace(found, base=str(base), new=str(new), remarks=remarks)
-
-
-def _other_conditions(known: Mapping[str, Sequence[Collection[str]]]) -> Iterator[str]:
-    """What base and new were measured with, if it differs; unknown in older and classic folders."""
-    for name, (base, new) in known.items():
-        if base and new and base != new:
-            old, now = ("/".join(sorted(each)) for each in (base, new))
-            yield f"{name} is {old} in base, and {now} in new: a change may be due to that alone."
-
-
-def _computed_otherwise(base: Path, new: Path) -> Iterator[str]:
-    """Folders that were computed by other formulas than the other one."""
-    computed = {folder: derive.formulas(folder) for folder in (base, new)}
-    if len(computed[base] | computed[new]) > 1 and all(computed.values()):
-        for name, folder in (("base", base), ("new", new)):
-            if computed[folder] != {derive.FORMULAS}:
-                yield (
-                    f"Another version of netesto computed the columns of {name}, some of them"
-                    f" differently: `netesto report {folder}` rebuilds them."
-                )
-
-
-def _aggregated_otherwise(base: Path, new: Path, found: Comparison) -> Iterator[str]:
-    """Measures whose values have different meanings in the two folders if an experiment has several
-    groups."""
-    olds, news = _operations(base), _operations(new)
-    for measure in dict.fromkeys(one.measure for one in (*found.judged, *found.unjudged)):
-        old, now = (operations.get(measure) for operations in (olds, news))
-        if old and now and old != now:
-            yield (
-                f"{measure} of an experiment is {old} of its groups in base, and {now} in new:"
-                f" `netesto report {base} --fields {new / store.FIELDS}` makes them agree."
-            )
-
-
-def _operations(folder: Path) -> dict[str, str]:
-    """How a folder's columns aggregate groups; unknown without a valid fields.txt."""
-    try:
-        return {each.name: each.operation for each in fields.load(folder / store.FIELDS).columns}
-    except UsageError:
-        return {}
-
-
-def _grounds_and_facts(folder: Path) -> Iterator[tuple[str, dict[str, dict[str, str]]]]:
-    """The ground of each experiment and the facts of its hosts; without those that cannot be
-    read."""
-    for exp in store.experiments(folder):
-        try:
-            text = (folder / str(exp) / manifest.NAME).read_text(encoding="utf-8")
-            found = json.loads(text)
-            facts = {
-                str(name): {
-                    str(key): str(value)
-                    for key, value in (found.get("facts", {}) | host.get("facts", {})).items()
-                }
-                for name, host in found["hosts"].items()
-            }
-            yield str(found.get("ground", "")), facts
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            continue
 
 
 def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> Comparison:
