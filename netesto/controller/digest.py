@@ -79,6 +79,8 @@ def evidence(
         replace(_group(files, manifest, group, hosts, known), busy=busy)
         for group in manifest.groups
     ]
+    if manifest.simulated_time:
+        groups = list(map(without_cpu, groups))
     return ExperimentEvidence(
         exp=manifest.exp,
         exp_name=manifest.exp_name,
@@ -90,6 +92,21 @@ def evidence(
         queue_gaps_s={name: tuple(_queue_gaps_s(host)) for name, host in hosts.items()},
         unreadable=tuple(f"{path}: {fault}" for path, fault in sorted(files.faults.items())),
     )
+
+
+def without_cpu(group: GroupEvidence) -> GroupEvidence:
+    """The group without CPU usage: in simulated time computing takes no time, and what samples and
+    tools report of it means nothing."""
+    instances = tuple(
+        replace(
+            flow,
+            result=replace(flow.result, local_cpu_percent=None, remote_cpu_percent=None),
+        )
+        if flow.result is not None
+        else flow
+        for flow in group.instances
+    )
+    return replace(group, instances=instances, client_cpu=(), server_cpu=())
 
 
 def _queue_gaps_s(host: _Host) -> Iterator[float]:

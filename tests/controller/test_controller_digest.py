@@ -9,6 +9,7 @@ from pathlib import Path
 from netesto.collectors import socketfile
 from netesto.controller import digest
 from netesto.model import GroupRequest, Ports
+from netesto.results import groups
 from netesto.results.evidence import InstanceEvidence
 from results import samples
 
@@ -60,3 +61,9 @@ def _socket(port: int, server: str) -> bytes:
     found += bytes(16) + peer.packed.ljust(16, b"\0")
     found = found.ljust(72, b"\0")
     return struct.pack("=IHHII", 16 + len(found), 20, 2, 1, 1) + found
+
+
+def test_cpu_usage_is_unknown_in_simulated_time():
+    (group, *_) = samples.two_flows().groups
+    columns = groups.values(digest.without_cpu(group))
+    assert (columns["localCpu"], columns["remoteCpu"], columns["rate"] != "") == ("", "", True)
