@@ -19,6 +19,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, replace
 from typing import Protocol, TypeAlias
 
+import psutil
+
 from netesto.collectors.clock import Clock, ClockTrack, Exchange
 from netesto.errors import (
     AgentError,
@@ -56,6 +58,14 @@ CLOCK_INTERVAL_S = 5.0
 
 # How long to wait for a lost agent: the restart of a service takes seconds.
 RETURN_S = 60.0
+
+# Beginning ssh takes some 80 ms of a processor for each host: with less rest than this, the hosts
+# may be well.
+LEAST_REST = 0.1
+SLOW_HERE = (
+    " The processors of this machine had no rest meanwhile: if many hosts do not answer, name fewer"
+    " at once."
+)
 
 # Between two attempts to hold a lost agent again.
 RETRY_S = 0.5
@@ -399,15 +409,24 @@ def holder() -> str:
 @contextlib.asynccontextmanager
 async def in_time(endpoint: Endpoint) -> AsyncIterator[None]:
     """AgentError if the body takes longer than REPLY_S."""
+    before = psutil.cpu_times()
     try:
         async with asyncio.timeout(REPLY_S):
             yield
     except TimeoutError:
+        is_slow = had_no_rest(before, psutil.cpu_times())
         raise AgentError(
             f"agent unreachable at {endpoint.agent}: no answer within {REPLY_S:g} s",
             host=endpoint.host,
-            remedy="Is the host up, and its agent running?",
+            remedy=f"Is the host up, and its agent running?{SLOW_HERE if is_slow else ''}",
         ) from None
+
+
+def had_no_rest(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether this machine's processors were hardly idle between two `psutil.cpu_times()`."""
+    spent = [late - early for early, late in zip(before, after, strict=True)]
+    # user nice system idle iowait …
+    return sum(spent[3:5]) < LEAST_REST * sum(spent)
 
 
 async def status_of(agent: Agent) -> AgentStatus | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from scripted_agent import do_client, release, set_sysctl, statuses, world
 
+from netesto.controller.host import had_no_rest
 from netesto.errors import AgentError
 from netesto.language import steps
 from netesto.model import Endpoint
@@ -125,3 +126,20 @@ def test_who_ended_while_a_host_was_taken_does_not_hold_it(tmp_path: Path):
         return (await here.run.hosts.ready("a")).info.holder
 
     assert asyncio.run(scenario()) == ""
+
+
+# user nice system idle iowait irq softirq steal guest guest_nice, of two processors in 3 s.
+BEFORE = (100.0, 0.0, 50.0, 900.0, 3.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("after", "is_so"),
+    [
+        ((104.0, 0.0, 51.5, 900.1, 3.1, 0.0, 1.3, 0.0, 0.0, 0.0), True),
+        ((102.0, 0.0, 51.0, 902.9, 3.0, 0.0, 1.1, 0.0, 0.0, 0.0), False),
+        ((100.5, 0.0, 50.5, 902.0, 6.0, 0.0, 1.0, 0.0, 0.0, 0.0), False),
+        (BEFORE, False),
+    ],
+)
+def test_a_machine_whose_processors_were_hardly_idle_may_be_why_hosts_do_not_answer(after, is_so):
+    assert had_no_rest(BEFORE, after) is is_so
