@@ -77,10 +77,10 @@ def test_an_agent_that_is_lost_as_soon_as_it_is_held_is_refused_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     async def scenario():
-        agent = (here := world(tmp_path)).agents["a"]
+        agent = (here := world(tmp_path, ground="hosts")).agents["a"]
 
         async def closed() -> ClockReading:
-            await process.wait_until_async(lambda: not agent.holder, timeout=30)
+            await process.wait_until_async(agent.events.empty, timeout=30)
             raise AgentError("the connection was closed", host="a")
 
         monkeypatch.setattr(agent, "probe_clock", closed)
@@ -89,7 +89,8 @@ def test_an_agent_that_is_lost_as_soon_as_it_is_held_is_refused_with_the_reason(
             await here.run.carry_out(do_client())
         return caught.value.message
 
-    assert asyncio.run(scenario()) == "a: agent lost: connection lost"
+    reason = "a: agent lost: connection lost (requested at a.nts:1:1)"
+    assert asyncio.run(scenario()) == reason
 
 
 def test_a_lost_agent_is_not_asked_for_more_of_the_experiment(tmp_path: Path):
