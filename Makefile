@@ -12,7 +12,7 @@ AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 # A guest kernel forgets what it compiles; this it finds.
 COMPILE := $(BIN)/python -m compileall -q netesto
 
-# A test of a whole run waits for its flows about as long as it computes: two of them for each processor
+# A test of a whole run waits for its flows about as long as it computes. By that, two of them for each processor
 # leave it idle for a sixth of the time, three for a fortieth.
 WORKERS ?= -n $(shell expr 3 \* $$(nproc)) --dist loadgroup --no-loadscope-reorder
 
