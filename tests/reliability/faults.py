@@ -61,7 +61,7 @@ STEPS_S = {"+1 h": 3600.0, "-1 h": -3600.0, "+0.5 s": 0.5}
 
 # The lease of an agent is 30 s, from when it notices, after 2 to 3.5 s, that the controller is
 # silent: when that goes on, one of two agents may have ended it, and the other one not.
-AT_THE_END_OF_LEASE, BEYOND_LEASE = "33 s", "40 s"
+WITHIN_LEASE, AT_THE_END_OF_LEASE, BEYOND_LEASE = "8 s", "33 s", "40 s"
 
 # Longer than keepalive pings take to notice a silent peer.
 FROZEN_S = 4.5
@@ -226,6 +226,16 @@ def controllers() -> Iterator[Fault]:
         said="experiment 3",
         status=OK,
     )
+    for moment in MOMENTS:
+        yield Fault(
+            target="controller",
+            signs=("SIGSTOP", WITHIN_LEASE, "SIGCONT"),
+            moment=moment,
+            second="ok",
+            third="ok",
+            said=AGAIN,
+            status=OK,
+        )
     for stopped, said in ((AT_THE_END_OF_LEASE, "joining again"), (BEYOND_LEASE, "agent lost")):
         yield Fault(
             target="controller",

@@ -203,12 +203,12 @@ def soon_s(fault: Fault) -> float:
 
 def inject(fault: Fault, victims: Sequence[psutil.Process]) -> None:
     """Send the signals of a fault to all of its targets."""
-    for number, sign in enumerate(fault.signs):
+    for before, sign in zip(("", *fault.signs), fault.signs, strict=False):
+        # Not a wait for anything: this long is the fault.
         if sign.endswith(" s"):
             time.sleep(float(sign.removesuffix(" s")))
             continue
-        if number:
-            # Not a wait for anything: this long is the fault.
+        if before and not before.endswith(" s"):
             time.sleep(FROZEN_S if sign == "SIGCONT" else 0.1)
         for victim in victims:
             if is_alive(victim):
