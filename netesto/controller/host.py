@@ -59,8 +59,8 @@ CLOCK_INTERVAL_S = 5.0
 # How long to wait for a lost agent: the restart of a service takes seconds.
 RETURN_S = 60.0
 
-# Beginning ssh takes some 80 ms of a processor for each host: with less rest than this, the hosts
-# may be well.
+# Beginning ssh takes some 80 ms of a processor for each host: with less rest than this share of the
+# time, the hosts may be well.
 LEAST_REST = 0.1
 SLOW_HERE = (
     " The processors of this machine had no rest meanwhile: if many hosts do not answer, name fewer"
@@ -70,8 +70,11 @@ SLOW_HERE = (
 # Between two attempts to hold a lost agent again.
 RETRY_S = 0.5
 
-# The maximum delay by a dead host; a host that is this slow would not be measured well either.
-REPLY_S = 3.0
+# The maximum delay by a dead host; a host that is this slow would not be measured well either. As
+# long as this machine's processors have no rest, it has so much more each time, up to the longest.
+REPLY_S, MORE_S, LONGEST_REPLY_S = 3.0, 1.0, 10.0
+# Before the end of that time, it is decided if there is more.
+DECISION_S = 0.02
 
 
 class Listener(Protocol):
@@ -408,18 +411,47 @@ def holder() -> str:
 
 @contextlib.asynccontextmanager
 async def in_time(endpoint: Endpoint) -> AsyncIterator[None]:
-    """AgentError if the body takes longer than REPLY_S."""
-    before = psutil.cpu_times()
+    """AgentError if the body takes longer than REPLY_S, or than LONGEST_REPLY_S on a machine whose
+    processors have no rest, as with ssh to very many hosts at once."""
+    patience = _Patience()
     try:
-        async with asyncio.timeout(REPLY_S):
+        async with patience.limit:
             yield
     except TimeoutError:
-        is_slow = had_no_rest(before, psutil.cpu_times())
         raise AgentError(
-            f"agent unreachable at {endpoint.agent}: no answer within {REPLY_S:g} s",
+            f"agent unreachable at {endpoint.agent}: no answer within {patience.given_s:g} s",
             host=endpoint.host,
-            remedy=f"Is the host up, and its agent running?{SLOW_HERE if is_slow else ''}",
+            remedy=f"Is the host up, and its agent running?"
+            f"{SLOW_HERE if patience.given_s > REPLY_S else ''}",
         ) from None
+    finally:
+        patience.end()
+
+
+class _Patience:
+    """A timeout of REPLY_S, extended as long as this machine's processors have no rest."""
+
+    def __init__(self) -> None:
+        self.given_s = REPLY_S
+        self.limit = asyncio.timeout(REPLY_S)
+        self._loop = asyncio.get_running_loop()
+        self._begun_s = self._loop.time()
+        self._before = psutil.cpu_times()
+        self._decision = self._next_decision()
+
+    def end(self) -> None:
+        self._decision.cancel()
+
+    def _next_decision(self) -> asyncio.TimerHandle:
+        return self._loop.call_at(self._begun_s + self.given_s - DECISION_S, self._decide)
+
+    def _decide(self) -> None:
+        now = psutil.cpu_times()
+        if self.given_s < LONGEST_REPLY_S and had_no_rest(self._before, now):
+            self.given_s += MORE_S
+            self._before = now
+            self.limit.reschedule(self._begun_s + self.given_s)
+            self._decision = self._next_decision()
 
 
 def had_no_rest(before: Sequence[float], after: Sequence[float]) -> bool:

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import itertools
 from pathlib import Path
 
+import psutil
 import pytest
 from scripted_agent import do_client, release, set_sysctl, statuses, world
 
+from netesto.controller import host
 from netesto.controller.host import had_no_rest
 from netesto.errors import AgentError
 from netesto.language import steps
@@ -143,3 +146,30 @@ BEFORE = (100.0, 0.0, 50.0, 900.0, 3.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 )
 def test_a_machine_whose_processors_were_hardly_idle_may_be_why_hosts_do_not_answer(after, is_so):
     assert had_no_rest(BEFORE, after) is is_so
+
+
+@pytest.mark.parametrize("rest_s", [0.0, 3.0])
+def test_a_host_has_more_time_while_this_machines_processors_have_no_rest(rest_s, monkeypatch):
+    """It answers after the decision on more time."""
+    monkeypatch.setattr(host, "REPLY_S", 0.1)
+    monkeypatch.setattr(host, "MORE_S", 60.0)
+    answered = asyncio.Event()
+    times = itertools.count()
+
+    def cpu_times() -> tuple[float, ...]:
+        number = next(times)
+        if number:
+            asyncio.get_running_loop().call_later(0.1, answered.set)
+        return (100.0 + 3 * number, 0.0, 50.0, 900.0 + rest_s * number, *[0.0] * 6)
+
+    async def scenario() -> str:
+        try:
+            async with host.in_time(Endpoint(host="a", agent="ssh://a")):
+                await answered.wait()
+        except AgentError as error:
+            return error.message
+        return "answered"
+
+    monkeypatch.setattr(psutil, "cpu_times", cpu_times)
+    late = "a: agent unreachable at ssh://a: no answer within 0.1 s"
+    assert asyncio.run(scenario()) == (late if rest_s else "answered")
