@@ -265,7 +265,10 @@ def _booted(
                     stdout=folder / "console",
                     env=env,
                     cwd=folder,
-                    pass_fds=(theirs,),
+                    # With both ends there is no end of input when we are killed. In its interrupt a
+                    # user-mode kernel could not end on the SIGTERM that comes at that moment: it
+                    # would wait, computing, for the interrupt to be over.
+                    pass_fds=(theirs, ours),
                 )
             )
         except ProcessError as error:

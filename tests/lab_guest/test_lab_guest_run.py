@@ -343,6 +343,40 @@ def test_interrupted_once_the_command_may_end_in_its_own_way(sim_kernel, tmp_pat
 
 
 @pytest.mark.sim
+def test_a_guest_has_both_ends_of_its_orders_so_that_they_do_not_end_with_its_starter(
+    sim_kernel, tmp_path
+):
+    """A kernel that handles the end of its input when SIGTERM comes would compute for ever."""
+    out = tmp_path / "out"
+    out.touch()
+    with started(sim_kernel, [*PYTHON, POLITE], out) as child:
+        [pid] = [int(each) for each in children(child.pid)]
+        pipes = [each for each in Path(f"/proc/{pid}/fd").iterdir() if "pipe:" in target(each)]
+        accesses = {os.O_ACCMODE & flags(pid, each.name) for each in pipes}
+        places = {target(each) for each in pipes}
+        os.kill(child.pid, signal.SIGINT)
+        child.wait(PATIENCE_S)
+    assert (len(places), accesses) == (1, {os.O_RDONLY, os.O_WRONLY})
+
+
+def children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def target(link: Path) -> str:
+    """Where a descriptor leads, "" if it was closed meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        return str(link.readlink())
+    return ""
+
+
+def flags(pid: int, descriptor: str) -> int:
+    """The flags of an open file (proc_pid_fdinfo(5))."""
+    lines = Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text().splitlines()
+    return int(dict(line.split() for line in lines if len(line.split()) == 2)["flags:"], 8)
+
+
+@pytest.mark.sim
 def test_interrupted_twice_the_guest_ends(sim_kernel, tmp_path):
     out = tmp_path / "out"
     out.touch()

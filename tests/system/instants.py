@@ -15,7 +15,7 @@ from places import PATIENCE_S
 from promptness import END_S, HURRIED_END_S, slowdown
 from whole_runs import command
 
-from netesto import proc, process
+from netesto import owned, proc, process
 from netesto.lab import leftovers, records
 from netesto.lab.netns import Lab
 from netesto.results import csvfile, manifest, store
@@ -135,6 +135,7 @@ def _tried(instant: Instant, hosts: Lab | None, folder: Path) -> Ended:
         # Those whose parent is gone end by themselves.
         process.wait_until(lambda: not _strangers(mark, run.pid), timeout=PUT_BACK_S)
         leftovers.clean()
+        owned.remove_abandoned(temporary)
         temporary_left: list[Path] = []
     else:
         temporary_left = list(temporary.iterdir())
@@ -182,8 +183,8 @@ def _strangers(mark: str, run: int) -> list[str]:
     found = []
     for pid in proc.numbers():
         with contextlib.suppress(OSError):
-            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if f"{MARK}={mark}".encode() in environment and pid != run:
+            # A guest has little of the environment, but its folder.
+            if mark.encode() in Path(f"/proc/{pid}/environ").read_bytes() and pid != run:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
                 found.append(f"{pid} {line.decode(errors='replace')[:80]}")
     return found
