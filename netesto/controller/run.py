@@ -4,11 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 from netesto import traffic, units
@@ -23,10 +19,7 @@ from netesto.controller.observer import Observer
 from netesto.controller.progress import LATE_S, OVERDUE_GRACE_S, Progress
 from netesto.controller.starter import Starter
 from netesto.controller.wallclock import Stopwatch, await_moment
-from netesto.errors import (
-    AgentError,
-    MissingError,
-)
+from netesto.errors import AgentError, MissingError
 from netesto.language import steps
 from netesto.model import CaptureRequest, Ports
 from netesto.results.store import Store
@@ -64,7 +57,7 @@ class Run:
         ground: str,
         clock: Clock,
     ) -> None:
-        # The hosts that flows of the script name; none if it has no flows.
+        # Those that flows of the script name; none if it has no flows.
         self.tools: frozenset[str] = frozenset()
         held: dict[str, HostConnection] = {}
         self.progress = Progress(held, clock=clock, observer=observer)
