@@ -21,7 +21,7 @@ from samplers import running_sampler
 from netesto import process
 from netesto.collectors import socketfile
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampler import Sampled, Sampler, SocketCollector, ranges
+from netesto.collectors.sampler import Sampled, Sampler, SocketCollector, launched, ranges
 from netesto.collectors.sampling import Processors, tick, timer_without_ticks
 from netesto.measured import SocketSample
 
@@ -404,8 +404,8 @@ def test_requests_to_end_do_not_end_it(sampler):
 
 
 def test_it_ends_well_when_the_agent_ends_without_reading_what_it_said():
-    sampler = Sampler.forked()
-    sampler.order(0, "answer")
-    select.select([sampler._channel], [], [], DEADLINE_S)
-    sampler._channel.close()
-    assert os.waitstatus_to_exitcode(os.waitpid(sampler.pid, 0)[1]) == 0
+    channel, pid, exit_status = launched()
+    Sampler(channel, pid, exit_status).order(0, "answer")
+    select.select([channel], [], [], DEADLINE_S)
+    channel.close()
+    assert exit_status() == 0
