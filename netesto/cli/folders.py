@@ -11,7 +11,7 @@ from netesto.controller import digest, record
 from netesto.errors import ResultsError, UsageError
 from netesto.imports import evidence as imports_evidence
 from netesto.report import index, page
-from netesto.results import csvfile, derive, imported, integrity, manifest, store
+from netesto.results import csvfile, derive, imported, integrity, manifest, repeated, store
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
 from netesto.results.manifest import Manifest
@@ -152,6 +152,8 @@ def show(options: argparse.Namespace) -> int:
     must_be_results(options.folder)
     rows = csvfile.read(options.folder / store.TABLE)
     warn_of_altered(options.folder)
+    omitted = set(map(str, repeated.of(options.folder)))
+    rows = [row for row in rows if row["exp"].partition(".")[0] not in omitted]
     if options.experiment is not None:
         number = str(options.experiment)
         rows = [row for row in rows if row["exp"].split(".", 1)[0] == number]
@@ -161,8 +163,9 @@ def show(options: argparse.Namespace) -> int:
 
 
 def warn_of_altered(folder: Path) -> None:
-    """Warn of experiments whose rows in exp.csv differ from those derived from their data."""
-    for text in store.altered(folder):
+    """Warn of experiments whose rows in exp.csv differ from those derived from their data, and of
+    those whose rows are omitted."""
+    for text in [*store.altered(folder), *repeated.warnings(folder)]:
         _say(text)
 
 

@@ -90,8 +90,6 @@ def summary(options: argparse.Namespace) -> int:
         return _deliver(_CASES[options.kind](options), options)
     folders.warn_of_altered(options.folder)
     data = summaries.read(options.folder, watched.of)
-    for exp, again in data.repeated.items():
-        _warn(f"experiment {exp} was deleted and imported again as {again}: it counts once")
     kind = options.kind
     if kind is None:
         kind, reason = summaries.fitting(data)

@@ -21,7 +21,7 @@ from netesto.errors import UsageError
 from netesto.model import TIMED_TESTS, UDP_TESTS
 from netesto.report import conditions, ranks
 from netesto.report.ranks import Change
-from netesto.results import csvfile, numbers, store
+from netesto.results import csvfile, numbers, repeated, store
 from netesto.results.columns import COLUMNS, REPETITION, column
 from netesto.results.evidence import DAMAGED, OK
 from netesto.units import counted
@@ -241,11 +241,12 @@ def _experiments(folder: Path) -> list[Row]:
         what = "not a folder" if folder.exists() else "no such folder"
         raise UsageError(f"{folder}: {what}", remedy=remedy)
     found: list[Row] = list(csvfile.read(folder / store.TABLE))
+    omitted = repeated.of(folder)
     rows = [
         _without_control_of_datagrams(row, every)
-        for every in store.by_experiment(found).values()
+        for exp, every in store.by_experiment(found).items()
         for row in every
-        if store.is_aggregate(row)
+        if exp not in omitted and store.is_aggregate(row)
     ]
     if not rows:
         raise UsageError(f"{folder}: no experiments here", remedy=remedy)

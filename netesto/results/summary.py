@@ -4,7 +4,7 @@ import json
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from netesto.measured import CPU_STATES
 from netesto.model import FlowSpec
-from netesto.results import csvfile, imported, numbers, store
+from netesto.results import csvfile, imported, numbers, repeated, store
 from netesto.results.columns import REPETITION
 from netesto.results.evidence import DAMAGED, OK, PARTIAL
 from netesto.results.imported import Core, CpuFile, Finding, ImportedRun, Side
@@ -25,8 +25,6 @@ SIDES: tuple[Side, ...] = ("sender", "receiver")
 _GIGA = 1e9
 # The units of our own rates: the first one that the mean reaches is used.
 _UNITS = (("Gbps", 1e9), ("Mbps", 1e6), ("kbps", 1e3))
-# What differs in the rows of an experiment that is imported again.
-_NUMBERED = frozenset({"exp", "expNumber"})
 # The columns in which the runs of a matrix differ.
 _MATRIX = frozenset({"mtu", "zerocopy", "parallel"})
 
@@ -51,15 +49,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The content of a results folder: its runs, and the mpstat files that belong to none.
-    `repeated` are experiments that were deleted and imported again, with their new numbers."""
+    """The content of a results folder: its runs, and the mpstat files that belong to none."""
 
     runs: Sequence[Run]
     loose: Sequence[CpuFile]
     are_files: bool
     is_harness: bool
     findings: Sequence[Finding] = ()
-    repeated: Mapping[int, int] = field(default_factory=dict)
 
 
 OwnLoads: TypeAlias = Callable[[Path], Mapping[int, tuple[CpuFile, ...]]]
@@ -71,14 +67,14 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
     brought, orphans = imported.joined(imported.runs(folder), imported.read_loose(folder))
     known = {run.exp for run in brought}
     rows = store.by_experiment(csvfile.read(folder / store.TABLE))
-    repeated = _repeated(rows, folder, known)
+    omitted = repeated.of(folder)
     factors = store.factors(folder)
     # Unfinished cells have them only in exp.csv.
     names = dict.fromkeys([*(name for cell in factors.values() for name in cell), "ca"])
     own = [
         (run, {name: ({**run.columns, **factors.get(exp, {})}).get(name, "") for name in names})
         for exp, there in rows.items()
-        if exp not in known and exp not in repeated
+        if exp not in known and exp not in omitted
         for run in _own(there, own_loads(folder / str(exp)))
     ]
     return Data(
@@ -87,24 +83,7 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
         are_files=bool(brought) and all(run.form != "harness" for run in brought),
         is_harness=any(run.form == "harness" for run in brought),
         findings=imported.read_findings(folder),
-        repeated=repeated,
     )
-
-
-def _repeated(
-    rows: Mapping[int, Sequence[Mapping[str, str]]], folder: Path, known: Collection[int]
-) -> dict[int, int]:
-    """The experiments without a folder whose rows are those of one that is `known`: rows of deleted
-    experiments stay in exp.csv, also if they are imported again."""
-
-    def content(exp: int) -> tuple[tuple[str, ...], ...]:
-        return tuple(
-            tuple(text for name, text in row.items() if name not in _NUMBERED) for row in rows[exp]
-        )
-
-    there = {content(exp): exp for exp in known if exp in rows}
-    gone = (exp for exp in rows if exp not in known and not (folder / str(exp)).exists())
-    return {exp: there[key] for exp in gone if (key := content(exp)) in there}
 
 
 def _imported(run: ImportedRun) -> Run:

@@ -11,6 +11,7 @@ from imports_trees import Tree, document, failed, output
 from netesto import cli
 from netesto.collectors import cpu
 from netesto.controller import watched
+from netesto.report.expscript import dataset
 from netesto.results import manifest, store, summary
 
 MEASURED = Path(__file__).parents[1] / "cli" / "fixtures" / "measured"
@@ -198,21 +199,49 @@ def test_page_of_tests_has_bars_the_table_failures_and_findings(harness, tmp_pat
     assert "<b>" not in text
 
 
-def test_an_experiment_that_was_deleted_and_imported_again_counts_once(tmp_path, capsys):
-    tree, out = Tree(tmp_path / "tree"), tmp_path / "out"
+@pytest.fixture(scope="module")
+def imported_again(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Experiment 1 was deleted, and is 3 now."""
+    folder = tmp_path_factory.mktemp("again")
+    tree, out = Tree(folder / "tree"), folder / "out"
     for number, rate in ((1, 10.0), (2, 12.0)):
         tree.run("one", number, output(rate))
     words = ["import", "results", str(tree.root), "--out", str(out)]
     cli.main(words)
     shutil.rmtree(out / "1")
     cli.main(words)
-    capsys.readouterr()
-    assert cli.main(["summary", str(out), "--as", "harness", "-f", "json"]) == 0
+    return out
+
+
+AGAIN = "warning: experiment 1 was deleted and imported again as 3: it counts once\n"
+
+
+def test_an_experiment_that_was_deleted_and_imported_again_counts_once(imported_again, capsys):
+    assert cli.main(["summary", str(imported_again), "--as", "harness", "-f", "json"]) == 0
     done = capsys.readouterr()
-    assert json.loads(done.out)["10.3.54.2"]["one"]["runs"] == 2
-    assert done.err == (
-        "warning: experiment 1 was deleted and imported again as 3: it counts once\n"
+    assert (json.loads(done.out)["10.3.54.2"]["one"]["runs"], done.err) == (2, AGAIN)
+
+
+def test_show_has_an_experiment_that_was_imported_again_once(imported_again, capsys):
+    assert cli.main(["show", str(imported_again)]) == 0
+    done = capsys.readouterr()
+    first = [line.split()[0] for line in done.out.splitlines()]
+    assert (first, done.err) == (["exp", "2.0", "3.0"], AGAIN)
+
+
+def test_a_report_script_has_an_experiment_that_was_imported_again_once(imported_again):
+    told: list[str] = []
+    data = dataset.load(imported_again / "exp.csv", decimals=None, warn=told.append)
+    assert (data.columns["exp"].texts, told) == (
+        ["2.0", "2.1", "3.0", "3.1"],
+        [AGAIN.removeprefix("warning: ").rstrip()],
     )
+
+
+def test_compare_counts_an_experiment_that_was_imported_again_once(imported_again, capsys):
+    cli.main(["compare", str(imported_again), str(imported_again), "--lenient"])
+    done = capsys.readouterr()
+    assert (" 2/2 " in done.out, done.err) == (True, 2 * AGAIN)
 
 
 def test_index_says_what_was_found(harness):

@@ -18,7 +18,7 @@ from netesto.nearest import alike
 from netesto.report.expscript import csvcells, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.ids import NUMBER, Ids
-from netesto.results import store
+from netesto.results import repeated, store
 from netesto.results.evidence import PARTIAL
 from netesto.units import counted
 
@@ -264,9 +264,10 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
             remedy=f"its first line must name it; it names: {', '.join(columns)[:200]!r}",
         )
     _tell_duplicates(path, columns[EXP], warn=warn)
-    for text in store.altered(path.parent) if path.name == store.TABLE else ():
+    is_ours = path.name == store.TABLE
+    for text in [*store.altered(path.parent), *repeated.warnings(path.parent)] if is_ours else ():
         warn(text)
-    return Dataset(
+    data = Dataset(
         columns=columns,
         count=cells.count,
         folders=(path.parent,),
@@ -278,6 +279,10 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
         decimals=DEFAULT_DECIMALS if decimals is None else decimals,
         yielding=YIELDING if STATUS in columns else frozenset(),
     )
+    omitted = [*repeated.of(path.parent)] if is_ours else []
+    if not omitted:
+        return data
+    return data.take(np.flatnonzero(~np.isin(np.trunc(columns[EXP].numbers), omitted)))
 
 
 def _name_and_decimals(written: str) -> tuple[str, int | None]:
