@@ -5,16 +5,17 @@ import asyncio
 import functools
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
 from netesto import units
-from netesto.cli import console, printing, verifying
+from netesto.cli import console, inventories, printing, verifying
 from netesto.controller import preflight, readiness, unfetched
-from netesto.controller.inventory import Inventory, load, parse_map
+from netesto.controller.inventory import Inventory, parse_map
 from netesto.controller.readiness import Placement, Problem, Visited
 from netesto.controller.unfetched import Asked
 from netesto.controller.visit import visit
@@ -23,6 +24,9 @@ from netesto.language.plan import Head
 from netesto.run import agents, status
 from netesto.run.settings import Script, Settings, fields_for
 
+# A file of this kind names no hosts.
+SCRIPT_SUFFIX = ".nts"
+
 _MARKS = {
     "ok": Text("ok", style="green"),
     "warning": Text("!", style="yellow"),
@@ -30,8 +34,11 @@ _MARKS = {
 }
 
 
-def _inventory(options: argparse.Namespace) -> Inventory:
-    return load(options.hosts, insecure=options.insecure)
+def _inventory(
+    options: argparse.Namespace, *, aliases: Mapping[str, str] | None = None
+) -> Inventory:
+    text = inventories.named(options.hosts, options.action)
+    return inventories.load(text, aliases=aliases, insecure=options.insecure)
 
 
 def verify(options: argparse.Namespace) -> int:
@@ -59,7 +66,7 @@ def status_of(options: argparse.Namespace) -> int:
                 printing.out(line)
         if any(each.status is not None and each.status.unfetched for each in asked):
             printing.out(f"netesto hosts fetch {shlex.quote(inventory.text)} fetches these data.")
-    return _judged([each.error for each in asked])
+    return _judged((each.host, each.error) for each in asked)
 
 
 def _lines_of(asked: Asked) -> Iterator[str]:
@@ -93,20 +100,20 @@ def fetch(options: argparse.Namespace) -> int:
             )
         if not host.experiments and host.error is None:
             printing.out(f"{host.host}: nothing to fetch")
-    return _judged([host.error for host in fetched])
+    return _judged((host.host, host.error) for host in fetched)
 
 
-def _judged(errors: Sequence[NetestoError | None]) -> int:
-    """Print the errors; the exit status."""
-    found = [error for error in errors if error is not None]
-    for error in found:
-        printing.err(f"netesto: {error}")
+def _judged(errors: Iterable[tuple[str, NetestoError | None]]) -> int:
+    """Print the errors of hosts, equal ones together; the exit status."""
+    found = [readiness.of_error(host, error) for host, error in errors if error is not None]
+    for text in readiness.texts(found):
+        printing.err(f"netesto: {text}")
     return status.NOT_READY if found else status.OK
 
 
 def show_list(options: argparse.Namespace) -> int:
     """The hosts of a file, without asking them."""
-    inventory = load(options.hosts, insecure=True)
+    inventory = _inventory(options)
     table = Table("host", "agent", "addresses of the traffic", box=None, pad_edge=False)
     for endpoint in inventory.endpoints.values():
         addresses = " ".join(map(str, endpoint.addresses.values()))
@@ -117,8 +124,9 @@ def show_list(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Ask every agent for the facts of its host; show them, and all problems."""
-    aliases = parse_map(options.map)
-    inventory = load(options.hosts, aliases=aliases, insecure=options.insecure)
+    if options.script is None and Path(options.hosts or "").suffix == SCRIPT_SUFFIX:
+        options.script, options.hosts = options.hosts, None
+    inventory = _inventory(options, aliases=parse_map(options.map))
     script = _head(options) if options.script is not None else None
     commands = script.commands if script else ()
     requirements = script.requirements if script else ()

@@ -15,6 +15,7 @@ from typing import TypeAlias, TypeVar
 from netesto import atomic, paths
 from netesto.cli import console, printing
 from netesto.cli.display import Display
+from netesto.cli.inventories import HOSTS_FILE
 from netesto.controller import ansible, hostsfile
 from netesto.controller.inventory import load
 from netesto.deploy import payload, plan, remote, target
@@ -26,12 +27,11 @@ from netesto.errors import AgentBusyError, AgentError, NoAnswerError, UsageError
 from netesto.model import ALWAYS_THERE, Endpoint
 from netesto.results import store
 from netesto.run import agents, status
-from netesto.transport.addresses import SshAddress
+from netesto.transport import addresses
+from netesto.transport.addresses import AgentAddress, SshAddress
 
 T = TypeVar("T")
 Planner: TypeAlias = Callable[[Target, Facts], Awaitable[Plan]]
-
-HOSTS_FILE = Path("hosts.toml")
 
 # A flow of this duration shows that tools, ports and addresses work.
 PROOF_S = 2
@@ -305,6 +305,7 @@ def _write(path: Path, done: _Done) -> Path:
     if path.suffix in ansible.SUFFIXES:
         return path
     before = path.read_text(encoding="utf-8") if path.exists() else ""
+    known = load(str(path), insecure=True).endpoints if before.strip() else {}
     text = before
     for host in done.good:
         facts = done.plans[host.name].facts
@@ -321,7 +322,20 @@ def _write(path: Path, done: _Done) -> Path:
         except OSError as error:
             raise _cannot_write(path, error) from error
         printing.out(f"hosts    {path}")
+    for host in done.good:
+        if host.name in known:
+            earlier = addresses.parse(known[host.name].agent)
+            _tell_of_earlier(earlier, _agent_address(host, done.plans[host.name].facts))
     return path
+
+
+def _tell_of_earlier(earlier: AgentAddress, now: SshAddress) -> None:
+    """Another user of a host may have installed an agent of its own there before."""
+    if isinstance(earlier, SshAddress) and earlier.user != now.user and earlier.path != now.path:
+        printing.out(
+            f"{now.host}: the agent at {earlier} stays; to remove it:"
+            f" netesto hosts remove {earlier.user or 'USER'}@{earlier.host}"
+        )
 
 
 def _agent_address(host: Target, facts: Facts) -> SshAddress:
@@ -345,7 +359,8 @@ def _prove(path: Path, done: _Done) -> int:
     with tempfile.TemporaryDirectory(prefix="netesto-") as folder:
         script = Path(folder, "proof.nts")
         script.write_text(_proof(pairs), encoding="utf-8")
-        display = Display(console.to_stderr(), plain=True, quiet=True)
+        shown = Display if len(names) > 1 else _Alone
+        display = shown(console.to_stderr(), plain=True, quiet=True)
         end = start.run(
             Request(
                 script=str(script),
@@ -372,6 +387,14 @@ def _prove(path: Path, done: _Done) -> int:
     if end.status == status.OK:
         printing.out(f"proof    a flow of {PROOF_S} s from each host: {_rates(rows)}")
     return end.status
+
+
+class _Alone(Display):
+    """Of a host that is its own peer. Warnings, such as that its flow uses no link, do not matter:
+    what fails is reported in the end."""
+
+    def warn(self, text: str) -> None:
+        del text
 
 
 def _proof(pairs: Sequence[tuple[str, str]]) -> str:

@@ -333,6 +333,7 @@ def _hosts(commands: Commands) -> None:
     listed = add_action(actions, "list",
         "list the hosts of a file, their agents and addresses", "hosts.show_list")
     _hosts_of(listed)
+    listed.set_defaults(insecure=True)
     check = add_action(actions, "check",
         "report all problems of all hosts, and what a script would lack",
         "hosts.check")
@@ -362,7 +363,8 @@ def _hosts(commands: Commands) -> None:
 
 
 def _hosts_of(command: argparse.ArgumentParser) -> None:
-    add_path(command, "hosts", type=str, metavar="HOSTS", help="as in --hosts of 'run'")
+    add_path(command, "hosts", type=str, nargs="?", metavar="HOSTS",
+        help="as in --hosts of 'run' (default: hosts.toml)")
 
 
 def _table_or_json(command: argparse.ArgumentParser) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from netesto import atomic
-from netesto.cli import printing
+from netesto.cli import inventories, printing
 from netesto.controller import preflight, requests
-from netesto.controller.inventory import Inventory, load, parse_map
+from netesto.controller.inventory import Inventory, parse_map
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
@@ -27,9 +27,9 @@ _STANDARD_INPUT = Path("-")
 def check(options: argparse.Namespace) -> int:
     """Every error and warning that can be found without running."""
     aliases = parse_map(options.map)
-    hosts = (
-        load(options.hosts, aliases=aliases, insecure=options.insecure) if options.hosts else None
-    )
+    hosts = None
+    if options.hosts:
+        hosts = inventories.load(options.hosts, aliases=aliases, insecure=options.insecure)
     # With real hosts their names count, and LAB only has to be valid.
     of_lab = aliases if hosts is None else {}
     refusing: list[Callable[[RemoteCommand], None]] = [requests.check_possible]

@@ -121,7 +121,7 @@ def problems(
         name = host.endpoint.host
         own: list[Problem] = []
         if host.error is not None:
-            own.append(_error(host.error.message.removeprefix(f"{name}: "), host.error.remedy))
+            own.append(of_error(name, host.error))
         if host.clock is not None:
             own += _of_clock(host.clock)
         if host.status is not None:
@@ -158,6 +158,11 @@ def refuse(found: Iterable[Problem]) -> None:
     if len(errors) == 1:
         raise kind(told(errors[0].host, errors[0].message), remedy=errors[0].remedy)
     raise kind("\n".join(texts(errors)))
+
+
+def of_error(host: str, error: NetestoError) -> Problem:
+    """The error of a host as its problem."""
+    return Problem(host, error.message.removeprefix(f"{host}: "), error.remedy)
 
 
 def texts(found: Iterable[Problem]) -> list[str]:

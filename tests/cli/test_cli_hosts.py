@@ -283,6 +283,15 @@ def test_status_names_a_host_that_does_not_answer(tmp_path, capsys, agent):
     }
 
 
+def test_hosts_with_the_same_error_are_named_together(tmp_path, capsys):
+    file = hosts_file(tmp_path, "unix:/none/h1", "unix:/none/h2")
+    assert cli.main(["hosts", "status", file]) == 3
+    assert capsys.readouterr().err == (
+        "netesto: h1, h2: agent unreachable at unix:/none/HOST: No such file or directory\n"
+        "    Is it running there? netesto-agent --listen unix:/none/HOST\n"
+    )
+
+
 def controls() -> str:
     return " ".join(capabilities.probe().congestion_controls)
 
@@ -292,3 +301,33 @@ def test_check_tells_that_a_script_can_be_run(tmp_path, capsys, agent):
     script.write_text("REQUIRE hosts=1\n")
     assert cli.main(["hosts", "check", hosts_file(tmp_path, agent), str(script)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"{script}: the hosts have all that it needs"
+
+
+def test_hosts_toml_of_the_folder_is_used_without_others(tmp_path, capsys, monkeypatch, agent):
+    hosts_file(tmp_path, agent)
+    monkeypatch.chdir(tmp_path)
+    Path("s.nts").write_text("REQUIRE hosts=1\n")
+    words = (["list"], ["status"], ["fetch"], ["verify"], ["check"], ["check", "s.nts"])
+    assert [cli.main(["hosts", *each]) for each in words] == [0] * 6
+    assert capsys.readouterr().out.splitlines()[-1] == "s.nts: the hosts have all that it needs"
+
+
+def test_without_hosts_and_hosts_toml_the_remedy_is_an_example(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["hosts", "status"]) == 2
+    assert capsys.readouterr().err == (
+        "netesto: no hosts given, and no hosts.toml here\n"
+        "Write: netesto hosts status host1,root@host2\n"
+    )
+
+
+def test_warnings_about_the_hosts_are_shown_by_every_command_that_reads_them(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.ini").write_text("[all]\nh1 ansible_become=yes\n")
+    Path("s.nts").write_text("ECHO x\n")
+    cli.main(["hosts", "list", "hosts.ini"])
+    cli.main(["check", "--hosts", "hosts.ini", "s.nts"])
+    warning = "warning: hosts.ini: without effect here: ansible_become\n"
+    assert capsys.readouterr().err == 2 * warning
