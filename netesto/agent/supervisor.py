@@ -48,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
+        # The log names controllers and peers.
+        os.umask(0o077)
         with interrupts.heeded():
             try:
                 return _keep(given.command, given.log)

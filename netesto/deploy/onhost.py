@@ -571,6 +571,7 @@ def supervise(source: BinaryIO, argv: List[str], socket_path: str, log: str) -> 
     """Start the supervisor of an agent, and wait until the agent listens."""
     os.makedirs(os.path.dirname(socket_path), 0o700, exist_ok=True)
     with open(log, "ab") as sink:
+        os.fchmod(sink.fileno(), 0o600)
         child = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,

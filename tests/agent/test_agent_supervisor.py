@@ -1,5 +1,6 @@
 """An agent without a service manager is restarted, and its host put back meanwhile."""
 
+import stat
 from pathlib import Path
 
 from netesto.agent import supervisor
@@ -20,3 +21,9 @@ def test_the_log_says_what_was_put_back_after_an_agent_that_failed(tmp_path: Pat
     agent.chmod(0o755)
     status = supervisor.main(["--lock", str(tmp_path / "lock"), "--log", str(log), str(agent)])
     assert (status, log.read_text()) == (0, "life\nsetting put back\nlife\n")
+
+
+def test_the_log_is_its_users_alone(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    supervisor.main(["--lock", str(tmp_path / "lock"), "--log", str(log), "true"])
+    assert stat.filemode(log.stat().st_mode) == "-rw-------"

@@ -393,3 +393,19 @@ def test_a_host_that_runs_another_command_is_told(said, what):
         "If it does not, check the login shell, ForceCommand in sshd_config, and command= in"
         " authorized_keys."
     )
+
+
+def test_the_log_of_a_supervisor_is_its_users_alone(tmp_path):
+    """Also one that an older version made."""
+    log, path = tmp_path / "log", str(tmp_path / "run" / "sock")
+    log.touch(0o644)
+    # It ends when it has been asked whether it listens, and by us.
+    code = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen();"
+        " s.accept(); s.accept()"
+    )
+    values = {"argv": [sys.executable, "-c", code, path], "socket_path": path, "log": str(log)}
+    reply = act(tmp_path, ["supervise", values])
+    with socket.socket(socket.AF_UNIX) as end:
+        end.connect(path)
+    assert (reply, log.stat().st_mode & 0o777) == ({"done": True}, 0o600)
