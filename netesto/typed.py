@@ -1,7 +1,5 @@
 """Dataclasses from JSON values and back, strictly: a text is a text, and a number a number."""
 
-import math
-
 import cattrs
 
 
@@ -15,14 +13,6 @@ def converter(*, forbid_extra_keys: bool = True) -> cattrs.Converter:
     made.register_structure_hook(float, _number)
     made.register_structure_hook(bool, _truth)
     return made
-
-
-def finite(text: str) -> float:
-    """A number in JSON, which Python reads NaN and Infinity as, too. ValueError for these."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
 
 
 def _text(value: object, _: type[str]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from netesto import atomic, proc
+from netesto import atomic, jsontext, proc
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def grown(path: Path, runs: Mapping[str, Seen]) -> dict[str, float]:
 def _read(path: Path) -> dict[str, Seen]:
     """The record; of another version, or damaged, it is as if there were none."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = jsontext.read(path)
         return {
             run: Seen(int(it["written_ns"]), str(it["boot"]), float(it["at_s"]), float(it["age_s"]))
             for run, it in found.items()

@@ -3,10 +3,9 @@
 MTU and sizes of super-packets are those of `ip link`, offloads those of `ethtool -k`.
 """
 
-import json
 from collections.abc import Mapping
 
-from netesto import allowed, process
+from netesto import allowed, jsontext, process
 from netesto.agent.journal import Run
 from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
 
@@ -47,7 +46,7 @@ def parse(link: str, offloads: str) -> dict[str, str]:
     """The attributes in the output of `ip -d -j link show` and of `ethtool -k`. An offload that
     cannot be changed is `on [fixed]` or `off [fixed]`."""
     try:
-        known = json.loads(link)[0]
+        known = jsontext.parse(link)[0]
     except (ValueError, LookupError, TypeError):
         known = {}
     found = {

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias
 
-from netesto import proc
+from netesto import jsontext, proc
 from netesto.errors import AgentError
 
 log = logging.getLogger(__name__)
@@ -198,7 +198,7 @@ def replay(lines: Iterable[str], ground: Ground) -> Remains:
     highest = 0
     for line in lines:
         try:
-            entry = json.loads(line)
+            entry = jsontext.parse(line)
         except ValueError:
             continue
         match entry:

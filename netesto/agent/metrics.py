@@ -1,11 +1,10 @@
 """Metrics for one address, set by a host route to this address that is created for them."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from netesto import process
+from netesto import jsontext, process
 from netesto.agent.journal import Run, Step
 from netesto.errors import AgentError, ProcessError
 from netesto.hostsettings import RouteMetrics
@@ -47,7 +46,7 @@ async def find(address: str) -> Route:
     own = words(await shown(address))
     answer = await _ip((*family, "-j", "route", "get", address))
     try:
-        found = json.loads(answer)[0]
+        found = jsontext.parse(answer)[0]
         device = str(found["dev"])
         via = ("via", str(found["gateway"])) if "gateway" in found else ()
         source = ("src", str(found["prefsrc"])) if "prefsrc" in found else ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from netesto import process, units
+from netesto import jsontext, process, units
 from netesto.agent import qdiscs
 from netesto.agent.journal import Run, Step
 from netesto.errors import AgentError, OutputError, ProcessError
@@ -74,7 +74,7 @@ async def find(namespace: str, device: str) -> tuple[Middle, ...]:
     if not namespace:
         raise error
     own = _first(await _run("ip", "-j", "link", "show", "dev", device))
-    ends = json.loads(await _run("ip", "-netns", namespace, "-j", "link", "show") or "[]")
+    ends = jsontext.parse(await _run("ip", "-netns", namespace, "-j", "link", "show") or "[]")
     here = next((e["ifname"] for e in ends if e["ifindex"] == own.get("link_index")), None)
     if here is None:
         raise error
@@ -108,7 +108,7 @@ def described(stages: Sequence[Stage]) -> str:
 def parse(text: str) -> tuple[Stage, ...]:
     """The stages in the output of `tc -raw -j qdisc show`, from the root on."""
     try:
-        entries = [each for each in json.loads(text or "[]") if each["kind"] != "ingress"]
+        entries = [each for each in jsontext.parse(text or "[]") if each["kind"] != "ingress"]
         ordered = sorted(entries, key=lambda each: (not each.get("root"), each["handle"]))
         return tuple(
             Stage(each["kind"], each.get("options", {}))
@@ -256,7 +256,7 @@ def _bdp(limits: LinkLimits, mtu: int) -> int:
 
 def _first(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)[0]
+        found = jsontext.parse(text)[0]
     except (ValueError, LookupError, TypeError):
         return {}
     return found if isinstance(found, dict) else {}

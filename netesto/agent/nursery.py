@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import errno
 import gc
-import json
 import os
 import signal
 import socket
@@ -22,7 +21,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from netesto import process
+from netesto import jsontext, process
 from netesto.agent import daemon, tools
 from netesto.agent.tools import Abilities
 from netesto.traffic import TOOLS
@@ -109,7 +108,7 @@ def _serve(orders: socket.socket) -> None:
         if not order:
             break
         ready, log = descriptors
-        pid = _start(json.loads(order), ready, log, orders, found)
+        pid = _start(jsontext.parse(order), ready, log, orders, found)
         os.close(ready)
         os.close(log)
         orders.send(str(pid).encode())

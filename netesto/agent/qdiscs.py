@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from netesto import process
+from netesto import jsontext, process
 from netesto.errors import AgentError, MissingError, NetestoError, OutputError, ProcessError
 from netesto.units import decimal
 
@@ -32,7 +32,7 @@ def parse(text: str) -> RootQdisc | None:
     The kernel's own has the handle 0 and comes back by itself. OutputError if the text is invalid.
     """
     try:
-        entries = [dict(entry) for entry in json.loads(text or "[]")]
+        entries = [dict(entry) for entry in jsontext.parse(text or "[]")]
         roots = [entry for entry in entries if entry.get("root") and entry["handle"] != "0:"]
         if not roots:
             return None

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import atomic, proc, process
+from netesto import atomic, jsontext, proc, process
 from netesto.errors import ProcessError
 
 # Controllers wait 5 s for an agent's report on its host (run.agents).
@@ -207,7 +207,7 @@ def recall(folder: Path, boot: str) -> frozenset[str] | None:
     try:
         if path.lstat().st_uid != os.geteuid():
             return None
-        entry = json.loads(path.read_text(encoding="utf-8"))
+        entry = jsontext.read(path)
         return frozenset(map(str, entry["created"])) if entry["boot"] == boot else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

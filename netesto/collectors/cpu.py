@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from netesto import jsontext
 from netesto.collectors import clock, hostfacts
 from netesto.collectors.base import Recording, count
 from netesto.errors import OutputError
@@ -79,16 +80,14 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[CpuSample]:
     whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
-            entry = json.loads(line)
+            entry = jsontext.parse(line)
             time_s = offset.controllers(clock.instant(entry["time_s"]))
             if "ticks" not in entry:
                 samples.append(CpuSample(time_s, tuple(map(_percent, entry["busy_percent"]))))
                 continue
             after = _cores(entry["ticks"])
             found = _sample(time_s, before, after)
-        except (
-            *(ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError),
-        ) as error:
+        except jsontext.INVALID as error:
             raise OutputError(f"{path}:{number}: not a sample of CPU load: {error}") from None
         if found is not None:
             samples.append(found)

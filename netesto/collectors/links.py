@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 
+from netesto import jsontext
 from netesto.collectors.base import Recording, Warn, count
 from netesto.collectors.clock import Clock, instant
 from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
@@ -117,10 +118,7 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> dict[str, LinkSampl
         if len(content) > CONTENT_BYTES_MAX:
             raise ValueError(f"it has more than {CONTENT_BYTES_MAX} bytes")
         return _samples(content.rpartition(b"\n")[0].splitlines(), offset)
-    except (
-        *(zlib.error, ValueError, LookupError, TypeError, AttributeError, OverflowError),
-        *(RecursionError, MemoryError),
-    ) as error:
+    except (zlib.error, MemoryError, *jsontext.INVALID) as error:
         raise OutputError(f"{path}: not a file of link samples: {error}") from None
 
 
@@ -210,10 +208,10 @@ def _joined(parts: Sequence[Mapping[K, Counted]]) -> dict[K, Counted]:
 def _samples(lines: Sequence[bytes], offset: ClockOffset) -> dict[str, LinkSamples]:
     if not lines:
         return {}
-    header = json.loads(lines[0])
+    header = jsontext.parse(lines[0])
     nodes: defaultdict[str, _Node] = defaultdict(_Node)
     for line in lines[1:]:
-        entry = json.loads(line)
+        entry = jsontext.parse(line)
         if isinstance(entry, list):
             nodes[str(entry[1])].add(offset.controllers(instant(entry[0])), entry[2:])
         elif "group" in entry:

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from netesto import process
+from netesto import jsontext, process
 from netesto.collectors.base import Collector, Warn
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampling import IGNORED, ORDER_BYTES, be_the_sampler
@@ -140,7 +140,7 @@ class Sampler:
             self._replace()
             return
         self._heard_s = now_s
-        said = json.loads(message)
+        said = jsontext.parse(message)
         collector = self._collectors.get(said["number"])
         if self._end and collector is not None:
             text = f"the sampler {self._end} and was restarted"

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from netesto import jsontext
 from netesto.collectors import sockdiag
 from netesto.collectors.base import Recording, Warn
 from netesto.collectors.clock import Clock
@@ -229,7 +230,7 @@ class _Orders:
     def _carry_out(self, message: bytes) -> bool:
         if not message:
             return False
-        order = json.loads(message)
+        order = jsontext.parse(message)
         number = order["number"]
         match order["do"]:
             case "open":

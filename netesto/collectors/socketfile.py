@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from netesto import jsontext
 from netesto.collectors import netlink, sockdiag, sstext
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
@@ -102,10 +103,7 @@ _READ: Mapping[str, str] = {
 
 # A host is not trusted. Its samples become values that take ten times as much memory.
 CONTENT_BYTES_MAX = 2**30
-_INVALID = (
-    *(zlib.error, struct.error, ValueError, OverflowError, LookupError, TypeError, AttributeError),
-    *(ZeroDivisionError, RecursionError, MemoryError),
-)
+_INVALID = (zlib.error, struct.error, MemoryError, *jsontext.INVALID)
 
 # The value of an unknown minimum RTT.
 _NO_RTT = 0xFFFFFFFF
@@ -322,7 +320,7 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:
         begin = content.find(b"\n") + 1
         if not begin:
             return []
-        dtype = json.loads(content[:begin])["dtype"]
+        dtype = jsontext.parse(content[:begin])["dtype"]
         return list(_samples(memoryview(content)[begin:], dtype, offset))
     except _INVALID as error:
         raise OutputError(f"{path}: not a file of socket samples: {error}") from None

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from netesto import jsontext
 from netesto.collectors import clock, hostfacts
 from netesto.collectors.base import Recording, count
 from netesto.errors import OutputError
@@ -74,12 +75,10 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> Counted:
     whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
-            entry = json.loads(line)
+            entry = jsontext.parse(line)
             times.append(offset.controllers(clock.instant(entry["time_s"])))
             samples.append({str(name): count(each) for name, each in entry["counters"].items()})
-        except (
-            *(ValueError, OverflowError, LookupError, TypeError, AttributeError, RecursionError),
-        ) as error:
+        except jsontext.INVALID as error:
             raise OutputError(f"{path}:{number}: not counters of TCP: {error}") from None
     names = dict.fromkeys(name for sample in samples for name in sample)
     return Counted(

@@ -2,7 +2,6 @@
 
 import errno
 import itertools
-import json
 import math
 import os
 from collections import defaultdict
@@ -12,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netesto import traffic
+from netesto import jsontext, traffic
 from netesto.collectors import cpu, hostfacts, links, ping, socketfile, tcpcounters
 from netesto.collectors.clock import ahead_in, steps_of, was_set
 from netesto.controller import onewaydelays, rawfiles
@@ -445,8 +444,8 @@ def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSampl
 def _told(path: Path) -> Mapping[str, Any]:
     """The record of a group by the client's agent; empty if it is unreadable."""
     try:
-        group = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        group = jsontext.read(path)
+    except ValueError:
         return {}
     return group if isinstance(group, dict) else {}
 

@@ -1,10 +1,10 @@
 """An experiment while it runs: its groups, their flows, and the reports of agents on them."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from netesto import jsontext
 from netesto.controller.wallclock import Stopwatch
 from netesto.model import Event, GroupRequest, Ports
 from netesto.results.evidence import OK
@@ -165,8 +165,8 @@ class Experiment:
         are as measured. `own_time` is the controller's clock at a time of the host's."""
         for line in lines:
             try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
+                entry = jsontext.parse(line)
+            except ValueError:
                 continue
             match entry:
                 case {

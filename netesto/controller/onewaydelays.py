@@ -1,10 +1,10 @@
 """One-way delays of datagrams: what two hosts measured, on one clock."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
 
+from netesto import jsontext
 from netesto.collectors.clock import instant
 from netesto.controller.rawfiles import RawFiles
 from netesto.measured import DatagramInterval, TransferResult
@@ -58,6 +58,6 @@ def on_one_clock(
 def _monotonic_zero_s(path: Path) -> float | None:
     """The instant at which the monotonic clock of a server was 0, on its agent's clock."""
     try:
-        return instant(json.loads(path.read_text(encoding="utf-8"))["monotonic_zero_s"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return instant(jsontext.read(path)["monotonic_zero_s"])
+    except (ValueError, KeyError, TypeError):
         return None

@@ -1,13 +1,13 @@
 """Turns what the controller has seen into a manifest: requested and achieved values, and
 warnings."""
 
-import json
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from netesto import jsontext
 from netesto.controller import digest, wallclock
 from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
@@ -125,8 +125,8 @@ def _group(folder: Path, group: Group) -> GroupRecord:
 def _launch(path: Path) -> dict[str, object]:
     """The agent's record of how it started a flow; empty if it did not start it."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        record = jsontext.read(path)
+    except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}
 

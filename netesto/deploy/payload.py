@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
-from netesto import atomic, paths, process
+from netesto import atomic, jsontext, paths, process
 from netesto.deploy.facts import Facts
 from netesto.errors import UsageError, WorldError
 from netesto.traffic.native import PROGRAM
@@ -307,7 +307,7 @@ def read_bundle(path: Path) -> list[Packages]:
     """The packages in a bundle. UsageError if it is not a bundle."""
     try:
         with zipfile.ZipFile(path) as bundle:
-            index = json.loads(bundle.read(_INDEX))
+            index = jsontext.parse(bundle.read(_INDEX))
         return [
             Packages(
                 each["python"],

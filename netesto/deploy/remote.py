@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from netesto import process
+from netesto import jsontext, process
 from netesto.deploy import facts
 from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Plan, Step, bundle
@@ -109,7 +109,7 @@ class Spoken:
         """The replies in the output so far."""
         lines = printed.split("\n")
         return [
-            json.loads(after)
+            jsontext.parse(after)
             for line, after in itertools.pairwise(lines[:-1])
             if line == self.token
         ]

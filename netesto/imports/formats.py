@@ -2,12 +2,12 @@
 
 import gzip
 import io
-import json
 import re
 import statistics
 import zlib
 from collections.abc import Mapping
 
+from netesto import jsontext
 from netesto.imports import iperf3
 from netesto.imports.iperf3 import ClientOutput, Sent
 from netesto.imports.tree import BYTES_MAX, File
@@ -95,8 +95,8 @@ def _flent(data: bytes) -> ClientOutput:
         return ClientOutput(reason="empty", kind="empty")
     try:
         text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(BYTES_MAX)
-        value = json.loads(text)
-    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
+        value = jsontext.parse(text)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         return ClientOutput(reason=f"no result: {error}", kind="no-result")
     results = iperf3.at(value, "results")
     if not isinstance(results, Mapping):

@@ -1,11 +1,11 @@
 """Reads the output of an iperf3 client: JSON, also repeated or with text around it, or text."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from netesto import jsontext
 from netesto.imports import iperf3text
 from netesto.printable import printable
 from netesto.traffic.base import LARGEST
@@ -124,14 +124,13 @@ def _line(text: str) -> str:
 
 def _documents(text: str) -> Iterator[Document]:
     """The complete documents in a text, without parts of a truncated one."""
-    decoder = json.JSONDecoder()
     place, attempts = text.find("{"), 0
     events: dict[str, Any] = {}
     while place >= 0 and attempts < _ATTEMPTS_MAX:
         try:
-            value, end = decoder.raw_decode(text, place)
+            value, end = jsontext.first(text, place)
         # A number of thousands of digits is a ValueError of another kind.
-        except (ValueError, RecursionError):
+        except ValueError:
             attempts += 1
             place = text.find("{", place + 1)
             continue

@@ -1,11 +1,10 @@
 """The load of cores in the JSON of sysstat's mpstat."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from netesto import typed
+from netesto import jsontext
 from netesto.errors import OutputError
 from netesto.imports import iperf3
 from netesto.measured import CPU_STATES
@@ -44,8 +43,8 @@ class CpuLoad:
 def read(data: bytes) -> CpuLoad:
     """The load in a file. OutputError if it is not complete."""
     try:
-        value = json.loads(data, parse_constant=typed.finite)
-    except (ValueError, RecursionError) as error:
+        value = jsontext.parse(data, finite=True)
+    except ValueError as error:
         raise OutputError(f"not complete JSON: {error}") from None
     host = iperf3.at(value, "sysstat", "hosts", 0)
     statistics = iperf3.at(host, "statistics")

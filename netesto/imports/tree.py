@@ -3,7 +3,6 @@
 No link is followed, and nothing outside of the folder is read.
 """
 
-import json
 import os
 import re
 import stat
@@ -12,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from netesto import jsontext
 from netesto.errors import UsageError
 from netesto.imports import ini
 from netesto.results import manifest
@@ -359,8 +359,8 @@ def small_json(file: File) -> Mapping[str, object]:
     if file.size > _JOB_BYTES_MAX:
         return {}
     try:
-        value = json.loads(file.path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        value = jsontext.parse(file.path.read_bytes())
+    except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
 

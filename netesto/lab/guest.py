@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from netesto import owned, proc, process
+from netesto import jsontext, owned, proc, process
 from netesto.errors import LabError, ProcessError, UsageError
 from netesto.lab import inside
 from netesto.lab.kernels import Kernel
@@ -360,7 +360,7 @@ def killed_for_memory(console: str) -> list[str]:
 def _status(folder: Path, child: process.Child, memory_mb: int) -> int:
     """The status that process 1 wrote before it powered off; LabError if it did not."""
     try:
-        result = json.loads((folder / "status").read_text(encoding="utf-8"))
+        result = jsontext.read(folder / "status")
     except ValueError:
         if child.wait() == -signal.SIGKILL:
             raise LabError(

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from netesto import paths, process
+from netesto import jsontext, paths, process
 from netesto.errors import MissingError, OutputError, ProcessError
 from netesto.lab import kernelconfig
 
@@ -126,7 +126,7 @@ def _cached() -> list[Kernel]:
 def read_record(path: Path) -> Kernel:
     """A built kernel from its kernel.json. OutputError if that is invalid."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = jsontext.read(path)
         return Kernel(**{**value, "path": path.parent / "linux", "modules": None})
     except (OSError, ValueError, TypeError) as error:
         raise OutputError(f"{path}: not a record of a kernel: {error}") from error

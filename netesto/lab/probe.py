@@ -5,7 +5,6 @@ link and direction, but only if that is cheap: a packet train must fit into half
 machine must be able to send it.
 """
 
-import json
 import re
 import statistics
 import sys
@@ -15,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from netesto import process, units
+from netesto import jsontext, process, units
 from netesto.errors import LabError, ProcessError
 from netesto.lab import train
 from netesto.lab.graph import Link, Topology
@@ -230,13 +229,13 @@ def _train(
             said = folder / "receiver"
             ready = lambda: said.exists() and "\n" in said.read_text(encoding="utf-8")  # noqa: E731
             with process.background(receive, stdout=said, ready=ready, timeout=DEADLINE_S) as child:
-                port = str(json.loads(said.read_text(encoding="utf-8"))["port"])
+                port = str(jsontext.read(said)["port"])
                 send = [*command, "send", address, port, *map(str, offered)]
                 sender = lab.exec(source, send, timeout=DEADLINE_S)
                 # Ends by itself when the train is over.
                 process.wait_until(lambda: child.poll() is not None, timeout=DEADLINE_S)
             last = said.read_text(encoding="utf-8").splitlines()[-1]
-            return json.loads(sender.stdout)["departures"], json.loads(last)["arrivals"]
+            return jsontext.parse(sender.stdout)["departures"], jsontext.parse(last)["arrivals"]
     except (ProcessError, ValueError, KeyError) as error:
         raise LabError(
             f"cannot measure the rate from {source} to {destination}: {error}"

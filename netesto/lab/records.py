@@ -17,7 +17,7 @@ from pathlib import Path
 
 import cattrs
 
-from netesto import atomic, life, typed
+from netesto import atomic, jsontext, life, typed
 from netesto.errors import LabError
 
 # Raised when an older reader would misunderstand the file. In format 1 the owner is a table, with
@@ -186,7 +186,7 @@ def is_to_stay(state: Path, lab: str) -> bool:
 def read(path: Path) -> Record:
     """The record in a file. LabError if it is invalid."""
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))
+        entry = jsontext.read(path)
         if entry["format"] not in {1, FORMAT}:
             raise LabError(
                 f"{path}: written by another version of netesto",

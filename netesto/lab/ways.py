@@ -6,12 +6,11 @@ packets, so half of the reports are wrong if there are two equal paths.
 
 import ipaddress
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from netesto import process
+from netesto import jsontext, process
 from netesto.errors import LabError, ProcessError
 from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import Record
@@ -91,7 +90,7 @@ class Map:
 
 
 def _addresses(node: str, namespace: str) -> dict[Address, Place]:
-    told = json.loads(_ip(["-json", "-netns", namespace, "address", "show"]))
+    told = jsontext.parse(_ip(["-json", "-netns", namespace, "address", "show"]))
     return {
         ipaddress.ip_address(address["local"]): Place(node, device["ifname"])
         for device in told

@@ -19,7 +19,7 @@ from typing import BinaryIO, Self, TypeVar, cast
 
 import cattrs
 
-from netesto import typed
+from netesto import jsontext
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import permitted
 from netesto.language.spool import CONVERTER, Spool, is_echo, step_of
@@ -385,10 +385,10 @@ class _Reader:
 
     def _parsed(self, line: bytes, make: Callable[[object], V]) -> V:
         try:
-            return make(json.loads(line, parse_float=typed.finite, parse_constant=typed.finite))
+            return make(jsontext.parse(line, finite=True))
         except cattrs.BaseValidationError as error:
             raise self._wrong(cattrs.transform_error(error)[0]) from error
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise self._wrong(f"unexpected content: {error}") from error
         except ScriptError as error:
             raise self._wrong(error.message) from error

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, get_args
 
 from cattrs.gen import make_dict_unstructure_fn, override
 
-from netesto import typed
+from netesto import jsontext, typed
 from netesto.hostsettings import (
     Command,
     LinkAttribute,
@@ -175,7 +175,7 @@ class Spool:
     def steps(self, first: int, end: int) -> Iterator[Step]:
         """The steps from number `first` on (0 is the first of all), without `end`."""
         for line in self.lines(first, end):
-            yield step_of(json.loads(line))
+            yield step_of(jsontext.parse(line))
 
     def close(self) -> None:
         self._file.close()

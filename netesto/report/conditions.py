@@ -1,9 +1,9 @@
 """In what two results folders differ beside their measurements: formulas, tools, grounds, hosts."""
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from netesto import jsontext
 from netesto.errors import UsageError
 from netesto.results import derive, fields, hostdiffs, manifest, store
 
@@ -74,7 +74,7 @@ def _grounds_and_facts(folder: Path) -> Iterator[tuple[str, dict[str, dict[str, 
     for exp in store.experiments(folder):
         try:
             text = (folder / str(exp) / manifest.NAME).read_text(encoding="utf-8")
-            found = json.loads(text)
+            found = jsontext.parse(text)
             facts = {
                 str(name): {
                     str(key): str(value)
@@ -83,5 +83,5 @@ def _grounds_and_facts(folder: Path) -> Iterator[tuple[str, dict[str, dict[str, 
                 for name, host in found["hosts"].items()
             }
             yield str(found.get("ground", "")), facts
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (OSError, *jsontext.INVALID):
             continue

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import cattrs
 
-from netesto import typed
+from netesto import jsontext, typed
 from netesto.errors import ResultsError
 from netesto.results import csvfile, durable, store
 
@@ -191,10 +191,10 @@ def _write(path: Path, value: ImportedRun | Loose) -> None:
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
-        return _CONVERTER.structure(json.loads(path.read_text(encoding="utf-8")), kind)
+        return _CONVERTER.structure(jsontext.read(path), kind)
     except FileNotFoundError:
         return None
     except cattrs.BaseValidationError as error:
         raise ResultsError(f"{path}: damaged: {cattrs.transform_error(error)[0]}") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ResultsError(f"{path}: cannot be read: {error}") from error

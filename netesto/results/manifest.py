@@ -12,7 +12,7 @@ from typing import Any
 import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
-from netesto import typed
+from netesto import jsontext, typed
 from netesto.errors import ResultsError
 from netesto.hostsettings import Applied
 from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
@@ -200,7 +200,7 @@ def _with_sets(request: Any) -> Any:
 def write(manifest: Manifest, path: Path) -> None:
     """Write `path`, indented. ResultsError if that fails."""
     value = _converter().unstructure(manifest)
-    value[CHECKSUM] = _checksum(json.loads(json.dumps(value)))
+    value[CHECKSUM] = _checksum(jsontext.parse(json.dumps(value)))
     durable.replace(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=False)
 
 
@@ -213,7 +213,7 @@ def read(path: Path) -> Manifest:
     """Read `path`. ResultsError if it is not a manifest, of a newer format, edited, or
     inconsistent."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=typed.finite)
+        value = jsontext.read(path, finite=True)
         if not isinstance(value, dict):
             raise ResultsError(f"{path}: not a manifest: no JSON object")
         form = value.get("format", FORMAT)
@@ -229,7 +229,7 @@ def read(path: Path) -> Manifest:
         found = _converter().structure(value, Manifest)
     except cattrs.BaseValidationError as error:
         raise ResultsError(f"{path}: not a manifest: {cattrs.transform_error(error)[0]}") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ResultsError(f"{path}: cannot be read: {error}") from error
     if fault := _contradiction(found, path):
         raise ResultsError(f"{path}: not a manifest: {fault}")

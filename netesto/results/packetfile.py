@@ -6,7 +6,7 @@ from pathlib import Path
 
 import cattrs
 
-from netesto import typed
+from netesto import jsontext, typed
 from netesto.errors import ResultsError
 from netesto.packets.found import Capture
 from netesto.results import durable
@@ -60,9 +60,9 @@ def read(folder: Path) -> list[CaptureRecord]:
     file."""
     path = folder / NAME
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = jsontext.read(path)
         return typed.converter(forbid_extra_keys=False).structure(value, list[CaptureRecord])
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, RecursionError, cattrs.BaseValidationError) as error:
+    except (OSError, ValueError, cattrs.BaseValidationError) as error:
         raise ResultsError(f"{path}: not readable as captures: {error}") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import cattrs
 
+from netesto import jsontext
 from netesto.results import durable
 
 
@@ -66,12 +67,8 @@ def write(folder: Path, record: RunRecord) -> Path:
 def read(folder: Path, name: str) -> RunRecord | None:
     """The record of a run in a results folder; None if there is none."""
     try:
-        found = json.loads((folder / "runs" / f"{name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    try:
-        return cattrs.structure(found, RunRecord)
-    except (KeyError, TypeError, ValueError, cattrs.BaseValidationError):
+        return cattrs.structure(jsontext.read(folder / "runs" / f"{name}.json"), RunRecord)
+    except (OSError, *jsontext.INVALID, cattrs.BaseValidationError):
         return None
 
 

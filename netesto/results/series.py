@@ -15,6 +15,7 @@ from pathlib import Path
 
 import cattrs
 
+from netesto import jsontext
 from netesto.errors import ResultsError
 from netesto.measured import Counted, CpuSample, SocketSample
 from netesto.model import STREAM_TESTS, Address, FlowSpec
@@ -186,13 +187,11 @@ def read(path: Path) -> Series:
     fault = ""
     try:
         text = path.read_text(encoding="utf-8")
-        found = cattrs.structure(json.loads(text), Series)
+        found = cattrs.structure(jsontext.parse(text), Series)
         match = _CHECKSUM.match(text)
         if match and match[1] != _checksum(text[match.end() :]):
             fault = "was edited: its checksum differs"
-    except (
-        *(OSError, ValueError, TypeError, KeyError, RecursionError, cattrs.BaseValidationError),
-    ) as error:
+    except (OSError, *jsontext.INVALID, cattrs.BaseValidationError) as error:
         raise ResultsError(f"{path}: not readable as series: {error}") from error
     if path.parent.name.isdecimal() and int(path.parent.name) != found.exp:
         fault = f"it belongs to experiment {found.exp}"

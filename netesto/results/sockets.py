@@ -7,13 +7,13 @@
 docs/data-formats.md lists the fields.
 """
 
-import json
 import zlib
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from netesto import jsontext
 from netesto.errors import ResultsError
 from netesto.measured import address_of
 from netesto.model import Address
@@ -29,9 +29,9 @@ def read(path: Path) -> Samples:
     try:
         content = zlib.decompressobj(wbits=31).decompress(path.read_bytes())
         header, _, records = content.partition(b"\n")
-        dtype = np.dtype(json.loads(header)["dtype"])
+        dtype = np.dtype(jsontext.parse(header)["dtype"])
         return np.frombuffer(records, dtype, len(records) // dtype.itemsize)
-    except (OSError, zlib.error, ValueError, LookupError, TypeError, RecursionError) as error:
+    except (OSError, zlib.error, *jsontext.INVALID) as error:
         raise ResultsError(f"{path}: not a file of socket samples: {error}") from error
 
 

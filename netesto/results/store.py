@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from netesto import atomic
+from netesto import atomic, jsontext
 from netesto.errors import AgentError, ResultsError
 from netesto.model import LARGEST_EXPERIMENT
 from netesto.results import csvfile, durable, fields, integrity, keyvalue, manifest, runs
@@ -438,11 +438,11 @@ def _entries(path: Path) -> Iterator[dict[str, Any]]:
     """The finished cells in these lines; an invalid or truncated line is ignored."""
     for line in _lines(path):
         try:
-            entry = json.loads(line)
+            entry = jsontext.parse(line)
             is_valid = isinstance(entry["cell"], dict) and isinstance(entry["script"], str)
             if is_valid and all(type(exp) is int for exp in entry["experiments"]):
                 yield entry
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             continue
 
 

@@ -19,13 +19,13 @@ This driver depends on the following facts about versions 3.12 and 3.18, all of 
 - From 3.17 on `--json-stream` prints one event a line, and flushes each.
 """
 
-import json
 import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
+from netesto import jsontext
 from netesto.errors import OutputError
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
 from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime
@@ -117,8 +117,8 @@ class Iperf3:
         if request.test == "UDP_STREAM" or not line.startswith('{"event":"interval"'):
             return None
         try:
-            return _Node(json.loads(line), "").number("data.sum.bits_per_second")
-        except (ValueError, RecursionError, OutputError):
+            return _Node(jsontext.parse(line), "").number("data.sum.bits_per_second")
+        except (ValueError, OutputError):
             return None
 
     def failure(self, output: str) -> str:
@@ -254,8 +254,8 @@ def _document(output: str) -> _Node:
     try:
         # Standard error follows the object.
         is_stream = text.startswith('{"event"')
-        value = _joined(text) if is_stream else json.JSONDecoder().raw_decode(text)[0]
-    except (ValueError, RecursionError):
+        value = _joined(text) if is_stream else jsontext.first(text)[0]
+    except ValueError:
         first = output.strip().splitlines()[:1]
         found = f", but: {first[0][:80]}" if first else ""
         raise OutputError(f"iperf3 printed no complete JSON{found}") from None
@@ -270,7 +270,7 @@ def _joined(text: str) -> dict[str, object]:
     for line in text.splitlines():
         if not line.startswith("{"):
             continue
-        event = _Node(json.loads(line), "")
+        event = _Node(jsontext.parse(line), "")
         name, data = event.text("event"), event.find("data")
         if name == "interval":
             intervals.append(data)

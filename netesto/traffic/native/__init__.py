@@ -14,7 +14,6 @@ where they do not meet the needs of experiments:
 """
 
 import itertools
-import json
 import re
 import statistics
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Self
 
+from netesto import jsontext
 from netesto.errors import OutputError
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
 from netesto.model import (
@@ -151,13 +151,13 @@ class Native:
         if not line.startswith('{"event":"interval"'):
             return None
         try:
-            interval = _Result(json.loads(line))
+            interval = _Result(jsontext.parse(line))
             length_s = interval.number("length_ns") / 1e9
             if interval.has("transactions"):
                 bits = interval.number("transactions") * request.request_bytes * 8
             else:
                 bits = interval.number("bytes") * 8
-        except (ValueError, RecursionError, OutputError):
+        except (ValueError, OutputError):
             return None
         return bits / length_s if length_s > 0 else None
 
@@ -224,8 +224,8 @@ def _result(output: str) -> _Result:
     for line in reversed(output.splitlines()):
         if line.startswith('{"event":"result"'):
             try:
-                members = json.loads(line)
-            except (ValueError, RecursionError):
+                members = jsontext.parse(line)
+            except ValueError:
                 raise OutputError(f"{_NAME} printed an incomplete result") from None
             return _Result(members)
     raise OutputError(f"{_NAME} printed no result")

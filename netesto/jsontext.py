@@ -1,0 +1,42 @@
+"""JSON as values: whatever is wrong with a text, its depth too, is a ValueError. Imports nothing
+from netesto."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+# What code may raise that takes a value of another shape than it expects, and parse() itself.
+INVALID = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+
+_DECODER = json.JSONDecoder()
+
+
+def parse(text: str | bytes, *, finite: bool = False) -> Any:
+    """The value of a text. `finite`: NaN and infinite numbers, which Python reads as well, are
+    invalid."""
+    hook = _finite if finite else None
+    try:
+        return json.loads(text, parse_float=hook, parse_constant=hook)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def read(path: Path, *, finite: bool = False) -> Any:
+    """The value in a file. OSError, too."""
+    return parse(path.read_text(encoding="utf-8"), finite=finite)
+
+
+def first(text: str, place: int = 0) -> tuple[Any, int]:
+    """The value that begins at `place`, and the place behind it, whatever follows."""
+    try:
+        return _DECODER.raw_decode(text, place)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
