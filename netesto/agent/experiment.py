@@ -24,6 +24,7 @@ from netesto.errors import AgentError
 from netesto.model import CaptureRequest, Event, EventKind, GroupRequest, Ports
 from netesto.traffic.base import Tool
 from netesto.traffic.ports import PortRange
+from netesto.transport.codec import members
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Experiment:
         if self._events.closed:
             return
         try:
-            self._events.write(json.dumps(spool.members(event), ensure_ascii=False) + "\n")
+            self._events.write(json.dumps(members(event), ensure_ascii=False) + "\n")
         except OSError as error:
             # The controller gets the event nevertheless.
             log.error("event not kept", extra={"exp": self.exp, "reason": error.strerror})  # noqa: TRY400 - the reason says it all
@@ -198,8 +199,8 @@ class Experiment:
     async def expect(self, request: GroupRequest, ports: Ports) -> None:
         """At the server: observe a group's sockets until `forget`."""
         record = {
-            "request": spool.members(request),
-            "ports": spool.members(ports),
+            "request": members(request),
+            "ports": members(ports),
             # The receiver of datagrams reports their arrival in monotonic time.
             "monotonic_zero_s": self._clock.at(0),
         }

@@ -12,6 +12,7 @@ from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
 from netesto.model import Event
 from netesto.transport import channel
+from netesto.transport.codec import members
 
 # The first samples and ping take some 50 ms; they begin this long before the instant. Where many
 # hosts share one machine they begin up to so much earlier for each pace (transport.channel).
@@ -116,8 +117,8 @@ class Group:
 
     def _write(self, before: dict[str, int], after: dict[str, int] | None) -> None:
         record = {
-            "request": spool.members(self.request),
-            "ports": spool.members(self._start.ports),
+            "request": members(self.request),
+            "ports": members(self._start.ports),
             "asked_start_s": self._start.known_start_s,
             "device": self._device,
             "mtu_bytes": self._mtu_bytes,

@@ -20,14 +20,13 @@ import os
 import shutil
 import time
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path, PurePosixPath
 
 from netesto import atomic
 from netesto.agent import ages
 from netesto.agent.ages import Seen
 from netesto.errors import AgentError
-from netesto.model import RUN_NAME, Event, FileEntry, GroupRequest, Ports, Unfetched
+from netesto.model import RUN_NAME, FileEntry, Unfetched
 
 # Pieces of a file are small enough not to delay other calls on the same connection.
 PIECE_BYTES = 256 * 1024
@@ -137,11 +136,6 @@ def pieces(folder: Path, path: str) -> Generator[bytes, None, None]:
     with place.open("rb") as file:
         while piece := file.read(PIECE_BYTES):
             yield piece
-
-
-def members(value: Event | GroupRequest | Ports) -> dict[str, object]:
-    """The fields by name, as `asdict` gives them, which copies every one of them."""
-    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:

@@ -11,7 +11,16 @@ from netesto.controller import digest, record
 from netesto.errors import ResultsError, UsageError
 from netesto.imports import evidence as imports_evidence
 from netesto.report import index, page
-from netesto.results import csvfile, derive, imported, integrity, manifest, repeated, store
+from netesto.results import (
+    csvfile,
+    derive,
+    imported,
+    integrity,
+    manifest,
+    repeated,
+    store,
+    tablerows,
+)
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
 from netesto.results.manifest import Manifest
@@ -25,7 +34,7 @@ def report(options: argparse.Namespace) -> int:
     with Store(options.folder) as results:
         there = results.experiments()
         chosen = _chosen(options.experiments, there)
-        old = store.by_experiment(csvfile.salvage(results.folder / store.TABLE))
+        old = csvfile.by_experiment(csvfile.salvage(results.folder / store.TABLE))
         # Rows without a folder cannot be rebuilt.
         kept = {exp: rows for exp, rows in old.items() if exp not in there}
         if kept:
@@ -107,7 +116,7 @@ def _rebuild(
     except ResultsError as error:
         _say(error.message)
         page.write_damaged(folder, error.message)
-        row = store.damaged_row(columns.names, int(folder.name))
+        row = tablerows.damaged_row(columns.names, int(folder.name))
         return _Rebuilt([row], is_damaged=True)
     for each in damage:
         _say(f"{folder}/{each}")
@@ -165,7 +174,7 @@ def show(options: argparse.Namespace) -> int:
 def warn_of_altered(folder: Path) -> None:
     """Warn of experiments whose rows in exp.csv differ from those derived from their data, and of
     those whose rows are omitted."""
-    for text in [*store.altered(folder), *repeated.warnings(folder)]:
+    for text in [*tablerows.altered(folder), *repeated.warnings(folder)]:
         _say(text)
 
 

@@ -25,7 +25,7 @@ from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, NoAnswerError, UsageError, WorldError
 from netesto.model import ALWAYS_THERE, Endpoint
-from netesto.results import store
+from netesto.results import csvfile, tablerows
 from netesto.run import agents, status
 from netesto.transport import addresses
 from netesto.transport.addresses import AgentAddress, SshAddress
@@ -377,12 +377,12 @@ def _prove(path: Path, done: _Done) -> int:
             ),
             display,
         )
-        rows = store.rows_of(Path(folder, "results"), display.experiments)
+        rows = tablerows.of(Path(folder, "results"), display.experiments)
     for failure in end.failures:
         printing.err(f"netesto: {failure}")
     # The flows that failed have the reason there.
     for row in rows:
-        if not store.is_aggregate(row) and row["status"] != "ok":
+        if not csvfile.is_aggregate(row) and row["status"] != "ok":
             printing.err(f"    {row['host']} to {row['server']}: {row['status']}")
     if end.status == status.OK:
         printing.out(f"proof    a flow of {PROOF_S} s from each host: {_rates(rows)}")
@@ -420,5 +420,5 @@ def _rates(rows: Sequence[Mapping[str, str]]) -> str:
     return ", ".join(
         f"{row['host']} to {row['server']} {row['rate']} Mbit/s"
         for row in rows
-        if not store.is_aggregate(row)
+        if not csvfile.is_aggregate(row)
     )

@@ -16,7 +16,7 @@ from netesto.errors import UsageError
 from netesto.language.dryrun import Printer
 from netesto.language.plan import MAX_ITERATIONS, is_plan
 from netesto.language.steps import LabRequest
-from netesto.results import store
+from netesto.results import tablerows
 from netesto.run import grounds, labcommands, labs, start, status
 from netesto.run.request import OnFailure, Request
 from netesto.run.session import End
@@ -186,7 +186,7 @@ def _tell(end: End, display: Display, *, quiet: bool, pages: bool) -> None:
         return
     if display.experiments and not quiet:
         printing.out()
-        if rows := store.rows_of(end.out, display.experiments):
+        if rows := tablerows.of(end.out, display.experiments):
             tables.print_rows(rows)
             printing.out()
         if pages and len(display.pages) == 1:

@@ -11,7 +11,7 @@ from rich.text import Text
 from netesto.cli import console
 from netesto.model import TIMED_TESTS
 from netesto.printable import printable
-from netesto.results import numbers, store
+from netesto.results import csvfile, numbers
 from netesto.results.columns import column, distinguishes
 
 Row = Mapping[str, str]
@@ -38,12 +38,12 @@ _GAP = 2
 def print_rows(rows: Sequence[Row]) -> None:
     """Print the rows to standard output; aggregates (N.0) in bold, failures in red. The only group
     of an experiment has a row if its status, the reason of a failure, is not the aggregate's."""
-    whole = [row for row in rows if store.is_aggregate(row)]
+    whole = [row for row in rows if csvfile.is_aggregate(row)]
     statuses = defaultdict(list)
     for row in rows:
         statuses[_number(row)].append(row.get("status"))
     repeated = {_number(row) for row in whole if statuses[_number(row)] == [row.get("status")] * 2}
-    shown_rows = [row for row in rows if store.is_aggregate(row) or _number(row) not in repeated]
+    shown_rows = [row for row in rows if csvfile.is_aggregate(row) or _number(row) not in repeated]
     names = {name: None for row in rows for name in row}
     # Values that differ between the groups of an experiment do not distinguish experiments.
     factors = [
@@ -74,7 +74,7 @@ def print_rows(rows: Sequence[Row]) -> None:
         justify: JustifyMethod = "right" if is_number else "left"
         table.add_column(SHOWN.get(name, name), justify=justify, no_wrap=True, width=width)
     for place, row in enumerate(shown_rows):
-        style = "bold" if store.is_aggregate(row) and len(whole) < len(shown_rows) else ""
+        style = "bold" if csvfile.is_aggregate(row) and len(whole) < len(shown_rows) else ""
         table.add_row(*(cells[name][place] for name in widths), style=style)
     # Lines that are still too wide wrap.
     output.width = max(output.width, _total(widths))

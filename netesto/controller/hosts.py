@@ -17,13 +17,11 @@ AT_ONCE = 16
 
 class Hosts:
     """The hosts of an inventory. Agents show `run` as the name of what holds them; `listener` gets
-    what happens at them, and `held` has those that are held, by name. `shares_clock`: the agents
-    have `clock`, too."""
+    what happens at them. `shares_clock`: the agents have `clock`, too."""
 
     def __init__(
         self,
         inventory: Inventory,
-        held: dict[str, HostConnection],
         *,
         connect: Connect,
         clock: Clock,
@@ -34,7 +32,8 @@ class Hosts:
         self.inventory = inventory
         self.connect = connect
         self.run = run
-        self.held = held
+        # By the name in the inventory.
+        self.held: dict[str, HostConnection] = {}
         # Including those that were released: manifests contain them.
         self.known: dict[str, HostConnection] = {}
         self._clock = clock

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from netesto.collectors.clock import Clock
 from netesto.controller.experiment import Experiment, Group
@@ -26,11 +26,11 @@ WARNINGS_MAX = 10_000
 
 
 class Progress:
-    """The experiments that have begun and are not processed, by number. `held` are the hosts of the
-    run that are held, by name: `controller.hosts.Hosts` keeps them."""
+    """The experiments that have begun and are not processed, by number. `held` finds a host of the
+    run by its name, if it is held."""
 
     def __init__(
-        self, held: Mapping[str, HostConnection], *, clock: Clock, observer: Observer
+        self, held: Callable[[str], HostConnection | None], *, clock: Clock, observer: Observer
     ) -> None:
         self.experiments: dict[int, Experiment] = {}
         self.clock = clock
@@ -162,7 +162,7 @@ class Progress:
         task.add_done_callback(self._tasks.discard)
 
     async def _forget(self, experiment: Experiment, group: Group) -> None:
-        server = self._held.get(group.request.server)
+        server = self._held(group.request.server)
         try:
             if server is not None and server.lost is None:
                 await server.agent.forget(experiment.exp, group.request.group)
@@ -211,7 +211,7 @@ class Progress:
     def overdue_s(self, experiment: Experiment) -> float:
         """Until when the end of its flows must be reported. A cut is limited, and events during it
         are reported afterwards."""
-        hosts = [self._held[name] for name in experiment.hosts if name in self._held]
+        hosts = [host for name in experiment.hosts if (host := self._held(name))]
         if any(host.is_cut for host in hosts):
             return math.inf
         joined_s = max((host.joined_s for host in hosts), default=0.0)

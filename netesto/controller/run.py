@@ -59,11 +59,9 @@ class Run:
     ) -> None:
         # Those that flows of the script name; none if it has no flows.
         self.tools: frozenset[str] = frozenset()
-        held: dict[str, HostConnection] = {}
-        self.progress = Progress(held, clock=clock, observer=observer)
+        self.progress = Progress(self._held, clock=clock, observer=observer)
         self.hosts = Hosts(
             inventory,
-            held,
             connect=connect,
             clock=clock,
             listener=self.progress,
@@ -79,6 +77,9 @@ class Run:
         self._ground = ground
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._places = asyncio.Semaphore(AT_ONCE)
+
+    def _held(self, name: str) -> HostConnection | None:
+        return self.hosts.held.get(name)
 
     # ---- commands ------------------------------------------------------------------------
 

@@ -4,11 +4,12 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from netesto import __version__
+from netesto.deploy import tools
 from netesto.deploy.facts import Facts, Installed, Places, lacking
 from netesto.deploy.payload import Archive, Packages
 from netesto.errors import AgentError
@@ -42,25 +43,6 @@ _BROUGHT = ("code-", "packages-")
 
 _INSTALL_S = 900
 _QUICK_S = 60
-
-# Packages of tools, if their names differ from the tool's. Debian's are known to
-# remote/install-packages; netperf is in none of these distributions.
-_PACKAGES: Mapping[str, Mapping[str, str]] = {
-    "dnf": {"ip": "iproute", "tc": "iproute-tc", "ss": "iproute", "sysctl": "procps-ng",
-            "ping": "iputils"},
-    "zypper": {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps",
-               "ping": "iputils", "iperf3": "iperf"},
-    "pacman": {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps-ng",
-               "ping": "iputils"},
-    "apk": {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps",
-            "ping": "iputils"},
-}  # fmt: skip
-_INSTALLERS: Mapping[str, Sequence[str]] = {
-    "dnf": ("dnf", "install", "-y", "-q"),
-    "zypper": ("zypper", "--non-interactive", "install"),
-    "pacman": ("pacman", "-S", "--noconfirm", "--needed"),
-    "apk": ("apk", "add"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +216,8 @@ class _Host:
         """The missing tools that the package manager of the host is going to install."""
         if not (self.wanted.with_tools and self.places.root):
             return []
-        is_debian = self.facts.manager == "apt-get"
-        return [tool for tool in lacking(self.facts) if is_debian or self._packages([tool])]
+        manager = self.facts.manager
+        return [tool for tool in lacking(self.facts) if tools.has_package(manager, tool)]
 
     def _python(self, *words: str) -> list[str]:
         """The command that runs a module of ours there."""
@@ -300,27 +282,19 @@ class _Host:
             return {"kind": "systemd", "scope": scope, "unit": "netesto-agent"}
         return {"kind": "supervisor", "lock": self.places.alive}
 
-    def tools(self) -> Iterator[Step]:
+    def _tools(self) -> Iterator[Step]:
         """Install the tools that are missing, if a package manager that we know can."""
-        manager = self.facts.manager
         if not self.added:
             return
-        if manager == "apt-get":
+        if self.facts.manager == "apt-get":
             yield Step(
                 f"install the packages with {', '.join(self.added)} (apt-get)",
                 "script",
                 {"text": self.wanted.tools_script, "words": ["agent"], "timeout": _INSTALL_S},
             )
         else:
-            argv = [*_INSTALLERS[manager], *self._packages(self.added)]
+            argv = tools.command(self.facts.manager, self.added)
             yield Step(shlex.join(argv), "run", {"argv": argv, "timeout": _INSTALL_S})
-
-    def _packages(self, tools: Collection[str]) -> list[str]:
-        manager = self.facts.manager
-        known = _PACKAGES.get(manager)
-        if known is None:
-            return []
-        return sorted({known.get(tool, tool) for tool in tools if tool != "netperf"})
 
     def notes(self) -> Iterator[str]:
         """Notes for the user about the agent."""
@@ -353,7 +327,7 @@ class _Host:
         yield self._write_record(
             {**self.record(), "folders": sorted({self.code, self.others, *old})}
         )
-        yield from self.tools()
+        yield from self._tools()
         if self.others not in folders:
             yield _packages_step(facts, self.packages, self.others, self.wanted.requirements)
         if self.code not in folders:

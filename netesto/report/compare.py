@@ -244,9 +244,9 @@ def _experiments(folder: Path) -> list[Row]:
     omitted = repeated.of(folder)
     rows = [
         _without_control_of_datagrams(row, every)
-        for exp, every in store.by_experiment(found).items()
+        for exp, every in csvfile.by_experiment(found).items()
         for row in every
-        if exp not in omitted and store.is_aggregate(row)
+        if exp not in omitted and csvfile.is_aggregate(row)
     ]
     if not rows:
         raise UsageError(f"{folder}: no experiments here", remedy=remedy)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
-from netesto.results import csvfile, durable, imported, numbers, runs, store
+from netesto.results import csvfile, durable, imported, numbers, runs, store, tablerows
 from netesto.results.columns import column, distinguishes
 from netesto.results.evidence import OK
 
@@ -98,7 +98,7 @@ def write(folder: Path) -> None:
 def columns(rows: Sequence[Row]) -> list[Column]:
     """The columns that hold anything; exp and status first, then what distinguishes rows."""
     texts = {name: {row[name] for row in rows} for name in (rows[0] if rows else ())}
-    whole = [row for row in rows if store.is_aggregate(row) and _has_flows(row)]
+    whole = [row for row in rows if csvfile.is_aggregate(row) and _has_flows(row)]
     filled = [name for name in texts if texts[name] - {""}]
     factors = {name for name in filled if distinguishes(name, whole)}
     # After all the measurements they would be overlooked.
@@ -117,7 +117,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
 def _has_flows(row: Row) -> bool:
     """False for an experiment that was interrupted before its first flow, or whose manifest is
     damaged: its requested values are missing, and so differ from all others."""
-    return row.get("test") != "" and not store.is_damaged_row(row)
+    return row.get("test") != "" and not tablerows.is_damaged_row(row)
 
 
 def _looks_like_number(text: str) -> bool:
@@ -172,12 +172,12 @@ def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:
     found = []
     for number, own in by_number.items():
         has_page = number.isdecimal() and (folder / number / PAGE).is_file()
-        whole = next((row for row in own if store.is_aggregate(row)), own[0])
+        whole = next((row for row in own if csvfile.is_aggregate(row)), own[0])
         found.append(
             Experiment(
                 number=number,
                 page=f"{number}/{PAGE}" if has_page else "",
-                status=store.status_of(whole, folder / number) or OK,
+                status=tablerows.status_of(whole, folder / number) or OK,
                 whole=whole,
                 groups=[row for row in own if row is not whole],
             )

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from netesto.measured import Datagrams, TransferResult
-from netesto.results import flows, formulas, numbers
+from netesto.results import flows, formulas, numbers, overall
 from netesto.results.evidence import Source
 from netesto.results.formulas import Group, Rate, Values
 from netesto.results.queues import Column as QueueColumn
@@ -267,7 +267,7 @@ _TABLE: tuple[Column, ...] = (
     _rate("reverseRate", "Mbit/s", lambda r: _mbit(r.reverse_rate_bps), 6),
     _rate("transactionRate", "1/s", lambda r: r.transactions_per_s, 3),
     _tool("fairness", "", lambda g: g.fairness, 6, better="more",
-          overall=formulas.fairness, once=formulas.no_fairness),
+          overall=overall.fairness, once=formulas.no_fairness),
     _tool("localRetrans", "segments", show=numbers.count,
           fill=lambda g: numbers.total(r.local_retransmits for r in g.results)),
     _tool("remoteRetrans", "segments", show=numbers.count,
@@ -282,7 +282,7 @@ _TABLE: tuple[Column, ...] = (
     _latency("p9999", lambda r: r.p9999_latency_us),
     _latency("p99999", lambda r: r.p99999_latency_us),
     _tool("latencies", "", _sum(lambda r: r.latencies), show=numbers.count),
-    _tool("latencyTail", "%", lambda g: g.latency_tail_percent, 3, overall=formulas.latency_tail),
+    _tool("latencyTail", "%", lambda g: g.latency_tail_percent, 3, overall=overall.latency_tail),
     _tool("unfinished", "", _sum(lambda r: r.unfinished), better="less", show=numbers.count),
     # ---- what tcp_info reports at the end that sends the data
     _socket("cwnd", "segments", lambda g: g.mean(lambda s: s.cwnd), 3, show=numbers.figure),
@@ -312,7 +312,7 @@ _TABLE: tuple[Column, ...] = (
     _datagrams("udpSkipped", lambda d: d.skipped),
     _datagrams("udpLost", lambda d: d.lost, better="less"),
     _tool("udpLost%", "", lambda g: formulas.lost_percent(g.datagrams), better="less",
-          overall=formulas.lost_percent_of_all, page_unit="% of datagrams", show=numbers.figure),
+          overall=overall.lost_percent, page_unit="% of datagrams", show=numbers.figure),
     _datagrams("udpDropped", lambda d: d.dropped),
     _datagrams("udpReordered", lambda d: d.reordered),
     _datagrams("udpDuplicates", lambda d: d.duplicates),
@@ -368,11 +368,11 @@ _TABLE: tuple[Column, ...] = (
     _counted("client-tx-packet-len", "bytes", lambda g: formulas.packet_bytes([g], "tx"), 1,
              once=lambda groups: formulas.packet_bytes(groups, "tx")),
     _measured("retransPkts%", "", lambda g: g.retransmitted_packets_percent, sources=_PACKETS,
-              overall=formulas.retransmitted_packets_percent, better="less",
+              overall=overall.retransmitted_packets_percent, better="less",
               page_unit="% of packets", show=numbers.hundredths),
     _measured("retransPktsReason", "", lambda g: g.packets_fault, sources=_PACKETS, holds="text"),
     _socket("retransSegs%", "", lambda g: g.retransmitted_segments_percent,
-            overall=formulas.retransmitted_segments_percent, better="less",
+            overall=overall.retransmitted_segments_percent, better="less",
             page_unit="% of data segments", show=numbers.figure),
     # ---- captures at the hosts that send
     _captured("pktRetrans", "segments", lambda g: numbers.total(

@@ -118,3 +118,24 @@ def text(*parts: Iterable[Iterable[object]]) -> str:
         buffer.seek(0)
         buffer.truncate()
     return "".join(f"{line}\n" for line in lines)
+
+
+def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[str, str]]]:
+    """The rows of exp.csv by experiment, in the order of their first row; without rows that have no
+    number."""
+    found: dict[int, list[Mapping[str, str]]] = {}
+    for row in rows:
+        number = row.get("exp", "").partition(".")[0]
+        if number.isdecimal():
+            found.setdefault(int(number), []).append(row)
+    return found
+
+
+def in_order(rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Rows of exp.csv, sorted by the numbers of their experiments."""
+    return [row for _, own in sorted(by_experiment(rows).items()) for row in own]
+
+
+def is_aggregate(row: Mapping[str, str]) -> bool:
+    """Whether a row of exp.csv is N.0: of all flows of its experiment."""
+    return row.get("exp", "").endswith(".0")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from netesto.errors import ResultsError
 from netesto.model import GroupRequest
-from netesto.results import aggregate, groups, keyvalue, packetfile, series, store
+from netesto.results import aggregate, groups, keyvalue, packetfile, series, store, tablerows
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
 from netesto.results.manifest import Manifest
@@ -39,7 +39,7 @@ def derive(
         *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
     ]
     whole = rows[0] if known is None else _aggregate(found, evidence, manifest, known)
-    marks = store.checksum_of_groups(rows[1:]) | {_KEY: FORMULAS}
+    marks = tablerows.checksum_of_groups(rows[1:]) | {_KEY: FORMULAS}
     keyvalue.write(folder / store.DERIVED, whole | marks)
     if with_series:
         series.write(series.build(evidence), folder / "series.json")

@@ -408,6 +408,11 @@ def percent(parts: Iterable[tuple[float | None, float | None]], *, decimals: int
     return numbers.fixed(100 * part / total, decimals) if total > 0 else ""
 
 
+def lost_percent(each: Sequence[Datagrams]) -> str:
+    """100·Σlost / Σsent."""
+    return percent([(one.lost, one.sent) for one in each], decimals=4)
+
+
 # ---- over all groups of an experiment, none of which has failed completely -----------------------
 
 
@@ -456,76 +461,3 @@ def packet_bytes(groups: Sequence[Group], way: str) -> float | None:
         for what in ("packets", "bytes")
     )
     return size / packets if size is not None and packets else None
-
-
-# ---- the same, from their texts; keys in canonical spelling --------------------------------
-
-
-def _number(values: Values, key: str) -> float | None:
-    return numbers.parse(values.get(key, ""))
-
-
-def retransmitted_segments_percent(groups: Sequence[Values]) -> str:
-    """100·Σretrans_total / Σdata_segs_out over the groups where both are known."""
-    pairs = ((_number(each, "retrans-total"), _number(each, "data-segs-out")) for each in groups)
-    return percent(pairs, decimals=3)
-
-
-def retransmitted_packets_percent(groups: Sequence[Values]) -> str:
-    """100·Σretrans_total / Σpackets in the direction of the data, over the groups whose
-    retransPkts% is known; "" if the packets of a group are not its own."""
-    pairs = []
-    for values in groups:
-        is_reverse = FlowSpec(test=values.get("test", "")).is_reverse
-        sent = _number(values, "client-rx-packets" if is_reverse else "client-tx-packets")
-        again = _number(values, "retrans-total")
-        if again is not None and sent is not None and not values.get("retransPkts%"):
-            return ""
-        pairs.append((again, sent))
-    return percent(pairs, decimals=2)
-
-
-def latency_tail(groups: Sequence[Values]) -> str:
-    """The minimum over the groups."""
-    return min(
-        (text for each in groups if (text := each.get("latencyTail"))), key=float, default=""
-    )
-
-
-def lost_percent(each: Sequence[Datagrams]) -> str:
-    """100·Σlost / Σsent."""
-    return percent([(one.lost, one.sent) for one in each], decimals=4)
-
-
-def lost_percent_of_all(groups: Sequence[Values]) -> str:
-    pairs = ((_number(each, "udpLost"), _number(each, "udpSent")) for each in groups)
-    return percent(pairs, decimals=4)
-
-
-def fairness(groups: Sequence[Values]) -> str:
-    """Jain's index over all flows of all groups, 3 decimals.
-
-    Not a mean of the groups' indexes: two groups of one flow each are perfectly fair in
-    themselves. A group of n flows with sum S and index J has Σx² = S²/(n·J). Empty if the groups
-    ran different tests, or not at the same time: then their rates are not shares of one capacity;
-    if that is so within a group; and if all flows but one failed.
-    """
-    count, rates, squares = 0.0, [], []
-    failed = math.fsum(_number(values, "flowsFailed") or 0.0 for values in groups)
-    kinds = set()
-    for values in groups:
-        rate, index = _number(values, "rate"), _number(values, "fairness")
-        instances = _number(values, "instances")
-        if rate and index is None:
-            return ""
-        if rate is None or not index or instances is None:
-            continue
-        good = instances - (_number(values, "flowsFailed") or 0.0)
-        kinds.add(tuple(values.get(key, "") for key in ("test", "delay", "dur")))
-        count += good
-        rates.append(rate)
-        squares.append(rate * rate / (good * index))
-    is_alone = failed and count == 1
-    if len(kinds) != 1 or is_alone or count <= 0 or math.fsum(squares) <= 0:
-        return ""
-    return numbers.fixed(math.fsum(rates) ** 2 / (count * math.fsum(squares)), 3)

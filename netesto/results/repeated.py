@@ -16,7 +16,7 @@ def of(folder: Path) -> Mapping[int, int]:
     known = [exp for exp in there if (folder / str(exp) / imported.NAME).is_file()]
     if not known:
         return {}
-    rows = store.by_experiment(csvfile.salvage(folder / store.TABLE))
+    rows = csvfile.by_experiment(csvfile.salvage(folder / store.TABLE))
 
     def content(exp: int) -> tuple[tuple[str, ...], ...]:
         return tuple(

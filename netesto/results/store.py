@@ -1,11 +1,10 @@
 """The results folder on disk: one run at a time writes to it, and no measurement is overwritten."""
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -14,8 +13,7 @@ from typing import Any
 from netesto import atomic, jsontext
 from netesto.errors import AgentError, ResultsError
 from netesto.model import LARGEST_EXPERIMENT
-from netesto.results import csvfile, durable, fields, integrity, keyvalue, manifest, runs
-from netesto.results.evidence import DAMAGED
+from netesto.results import csvfile, durable, fields, integrity, manifest, runs
 from netesto.results.fields import Fields
 
 TABLE = "exp.csv"
@@ -281,23 +279,23 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def append(self, rows: Sequence[Mapping[str, str]]) -> None:
         """Add the rows of experiments to exp.csv, all or none. Experiments are in the order of
         their numbers, which is the script's, although parts side by side end in another one."""
-        last, new = max(self._in_table, default=0), by_experiment(rows)
+        last, new = max(self._in_table, default=0), csvfile.by_experiment(rows)
         csvfile.append(self.folder / TABLE, rows)
         self._in_table.update(new)
         if [last, *new] != sorted([last, *new]):
             # A table with a damaged row stays as it is: the measurements count, not their order.
             with contextlib.suppress(ResultsError):
-                ordered = in_order(csvfile.read(self.folder / TABLE))
+                ordered = csvfile.in_order(csvfile.read(self.folder / TABLE))
                 csvfile.rewrite(self.folder / TABLE, list(ordered[0]), ordered)
 
     @cached_property
     def _in_table(self) -> set[int]:
         """The numbers of the experiments in exp.csv."""
-        return {*by_experiment(csvfile.salvage(self.folder / TABLE))}
+        return {*csvfile.by_experiment(csvfile.salvage(self.folder / TABLE))}
 
     def without_rows(self) -> list[int]:
         """Complete experiments without a row in exp.csv."""
-        rows = by_experiment(csvfile.read(self.folder / TABLE))
+        rows = csvfile.by_experiment(csvfile.read(self.folder / TABLE))
         return [exp for exp in self.experiments() if exp not in rows]
 
     def rewrite(self, fields: Fields, rows: Sequence[Mapping[str, str]]) -> None:
@@ -461,95 +459,6 @@ def _numbers(folder: Path) -> list[int]:
         return []
     names = (path.name.removesuffix(_PARTIAL) for path in folder.iterdir() if path.is_dir())
     return [int(name) for name in names if name.isdecimal()]
-
-
-def by_experiment(rows: Iterable[Mapping[str, str]]) -> dict[int, list[Mapping[str, str]]]:
-    """The rows of exp.csv by experiment, in the order of their first row; without rows that have no
-    number."""
-    found: dict[int, list[Mapping[str, str]]] = {}
-    for row in rows:
-        number = row.get("exp", "").partition(".")[0]
-        if number.isdecimal():
-            found.setdefault(int(number), []).append(row)
-    return found
-
-
-def in_order(rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """Rows of exp.csv, sorted by the numbers of their experiments."""
-    return [row for _, own in sorted(by_experiment(rows).items()) for row in own]
-
-
-def rows_of(folder: Path, wanted: Collection[int]) -> list[Mapping[str, str]]:
-    """The rows of these experiments in exp.csv, in order. Damaged rows are omitted."""
-    found = by_experiment(csvfile.salvage(folder / TABLE))
-    return [row for exp in sorted(wanted) for row in found.get(exp, ())]
-
-
-def is_aggregate(row: Mapping[str, str]) -> bool:
-    """Whether a row of exp.csv is N.0: of all flows of its experiment."""
-    return row.get("exp", "").endswith(".0")
-
-
-def altered(folder: Path) -> Iterator[str]:
-    """Warnings, in words, of complete experiments in `folder` whose rows in exp.csv are missing, or
-    differ from those derived from their data; experiments without derived files are skipped."""
-    for exp in _altered(folder, csvfile.salvage(folder / TABLE)):
-        yield (
-            f"{folder / TABLE}: the rows of experiment {exp} differ from those derived from its"
-            f" data; `netesto report {folder}` rebuilds them"
-        )
-
-
-def _altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
-    found = by_experiment(rows)
-    return [
-        exp
-        for exp in (experiments(folder) if folder.is_dir() else [])
-        if (derived := _derived(folder / str(exp) / DERIVED))
-        and not _agree(derived, found.get(exp, [{}]), exp)
-    ]
-
-
-def _agree(derived: Mapping[str, str], rows: Sequence[Mapping[str, str]], exp: int) -> bool:
-    """Whether rows are the derived ones, of which exp.csv may have fewer columns; or the row of an
-    experiment with a damaged manifest."""
-    row, *groups = rows
-    as_derived = all(derived.get(name) == " ".join(text.split()) for name, text in row.items())
-    if _GROUPS in derived:  # later than the first results folders
-        as_derived = as_derived and derived.items() >= checksum_of_groups(groups).items()
-    return bool(row) and (as_derived or row == damaged_row(row, exp))
-
-
-def checksum_of_groups(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """A key of an experiment's derived file: the SHA-256 of the rows of its groups. Empty columns
-    that are added later do not change it."""
-    cells = [sorted((name, text) for name, text in row.items() if text) for row in rows]
-    return {_GROUPS: hashlib.sha256(json.dumps(cells).encode()).hexdigest()}
-
-
-def status_of(row: Mapping[str, str], folder: Path) -> str:
-    """The status in a row of exp.csv; without such a column, the derived one in the experiment's
-    folder. Empty if unknown."""
-    return row["status"] if "status" in row else _derived(folder / DERIVED).get("status", "")
-
-
-def damaged_row(names: Iterable[str], exp: int) -> dict[str, str]:
-    """The one row of an experiment whose manifest is damaged: nothing can be derived."""
-    known = {"exp": f"{exp}.0", "expNumber": str(exp), "group": "0", "status": DAMAGED}
-    return {name: known.get(name, "") for name in names}
-
-
-def is_damaged_row(row: Mapping[str, str]) -> bool:
-    """Whether a row of exp.csv is such a row, without measurements."""
-    number = row.get("exp", "").partition(".")[0]
-    return number.isdecimal() and row == damaged_row(row, int(number))
-
-
-def _derived(path: Path) -> dict[str, str]:
-    try:
-        return keyvalue.read(path)
-    except ResultsError:
-        return {}
 
 
 def _hold(path: Path) -> int:

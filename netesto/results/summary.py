@@ -66,7 +66,7 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
     """The runs of a results folder, imported ones or ours. ResultsError if it cannot be read."""
     brought, orphans = imported.joined(imported.runs(folder), imported.read_loose(folder))
     known = {run.exp for run in brought}
-    rows = store.by_experiment(csvfile.read(folder / store.TABLE))
+    rows = csvfile.by_experiment(csvfile.read(folder / store.TABLE))
     omitted = repeated.of(folder)
     factors = store.factors(folder)
     # Unfinished cells have them only in exp.csv.
@@ -107,7 +107,7 @@ def _own(
 ) -> Iterator[Run]:
     """The groups of an experiment of ours: the goodput of each."""
     for row in rows:
-        if store.is_aggregate(row) or row.get("status") == DAMAGED:
+        if csvfile.is_aggregate(row) or row.get("status") == DAMAGED:
             continue
         rate = numbers.parse(row.get("rate", ""))
         # Of the sender of the data; the other end may report its own.

@@ -150,7 +150,7 @@ def _failures(
 
 def _earlier_columns(results: Store, claimable: Fields) -> Callable[[int], Mapping[str, str]]:
     """The columns that claims may use, of an experiment in the results folder."""
-    rows = store.by_experiment(csvfile.read(results.folder / store.TABLE))
+    rows = csvfile.by_experiment(csvfile.read(results.folder / store.TABLE))
 
     @functools.cache
     def columns_of(exp: int) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto.results import durable, store
+from netesto.results import csvfile, durable
 from netesto.results.store import Store
 
 # The name for everything that belongs to no cell and no repetition.
@@ -58,7 +58,7 @@ def take_over_left(results: Store) -> Iterator[str]:
             yield f"{folder}: its parts are still ending; a later run takes them over"
             continue
         shutil.rmtree(folder, ignore_errors=True)
-        numbers = ", ".join(map(str, store.by_experiment(rows)))
+        numbers = ", ".join(map(str, csvfile.by_experiment(rows)))
         if numbers:
             yield f"took over the measurements of a killed run: experiments {numbers}"
 

@@ -24,7 +24,7 @@ import psutil
 
 from netesto import interrupts, process
 from netesto.language.plan import Part
-from netesto.results import durable, runs, store
+from netesto.results import csvfile, durable, runs, tablerows
 from netesto.results.evidence import OK
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
@@ -264,9 +264,9 @@ class SideBySide:
         # If hurried, the index is drawn once, at the end.
         if rows and self._index and not self._was_interrupted:
             self._index.update(self._results.folder)
-        for exp, own in store.by_experiment(rows).items():
+        for exp, own in csvfile.by_experiment(rows).items():
             folder = self._results.whole(exp)
-            status_there = store.status_of(own[0], folder) or OK
+            status_there = tablerows.status_of(own[0], folder) or OK
             self._watcher.experiment_ended(exp, status_there, own, str(folder / "exp.html"))
 
 

@@ -105,8 +105,7 @@ def _shown(value: Any) -> Any:
         case dict():
             return {_shown(key): _shown(value[key]) for key in list(value)[:ITEMS_MAX]}
         case _ if is_dataclass(value) and not isinstance(value, type):
-            plain = {each.name: getattr(value, each.name) for each in fields(value)}
-            return replace(value, **{name: _shown(each) for name, each in plain.items()})
+            return replace(value, **{name: _shown(each) for name, each in members(value).items()})
         case _:
             return value
 
@@ -121,9 +120,14 @@ def decode_request(kind: type[V], message: Message) -> V:
     return decode(kind, message)
 
 
-def _plain(value: Any) -> dict[str, Any]:
+def members(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name, as `asdict` gives them, which copies every one of them."""
     names = _names(type(value))  # type: ignore[arg-type]  # classes are hashable
-    return {name: _plain_value(getattr(value, name)) for name in names}
+    return {name: getattr(value, name) for name in names}
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {name: _plain_value(each) for name, each in members(value).items()}
 
 
 @lru_cache

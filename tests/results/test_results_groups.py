@@ -4,7 +4,7 @@ import pytest
 
 from netesto.measured import CpuSample, Interval, PingSample, TransferResult
 from netesto.model import UNTIL_DONE_S
-from netesto.results import derive, fields, formulas, groups
+from netesto.results import derive, fields, groups, overall
 from netesto.results.evidence import GroupEvidence
 from results import samples
 from results.samples import BEGIN_S, LEAD_S, failed, group, instance, request, sample
@@ -117,7 +117,7 @@ def test_percentiles_beyond_the_tail_rest_on_few_latencies(counts, tail):
 
 def test_an_experiment_has_the_shortest_tail_of_its_groups():
     tails = [{"latencyTail": text} for text in ("99.999", "", "99")]
-    assert formulas.latency_tail(tails) == "99"
+    assert overall.latency_tail(tails) == "99"
 
 
 def test_rtt_is_the_mean_in_microseconds():

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from netesto.errors import AgentError, ResultsError
-from netesto.results import durable, fields, manifest
+from netesto.results import durable, fields, manifest, tablerows
 from netesto.results.runs import RunRecord, name_at
-from netesto.results.store import FinishedCell, Store, rows_of
+from netesto.results.store import FinishedCell, Store
 from results import samples
 
 # Holds the folder, says so, and lives until it is killed.
@@ -433,11 +433,11 @@ def test_a_lost_counter_is_the_highest_number_that_an_experiment_bears(store):
 def test_rows_of_some_experiments_are_in_their_order(store):
     for exp in (3, 1, 2):
         store.append([{"exp": f"{exp}.0", "rate": "5"}])
-    assert [row["exp"] for row in rows_of(store.folder, [3, 1])] == ["1.0", "3.0"]
+    assert [row["exp"] for row in tablerows.of(store.folder, [3, 1])] == ["1.0", "3.0"]
 
 
 def test_rows_of_a_damaged_table_are_those_that_are_complete(store):
     store.append([{"exp": "1.0", "rate": "5"}])
     with (store.folder / "exp.csv").open("a") as table:
         table.write("2.0")
-    assert [row["exp"] for row in rows_of(store.folder, [1, 2])] == ["1.0"]
+    assert [row["exp"] for row in tablerows.of(store.folder, [1, 2])] == ["1.0"]

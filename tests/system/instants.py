@@ -18,7 +18,7 @@ from whole_runs import command
 from netesto import owned, proc, process
 from netesto.lab import leftovers, records
 from netesto.lab.netns import Lab
-from netesto.results import csvfile, manifest, store
+from netesto.results import csvfile, manifest, store, tablerows
 
 # What a run of each ground takes on an idle machine: instants are drawn from it.
 TAKES_S: Mapping[str, float] = {"lab": 4.2, "hosts": 3.4, "uml": 12.0, "sim": 12.0}
@@ -220,6 +220,6 @@ def _unreadable(out: Path) -> Iterator[str]:
         csvfile.read(out / store.TABLE)
         for exp in store.experiments(out):
             manifest.read(out / str(exp) / manifest.NAME)
-        yield from store.altered(out)
+        yield from tablerows.altered(out)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
         yield f"results cannot be read: {error}"

@@ -18,7 +18,7 @@ from netesto.nearest import alike
 from netesto.report.expscript import csvcells, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.ids import NUMBER, Ids
-from netesto.results import repeated, store
+from netesto.results import repeated, store, tablerows
 from netesto.results.evidence import PARTIAL
 from netesto.units import counted
 
@@ -265,7 +265,8 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
         )
     _tell_duplicates(path, columns[EXP], warn=warn)
     is_ours = path.name == store.TABLE
-    for text in [*store.altered(path.parent), *repeated.warnings(path.parent)] if is_ours else ():
+    told = [*tablerows.altered(path.parent), *repeated.warnings(path.parent)] if is_ours else ()
+    for text in told:
         warn(text)
     data = Dataset(
         columns=columns,

@@ -1,0 +1,80 @@
+"""Rows of exp.csv, and whether they are those derived from the data."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from netesto.errors import ResultsError
+from netesto.results import csvfile, keyvalue, store
+from netesto.results.evidence import DAMAGED
+
+_GROUPS = "groupRows"
+
+
+def of(folder: Path, wanted: Collection[int]) -> list[Mapping[str, str]]:
+    """The rows of these experiments in exp.csv, in order. Damaged rows are omitted."""
+    found = csvfile.by_experiment(csvfile.salvage(folder / store.TABLE))
+    return [row for exp in sorted(wanted) for row in found.get(exp, ())]
+
+
+def altered(folder: Path) -> Iterator[str]:
+    """Warnings, in words, of complete experiments in `folder` whose rows in exp.csv are missing, or
+    differ from those derived from their data; experiments without derived files are skipped."""
+    for exp in _altered(folder, csvfile.salvage(folder / store.TABLE)):
+        yield (
+            f"{folder / store.TABLE}: the rows of experiment {exp} differ from those derived from"
+            f" its data; `netesto report {folder}` rebuilds them"
+        )
+
+
+def _altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
+    found = csvfile.by_experiment(rows)
+    return [
+        exp
+        for exp in (store.experiments(folder) if folder.is_dir() else [])
+        if (derived := _derived(folder / str(exp) / store.DERIVED))
+        and not _agree(derived, found.get(exp, [{}]), exp)
+    ]
+
+
+def _agree(derived: Mapping[str, str], rows: Sequence[Mapping[str, str]], exp: int) -> bool:
+    """Whether rows are the derived ones, of which exp.csv may have fewer columns; or the row of an
+    experiment with a damaged manifest."""
+    row, *groups = rows
+    as_derived = all(derived.get(name) == " ".join(text.split()) for name, text in row.items())
+    if _GROUPS in derived:  # later than the first results folders
+        as_derived = as_derived and derived.items() >= checksum_of_groups(groups).items()
+    return bool(row) and (as_derived or row == damaged_row(row, exp))
+
+
+def checksum_of_groups(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """A key of an experiment's derived file: the SHA-256 of the rows of its groups. Empty columns
+    that are added later do not change it."""
+    cells = [sorted((name, text) for name, text in row.items() if text) for row in rows]
+    return {_GROUPS: hashlib.sha256(json.dumps(cells).encode()).hexdigest()}
+
+
+def status_of(row: Mapping[str, str], folder: Path) -> str:
+    """The status in a row of exp.csv; without such a column, the derived one in the experiment's
+    folder. Empty if unknown."""
+    return row["status"] if "status" in row else _derived(folder / store.DERIVED).get("status", "")
+
+
+def damaged_row(names: Iterable[str], exp: int) -> dict[str, str]:
+    """The one row of an experiment whose manifest is damaged: nothing can be derived."""
+    known = {"exp": f"{exp}.0", "expNumber": str(exp), "group": "0", "status": DAMAGED}
+    return {name: known.get(name, "") for name in names}
+
+
+def is_damaged_row(row: Mapping[str, str]) -> bool:
+    """Whether a row of exp.csv is such a row, without measurements."""
+    number = row.get("exp", "").partition(".")[0]
+    return number.isdecimal() and row == damaged_row(row, int(number))
+
+
+def _derived(path: Path) -> dict[str, str]:
+    try:
+        return keyvalue.read(path)
+    except ResultsError:
+        return {}
