@@ -10,17 +10,12 @@ from typing import Any, Self
 from netesto.errors import OutputError
 from netesto.measured import TransferResult
 from netesto.model import REAL_TIME, TESTS, GroupRequest, Ports, SystemTime
+from results.samples import PLAIN
 
 LOOPBACK = ip_address("127.0.0.1")
 
-REQUEST = GroupRequest(
-    exp=1,
-    group=1,
-    exp_name="Exp",
-    test="TCP_STREAM",
-    tool="netperf",
-    client="a",
-    server="b",
+REQUEST = replace(
+    PLAIN,
     client_address=LOOPBACK,
     server_address=LOOPBACK,
     duration_s=1,

@@ -44,9 +44,12 @@ asyncio.run(main())
 
 
 def refused(check, *values: object, **named: object) -> str:
-    with pytest.raises(NotAllowedError) as caught:
+    """The refusal; "" if there is none."""
+    try:
         check(*values, **named)
-    return str(caught.value)
+    except NotAllowedError as error:
+        return str(error)
+    return ""
 
 
 def test_every_key_is_read():
@@ -190,9 +193,11 @@ def test_full_disk_and_full_spool_let_no_flow_start(tmp_path: Path):
 
 
 def test_a_lab_has_no_limits(tmp_path: Path):
-    OF_LAB.check_interface("eth7", managing=["eth7"], test="eth0")
-    OF_LAB.check_group(request(duration_s=1e9, instances=9000), WORLD, running=9000)
-    OF_LAB.check_room(tmp_path / "spool")
+    assert [
+        refused(OF_LAB.check_interface, "eth7", managing=["eth7"], test="eth0"),
+        refused(OF_LAB.check_group, request(duration_s=1e9, instances=9000), WORLD, running=9000),
+        refused(OF_LAB.check_room, tmp_path / "spool"),
+    ] == ["", "", ""]
 
 
 async def test_each_of_several_who_are_connected_is_audited_for_what_they_asked(

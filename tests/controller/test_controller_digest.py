@@ -8,24 +8,12 @@ from pathlib import Path
 
 from netesto.collectors import socketfile
 from netesto.controller import digest
-from netesto.model import GroupRequest, Ports
+from netesto.model import Ports
 from netesto.results import groups
 from netesto.results.evidence import InstanceEvidence
 from results import samples
 
-STREAM = GroupRequest(
-    exp=1,
-    group=1,
-    exp_name="Exp",
-    test="TCP_STREAM",
-    tool="native",
-    client="a",
-    server="b",
-    client_address=ip_address("10.0.0.1"),
-    server_address=ip_address("10.0.0.2"),
-    duration_s=2.0,
-    parallel=2,
-)
+STREAM = replace(samples.PLAIN, tool="native", parallel=2)
 FAILED = InstanceEvidence(
     instance=1, status="failed before", asked_start_s=0.0, started_s=0.0, ended_s=2.0, result=None
 )

@@ -10,7 +10,6 @@ import random
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass, replace
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -20,10 +19,11 @@ from hypothesis import strategies as st
 from netesto.collectors import cpu, hostfacts, ping, socketfile
 from netesto.controller import digest, rawfiles, record
 from netesto.errors import OutputError
-from netesto.model import ClockOffset, GroupRequest, HostInfo, Ports
+from netesto.model import ClockOffset, HostInfo, Ports
 from netesto.results import derive, fields, manifest
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.traffic import TOOLS
+from results.samples import PLAIN
 
 TESTS = Path(__file__).parents[1]
 TRAFFIC, COLLECTED = TESTS / "traffic" / "fixtures", TESTS / "collectors" / "fixtures"
@@ -39,18 +39,7 @@ EVIL = [
     *("\N{ARABIC-INDIC DIGIT THREE}".encode(), b"-0.0", b"1e17", b"true"),
 ]
 
-REQUEST = GroupRequest(
-    exp=1,
-    group=1,
-    exp_name="Exp",
-    test="TCP_STREAM",
-    tool="iperf3",
-    client="a",
-    server="b",
-    client_address=ip_address("10.0.0.1"),
-    server_address=ip_address("10.0.0.2"),
-    duration_s=2.0,
-)
+REQUEST = replace(PLAIN, tool="iperf3")
 
 CPU = b"".join(
     json.dumps({"time_s": 1000.0 + second, "busy_percent": [10.0, 20.5]}).encode() + b"\n"

@@ -8,7 +8,7 @@ import pytest
 
 from netesto import process
 from netesto.errors import LabError
-from netesto.lab import netns, plan, topology, ways
+from netesto.lab import netns, plan, ways
 from netesto.lab.netns import Lab
 from netesto.lab.ways import Flow, Hop, Map, Place
 
@@ -120,7 +120,3 @@ def test_routers_that_choose_alike_are_found_out(state, planned, monkeypatch):
         netns.up(planned("fattree"), state=state, agents=False),
     ):
         pass
-
-
-def test_a_lab_without_equal_paths_has_nothing_to_check():
-    ways.check(plan.plan(topology.build("dumbbell", {}), prefix="ntxx"))

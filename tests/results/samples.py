@@ -17,18 +17,29 @@ BEGIN_S = 1_795_176_900.0
 LEAD_S = 0.25
 
 
+PLAIN = GroupRequest(
+    exp=1,
+    group=1,
+    exp_name="Exp",
+    test="TCP_STREAM",
+    tool="netperf",
+    client="a",
+    server="b",
+    client_address=ip_address("10.0.0.1"),
+    server_address=ip_address("10.0.0.2"),
+    duration_s=2.0,
+)
+
+
 def request(*, group=1, client="client1", server="server1", **other) -> GroupRequest:
     values: dict[str, Any] = {
         "exp": 12,
         "exp_name": "1s2c1fs",
-        "test": "TCP_STREAM",
-        "tool": "netperf",
-        "client_address": ip_address("10.0.0.1"),
         "server_address": ip_address("10.0.0.9"),
         "duration_s": 24.0,
         "congestion_control": "cubic",
     }
-    return GroupRequest(group=group, client=client, server=server, **(values | other))
+    return replace(PLAIN, group=group, client=client, server=server, **(values | other))
 
 
 def sample(time_s: float, **values) -> SocketSample:

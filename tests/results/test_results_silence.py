@@ -7,20 +7,10 @@ from netesto.measured import SocketSample, TransferResult
 from netesto.model import GroupRequest
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 from netesto.results.silence import silence, without_silent
+from results import samples
 
 NOTHING = TransferResult(rate_bps=0.0, elapsed_s=2.004)
-REQUESTS = GroupRequest(
-    exp=1,
-    group=1,
-    exp_name="Exp",
-    test="TCP_RR",
-    tool="netperf",
-    client="a",
-    server="b",
-    client_address=ip_address("10.0.0.1"),
-    server_address=ip_address("10.0.0.2"),
-    duration_s=2.0,
-)
+REQUESTS = replace(samples.PLAIN, test="TCP_RR")
 STREAM = replace(REQUESTS, test="TCP_STREAM")
 DATAGRAMS = replace(REQUESTS, test="UDP_STREAM")
 
@@ -45,7 +35,7 @@ def sample(received: int | None, *, acked: int = 1) -> SocketSample:
     )
 
 
-def flow(result: TransferResult | None, *samples: SocketSample) -> InstanceEvidence:
+def flow(result: TransferResult | None, *seen: SocketSample) -> InstanceEvidence:
     status = OK if result else "failed before"
     return InstanceEvidence(
         instance=1,
@@ -54,7 +44,7 @@ def flow(result: TransferResult | None, *samples: SocketSample) -> InstanceEvide
         started_s=0.0,
         ended_s=2.0,
         result=result,
-        client_samples=samples,
+        client_samples=seen,
     )
 
 

@@ -3,6 +3,7 @@
 import shutil
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from needs import unmet
 from netesto import process
 from netesto.model import GroupRequest, Ports
 from netesto.traffic.netperf import Netperf
+from results.samples import PLAIN
 
 FIXTURES = Path(__file__).parent / "fixtures"
 REAL_TOOLS = ("netperf", "netserver", "iperf3")
@@ -29,19 +31,7 @@ def ask() -> Callable[..., GroupRequest]:
     """A request; what is not given is plain."""
 
     def made(**fields: Any) -> GroupRequest:
-        plain: dict[str, Any] = {
-            "exp": 1,
-            "group": 1,
-            "exp_name": "Exp",
-            "test": "TCP_STREAM",
-            "tool": "netperf",
-            "client": "h1",
-            "server": "h2",
-            "client_address": IPv4Address("10.0.0.1"),
-            "server_address": IPv4Address("10.0.0.2"),
-            "duration_s": 20.0,
-        }
-        return GroupRequest(**{**plain, **fields})
+        return replace(replace(PLAIN, client="h1", server="h2", duration_s=20.0), **fields)
 
     return made
 
