@@ -90,6 +90,10 @@ def summary(options: argparse.Namespace) -> int:
         return _deliver(_CASES[options.kind](options), options)
     folders.warn_of_altered(options.folder)
     data = summaries.read(options.folder, watched.of)
+    for exp in data.damaged:
+        printing.err(
+            f"warning: experiment {exp} is left out: its raw data are damaged, see 'netesto report'"
+        )
     kind = options.kind
     if kind is None:
         kind, reason = summaries.fitting(data)

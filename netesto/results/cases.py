@@ -1,19 +1,19 @@
 """Experiments grouped by case: the durations of transfers, and the throughput of flows."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 import numpy as np
 
 from netesto.errors import OutputError, ResultsError
-from netesto.model import COMPLETION_TESTS
+from netesto.model import COMPLETION_TESTS, GroupRequest
 from netesto.results import completions, integrity, manifest, steady, store
 from netesto.results.columns import REPETITION
 from netesto.results.completions import Times
 from netesto.results.evidence import OK, ExperimentEvidence
-from netesto.results.manifest import Manifest
+from netesto.results.manifest import GroupRecord, Manifest
 
 EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence]
 """The evidence in the folder of an experiment, without files that are damaged."""
@@ -34,6 +34,12 @@ def name(known: Manifest, factors: Mapping[str, str]) -> str:
     return known.description or known.exp_name
 
 
+def _by_group(case: str, requests: Sequence[GroupRequest]) -> dict[str, str]:
+    """The case of each group, by its number: groups of different tests are not pooled."""
+    is_one = len({asked.test for asked in requests}) == 1
+    return {str(asked.group): case if is_one else f"{case} test={asked.test}" for asked in requests}
+
+
 def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
     """The times of all transfers and transactions of each case, in the order of the experiments;
     the number of incomplete ones, if any; and failures and unreadable files, in words."""
@@ -41,7 +47,10 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
     failed: dict[str, int] = defaultdict(int)
     faults: list[str] = []
     for case, place, known in _experiments(folder, faults):
-        faults += _failed_flows(case, known)
+        timed = [group for group in known.groups if _is_timed(group.request)]
+        cases = _by_group(case, [group.request for group in timed])
+        for group in timed:
+            faults += _failed_flows(cases[str(group.request.group)], known.exp, group)
         for path in sorted(known.files):
             if not PurePosixPath(path).name.startswith(_FILES):
                 continue
@@ -51,9 +60,10 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
             except (OSError, OutputError) as error:
                 faults.append(str(error))
             else:
-                found[case].append(part)
+                own = cases.get(PurePosixPath(path).name.split(".")[1], case)
+                found[own].append(part)
                 if count:
-                    failed[case] += count
+                    failed[own] += count
     joined = {case: np.concatenate(parts) for case, parts in found.items()}
     return joined, dict(failed), faults
 
@@ -73,11 +83,13 @@ def steady_rates(
         except ResultsError as error:
             faults.append(error.message)
             continue
+        cases = _by_group(case, [group.request for group in evidence.groups])
         for group in evidence.groups:
+            own = cases[str(group.request.group)]
             for flow in group.instances:
                 intervals = () if flow.result is None else flow.result.intervals
                 rate = steady.of_flow(intervals, skip)
-                found[case] += [] if rate is None else [rate]
+                found[own] += [] if rate is None else [rate]
                 if rate is None:
                     number = f"{known.exp}.{group.request.group}.{flow.instance}"
                     reason = (
@@ -85,7 +97,7 @@ def steady_rates(
                         if flow.status != OK
                         else f"no interval of 1 s between the first and the last {skip}"
                     )
-                    faults.append(f"{case}: flow {number} is not in the mean: {reason}")
+                    faults.append(f"{own}: flow {number} is not in the mean: {reason}")
     return dict(found), faults
 
 
@@ -102,14 +114,14 @@ def _experiments(folder: Path, faults: list[str]) -> Iterator[tuple[str, Path, M
             yield name(known, factors.get(exp, {})), place, known
 
 
-def _failed_flows(case: str, known: Manifest) -> Iterator[str]:
-    for group in known.groups:
-        asked = group.request
-        is_timed = asked.test in COMPLETION_TESTS or asked.requests_per_s is not None
-        for flow in group.instances if is_timed else ():
-            if flow.status != OK:
-                number = f"{known.exp}.{asked.group}.{flow.instance}"
-                yield f"{case}: flow {number} failed: {flow.status}"
+def _is_timed(asked: GroupRequest) -> bool:
+    return asked.test in COMPLETION_TESTS or asked.requests_per_s is not None
+
+
+def _failed_flows(case: str, exp: int, group: GroupRecord) -> Iterator[str]:
+    for flow in group.instances:
+        if flow.status != OK:
+            yield f"{case}: flow {exp}.{group.request.group}.{flow.instance} failed: {flow.status}"
 
 
 def _read(path: Path, sha256: str) -> tuple[Times, int]:

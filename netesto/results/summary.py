@@ -25,6 +25,8 @@ SIDES: tuple[Side, ...] = ("sender", "receiver")
 _GIGA = 1e9
 # The units of our own rates: the first one that the mean reaches is used.
 _UNITS = (("Gbps", 1e9), ("Mbps", 1e6), ("kbps", 1e3))
+# The columns besides factors that make our own groups of one name different tests.
+_REQUESTED = ("ca", "test", "req", "reply", "instances", "parallel")
 # The columns in which the runs of a matrix differ.
 _MATRIX = frozenset({"mtu", "zerocopy", "parallel"})
 
@@ -49,13 +51,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The content of a results folder: its runs, and the mpstat files that belong to none."""
+    """The content of a results folder: its runs, and the mpstat files that belong to none.
+    `damaged` are experiments of ours whose runs are left out because their raw data are."""
 
     runs: Sequence[Run]
     loose: Sequence[CpuFile]
     are_files: bool
     is_harness: bool
     findings: Sequence[Finding] = ()
+    damaged: Sequence[int] = ()
 
 
 OwnLoads: TypeAlias = Callable[[Path], Mapping[int, tuple[CpuFile, ...]]]
@@ -70,7 +74,7 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
     omitted = repeated.of(folder)
     factors = store.factors(folder)
     # Unfinished cells have them only in exp.csv.
-    names = dict.fromkeys([*(name for cell in factors.values() for name in cell), "ca"])
+    names = dict.fromkeys([*(name for cell in factors.values() for name in cell), *_REQUESTED])
     own = [
         (run, {name: ({**run.columns, **factors.get(exp, {})}).get(name, "") for name in names})
         for exp, there in rows.items()
@@ -83,6 +87,11 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
         are_files=bool(brought) and all(run.form != "harness" for run in brought),
         is_harness=any(run.form == "harness" for run in brought),
         findings=imported.read_findings(folder),
+        damaged=[
+            exp
+            for exp, there in rows.items()
+            if exp not in known and any(row.get("status") == DAMAGED for row in there)
+        ],
     )
 
 
@@ -145,7 +154,8 @@ def _reason(row: Mapping[str, str], rate: float | None) -> str:
 
 
 def _told_apart(runs: Sequence[tuple[Run, Mapping[str, str]]]) -> Iterator[Run]:
-    """Runs with their factors, except repetitions, in the names of their tests, if these differ."""
+    """Runs with their factors, except repetitions, and with what was requested of their groups, in
+    the names of their tests, if these differ."""
     values: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for run, factors in runs:
         for name, value in factors.items():

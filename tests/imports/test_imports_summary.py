@@ -99,6 +99,29 @@ def test_retransmissions_of_our_own_runs_are_those_of_the_sender(tmp_path):
     assert [(cell.test, cell.retransmits) for cell in found] == [("down", 14), ("up", 23)]
 
 
+def test_groups_of_different_tests_are_not_pooled(tmp_path):
+    found = of_rows(
+        tmp_path,
+        "exp,expName,server,test,req,rate,status",
+        "1.1,one,b,TCP_STREAM,S,46.4,ok",
+        "1.2,one,b,TCP_RR,10K,0.2,ok",
+        "1.3,one,b,TCP_RR,1,0.1,ok",
+    )
+    assert [(cell.test, cell.mean) for cell in found] == [
+        ("one test=TCP_RR req=1", 0.0001),
+        ("one test=TCP_RR req=10K", 0.0002),
+        ("one test=TCP_STREAM req=S", 0.0464),
+    ]
+
+
+def test_experiments_whose_raw_data_are_damaged_are_named(tmp_path, capsys):
+    header = "exp,expName,server,rate,status"
+    rows = ["1.0,one,b,9.0,ok", "1.1,one,b,9.0,ok", "2.0,one,b,,damaged", "2.1,one,b,,damaged"]
+    (tmp_path / "exp.csv").write_text("\n".join([header, *rows]) + "\n")
+    cli.main(["summary", str(tmp_path), "--as", "harness"])
+    assert "experiment 2 is left out: its raw data are damaged" in capsys.readouterr().err
+
+
 def test_a_run_of_our_own_of_which_a_flow_failed_has_failed(tmp_path):
     (cell,) = of_rows(
         tmp_path,
@@ -162,6 +185,26 @@ def test_completions_have_a_column_for_each_case(timed, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == ["row,protect=off loss=0.1", "min,100.000", "mean,200.000", "50%,200.000"]
     assert lines[-3:] == ["max,300.000", "std,100.000", "count,3"]
+
+
+def test_completions_of_different_tests_are_not_pooled(timed, capsys):
+    place = timed / "1" / "manifest.json"
+    value = json.loads(place.read_text())
+    (first,) = value["groups"]
+    second = first | {"request": first["request"] | {"group": 2, "test": "TCP_MESSAGES"}}
+    first["request"]["test"] = "TCP_FLOWS"
+    value["groups"].append(second)
+    path = "raw/client1/completions.2.1.csv"
+    content = "number,start_s,us,bytes,retransmits,status\n0,1.0,900.0,1000,0,ok\n"
+    (timed / "1" / path).write_text(content)
+    value["files"][path] = hashlib.sha256(content.encode()).hexdigest()
+    value.pop("checksum", None)
+    place.write_text(json.dumps(value))
+    assert cli.main(["summary", str(timed), "--as", "completions", "-f", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "row,protect=off loss=0.1 test=TCP_FLOWS,protect=off loss=0.1 test=TCP_MESSAGES",
+        "min,100.000,900.000",
+    ]
 
 
 def test_quantiles_of_few_transfers_are_marked_in_text(timed, capsys):
