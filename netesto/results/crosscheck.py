@@ -287,9 +287,14 @@ class _Flow:
     def _retransmissions(self) -> Iterator[str]:
         again = flows.told_retransmits(self.request, self.result)
         samples = flows.sender_samples(self.request, self.flow)
-        # A tool reads the counter when it stops sending, or when all data have arrived.
-        lasting_s = self.request.duration_s
-        found = self._counted(samples, lambda sample: sample.total_retransmits, lasting_s=lasting_s)
+        found = self._counted(
+            samples,
+            lambda sample: sample.total_retransmits,
+            # A tool reads the counter when it stops sending, or when all data have arrived.
+            lasting_s=self.request.duration_s,
+            # netesto-flow reports the counter as it is, iperf3 without what it omits.
+            is_since_start=self.request.tool == "native",
+        )
         if again is not None and found is not None and not found.holds(again, slack=FEW_SEGMENTS):
             yield (
                 f"{again} segments retransmitted as {self.request.tool} reports, "
@@ -321,9 +326,10 @@ class _Flow:
         *,
         least: _Count | None = None,
         lasting_s: float = math.inf,
+        is_since_start: bool = False,
     ) -> Range | None:
         """What the sockets counted in the tool's interval; None if unknown. `least`: what the tool
-        has got of it.
+        has got of it. `is_since_start`: the tool also counted in what it omits.
 
         The interval begins after the start of the process, at the latest by as much as the process
         lived longer than the tool measured; what is omitted comes first. It lasts as long as the
@@ -339,7 +345,7 @@ class _Flow:
         latest_s = max(earliest_s, flow.ended_s - elapsed_s)
         end_s = earliest_s + min(elapsed_s, lasting_s)
         omitted = Range(0, 0)
-        if omit_s > 0:
+        if omit_s > 0 and not is_since_start:
             before = _at(samples, count, earliest_s)
             omitted = Range(before, _at(samples, count, latest_s, after=True))
         low = max(0.0, _at(samples, least or count, end_s) - omitted.most)

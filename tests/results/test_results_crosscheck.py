@@ -157,6 +157,17 @@ def test_what_is_omitted_is_not_counted():
     assert doubts(omitted, omit_s=2.0) == []
 
 
+def test_retransmissions_in_the_omitted_time_count_with_native():
+    early = ticks(until_s=6.0, again_each_s=50.0)
+    found = flow(
+        told(local_retransmits=300),
+        client=early,
+        server=ticks(until_s=6.0),
+        ended_s=START_S + 6.1,
+    )
+    assert doubts(found, omit_s=2.0, tool="native") == []
+
+
 def test_sockets_of_which_the_end_is_not_known_may_have_got_more():
     assert doubts(flow(client=ticks(closed=False)[:-1], server=ticks(closed=False)[:-1])) == []
 
