@@ -284,7 +284,8 @@ class HostState:
     are kept, `missing_commands` what agents run and is not installed. `management` are the
     interfaces by which the host itself is reached. `refusals`: why no flow would start there now;
     `keep_refusal`, `setting_refusal`, `capture_refusal`: why nothing can be kept, set or captured
-    there, "" if it can. `absent_interfaces`: those that its limits name and it does not have.
+    there, "" if it can. `absent_interfaces`: those that its limits name and it does not have. What
+    it allows at most (0: any): seconds of a flow, flows at the same time, bytes of a capture.
     """
 
     is_synchronized: bool
@@ -300,6 +301,9 @@ class HostState:
     absent_interfaces: tuple[str, ...] = ()
     setting_refusal: str = ""
     capture_refusal: str = ""
+    longest_flow_s: float = 0.0
+    most_flows: float = 0.0
+    largest_capture_bytes: float = 0.0
 
     @property
     def time_sync(self) -> TimeSync:

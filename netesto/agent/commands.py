@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from netesto import process, units
 from netesto.agent import limits
-from netesto.agent.limits import FILE
+from netesto.amounts import FILE
 from netesto.errors import AgentError, NotAllowedError, ProcessError
 from netesto.nearest import hint
 from netesto.printable import printable

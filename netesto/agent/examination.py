@@ -1,19 +1,20 @@
 """What may be wrong with this host before a run: clock, disk, interfaces, paths."""
 
 import asyncio
+import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import psutil
 
-from netesto import proc, process
+from netesto import amounts, proc, process
 from netesto.agent import routes
 from netesto.agent.experiment import Premises
 from netesto.agent.limits import absent
 from netesto.collectors import hostfacts, pathmtu, timesync
-from netesto.errors import NotAllowedError, ProcessError
+from netesto.errors import ProcessError
 from netesto.model import Address, HostState, InterfaceState, PathState
 from netesto.traffic.ports import REFUSED_PORT
 
@@ -30,7 +31,7 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
         timesync.read(), asyncio.gather(*(_path(peer, premises) for peer in peers))
     )
     room = partial(premises.limits.check_room, premises.folder / "spool")
-    full = await asyncio.to_thread(_refusal, room)
+    full = await asyncio.to_thread(amounts.refused, room)
     managing = routes.managing()
     used = {premises.device, *(path.device for path in paths)}
     return HostState(
@@ -43,31 +44,30 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
         interfaces=await _interfaces(used, premises, managing),
         paths=tuple(paths),
         refusals=(full,) if full else (),
-        keep_refusal=_refusal(premises.limits.check_keep),
+        keep_refusal=amounts.refused(premises.limits.check_keep),
         absent_interfaces=absent(premises.limits.interfaces or ()),
         setting_refusal=_lack_of(proc.CAP_NET_ADMIN, "changes no settings"),
         capture_refusal=""
         if _tcpdump_has_rights()
         else _lack_of(proc.CAP_NET_RAW, "captures nothing"),
+        longest_flow_s=_most(premises.limits.duration),
+        most_flows=_most(premises.limits.flows),
+        largest_capture_bytes=_most(premises.limits.captures),
     )
 
 
 async def _path(peer: Address, premises: Premises) -> PathState:
     device = routes.device_to(peer, default=premises.device)
-    if refusal := _refusal(lambda: premises.limits.check_peer(peer)):
+    if refusal := amounts.refused(premises.limits.check_peer, peer):
         return PathState(
             peer=str(peer), device=device, mtu_bytes=0, answer="unreachable", reason=refusal
         )
     return await pathmtu.measure(peer, port=REFUSED_PORT, device=device)
 
 
-def _refusal(check: Callable[[], None]) -> str:
-    """The refusal of a check of the limits, with the key to change; "" if there is none."""
-    try:
-        check()
-    except NotAllowedError as error:
-        return str(error)
-    return ""
+def _most(limit: float) -> float:
+    """A limit; 0 for none."""
+    return limit if math.isfinite(limit) else 0.0
 
 
 def _lack_of(capability: int, what: str) -> str:
@@ -95,7 +95,7 @@ async def _interfaces(
     offloads = dict(zip(names, await asyncio.gather(*map(_offloads, names)), strict=True))
 
     def refusal(name: str) -> str:
-        return _refusal(lambda: premises.check_interface(name, managing=managing))
+        return amounts.refused(premises.check_interface, name, managing=managing)
 
     return tuple(
         InterfaceState(

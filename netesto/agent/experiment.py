@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from netesto import amounts
 from netesto.agent import routes, spool
 from netesto.agent.commands import Allowed
 from netesto.agent.group import Group, preparation_s
 from netesto.agent.jobs import Emit, Start
 from netesto.agent.journal import Journal
-from netesto.agent.limits import OF_LAB, Limits, flows_of
+from netesto.agent.limits import OF_LAB, Limits
 from netesto.agent.observation import Observation
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
@@ -147,7 +148,7 @@ class Experiment:
         if request.group in self._accepted:
             raise AgentError(f"experiment {self.exp}: group {request.group} was started before")
         self._accepted.add(request.group)
-        self._sizes[request.group] = flows_of(request)
+        self._sizes[request.group] = amounts.flows_of(request)
         self._idle_s = max(self._idle_s, request.idle_s)
         if request.stats:
             await self.take_stats(0)
@@ -207,7 +208,7 @@ class Experiment:
         spool.write_json(self.folder / f"server.{request.group}.json", record)
         self._look_at_time()
         self._expected[request.group] = (ports.data, request.interval_s)
-        self._sizes[request.group] = flows_of(request)
+        self._sizes[request.group] = amounts.flows_of(request)
         self._idle_s = max(self._idle_s, request.idle_s)
         await self.observation.watch(
             ports.data, request.interval_s, test=request.test, is_held=request.is_held

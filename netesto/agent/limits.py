@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 import psutil
 
-from netesto import allowed, units
+from netesto import allowed, amounts, units
 from netesto.errors import NotAllowedError
 from netesto.model import Address, CaptureRequest, GroupRequest, Ports
 from netesto.traffic.ports import (
@@ -29,9 +29,6 @@ from netesto.traffic.ports import (
 Network: TypeAlias = IPv4Network | IPv6Network
 Value = TypeVar("Value")
 
-# The maximum that a capture keeps of a packet: a super-packet of offloads with its headers.
-_PACKET_BYTES = 65_536 + 64
-
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 _PORT_MAX = 65_535
 
@@ -39,9 +36,6 @@ OUR_PORTS = (
     range(NETSERVER_PORT, FLOW_SERVER_PORT + 1),
     range(FIRST_DATA_PORT, FIRST_DATA_PORT + DATA_PORTS),
 )
-
-# An agent of `run --ssh` has none.
-FILE = "the agent.toml of an installed agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +73,13 @@ class Limits:
         if self.interfaces is None or device in self.interfaces:
             return
         if device != test:
-            raise _refusal(
+            raise amounts.refusal(
                 f"the interface {device} is not the test interface", "interfaces", [device]
             )
         if device in managing:
             raise NotAllowedError(
                 f"the interface {device} carries management of this host (its default route)",
-                remedy=f"To test through it nevertheless, write in {FILE}:"
+                remedy=f"To test through it nevertheless, write in {amounts.FILE}:"
                 f' device = "{device}". If there is a separate interface for tests, name that one:'
                 ' device = "eth1".',
             )
@@ -95,23 +89,17 @@ class Limits:
         if not self.keep:
             raise NotAllowedError(
                 "keep=1: this host keeps no setting of a run",
-                remedy=f"To allow it, write in {FILE}: [limits] keep = true",
+                remedy=f"To allow it, write in {amounts.FILE}: [limits] keep = true",
             )
 
     def check_group(self, request: GroupRequest, peer: Address, *, running: int) -> None:
         """Whether a group of flows with `peer` may start beside the `running` flows of the hold."""
-        duration_s = request.delay_s + request.duration_s + 2 * request.idle_s
-        if duration_s > self.duration:
-            said = f"a flow of {duration_s:g} s, with its delay; the longest is {self.duration:g} s"
-            raise _refusal(said, "duration", f"{math.ceil(duration_s)}s")
-        flows = running + flows_of(request)
-        if flows > self.flows:
-            said = f"{flows} flows at the same time; {self.flows:g} are allowed"
-            raise _refusal(said, "flows", flows)
+        amounts.check_duration(request, self.duration)
+        amounts.check_flows(request, self.flows, running=running)
         self.check_peer(peer)
         available = psutil.virtual_memory().available
         if available < self.memory_reserve:
-            raise _refusal(
+            raise amounts.refusal(
                 f"{units.format_bytes(available)} of memory are available",
                 "memory_reserve",
                 f"{available // 2_000_000}M",
@@ -123,35 +111,32 @@ class Limits:
         if any(peer in network for network in (_connected() if named is None else named)):
             return
         if named is not None or peer.is_global or peer.is_multicast:
-            raise _refusal(f"no flows with {peer}", "peers", [str(ip_network(peer))])
+            raise amounts.refusal(f"no flows with {peer}", "peers", [str(ip_network(peer))])
 
     def check_ports(self, ports: Ports) -> None:
         """Whether servers of traffic are at these ports."""
         for port in (*ports.control, *ports.data):
             if not any(port in each for each in self.ports):
-                raise _refusal(f"no server of traffic at port {port}", "ports", [f"{port}-{port}"])
+                raise amounts.refusal(
+                    f"no server of traffic at port {port}", "ports", [f"{port}-{port}"]
+                )
 
     def check_capture(self, request: CaptureRequest) -> None:
         """Whether a capture stays small enough."""
-        most = request.packets * min(request.snap_bytes or _PACKET_BYTES, _PACKET_BYTES)
-        if most > self.captures:
-            raise NotAllowedError(
-                f"a capture of up to {units.format_bytes(most)};"
-                f" {units.format_bytes(self.captures)} are allowed",
-                remedy=f"Capture fewer packets, or less of each (snap=128), or write in {FILE}:"
-                f' [limits] captures = "{math.ceil(most / 1e9)}G"',
-            )
+        amounts.check_capture(request.packets, request.snap_bytes, self.captures)
 
     def check_room(self, spool: Path) -> None:
         """Whether the disk has room for another experiment."""
         free = shutil.disk_usage(spool.parent).free
         if free < self.disk_reserve:
             said = f"{units.format_bytes(free)} are free on the disk of the agent's folder {spool}"
-            raise _refusal(said, "disk_reserve", f"{free // 2_000_000}M", first="Make room there. ")
+            raise amounts.refusal(
+                said, "disk_reserve", f"{free // 2_000_000}M", first="Make room there. "
+            )
         if self.spool != math.inf and (size := _size(spool)) > self.spool:
             said = f"{units.format_bytes(size)} of data not fetched yet are in {spool}"
             fetch = "Fetch them: netesto hosts fetch. "
-            raise _refusal(said, "spool", f"{math.ceil(size / 1e9) + 1}G", first=fetch)
+            raise amounts.refusal(said, "spool", f"{math.ceil(size / 1e9) + 1}G", first=fetch)
 
 
 # A lab's hosts have no other users and no management, and their disk is that of the controller.
@@ -190,18 +175,6 @@ def absent(names: Iterable[str]) -> tuple[str, ...]:
     """Those of these interfaces that this host does not have."""
     there = psutil.net_if_stats()
     return tuple(name for name in names if name not in there)
-
-
-def flows_of(request: GroupRequest) -> int:
-    """How many flows a group has."""
-    return request.instances * max(1, request.parallel)
-
-
-def _refusal(said: str, key: str, example: object, *, first: str = "") -> NotAllowedError:
-    shown = str(example).replace("'", '"') if isinstance(example, list | int) else f'"{example}"'
-    return NotAllowedError(
-        said, remedy=f"{first}To allow it, write in {FILE}: [limits] {key} = {shown}"
-    )
 
 
 def _texts(value: object) -> tuple[str, ...]:

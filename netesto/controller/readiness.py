@@ -4,6 +4,7 @@
 warning does not.
 """
 
+import math
 import re
 import shlex
 from collections import Counter
@@ -14,7 +15,7 @@ from ipaddress import ip_address
 from typing import Literal, TypeAlias
 
 import netesto
-from netesto import units
+from netesto import amounts, units
 from netesto.controller import preflight
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.errors import MissingError, NetestoError, WorldError, told_place
@@ -389,19 +390,22 @@ def _of_settings(visited: Sequence[Visited], placed: Sequence[Placement]) -> Ite
 def _of_refused(
     visited: Sequence[Visited], commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Iterator[Problem]:
-    """What a script sets, leaves on purpose or captures on a host that refuses it; the first of
-    each."""
+    """What a script sets, leaves on purpose, captures or starts on a host that refuses it; the
+    first of each."""
     states = {host.endpoint.host: host.state for host in visited if host.state is not None}
     told: set[tuple[str, str]] = set()
     for command in commands:
-        host = inventory.find(command.host).host
-        state = states.get(host)
-        for tell, refusal in _refusals(command, state) if state is not None else ():
-            if refusal and (host, refusal) not in told:
-                told.add((host, refusal))
-                message, _, remedy = refusal.partition("\n")
-                where = told_place(command.place, command.chain)
-                yield replace(tell(f"{command.name} ({where}): {message}", remedy), host=host)
+        of_both = isinstance(command, steps.DoClient)
+        for host in dict.fromkeys(
+            inventory.find(name).host for name in (command.hosts if of_both else [command.host])
+        ):
+            state = states.get(host)
+            for tell, refusal in _refusals(command, state) if state is not None else ():
+                if refusal and (host, refusal) not in told:
+                    told.add((host, refusal))
+                    message, _, remedy = refusal.partition("\n")
+                    where = told_place(command.place, command.chain)
+                    yield replace(tell(f"{command.name} ({where}): {message}", remedy), host=host)
 
 
 def _refusals(
@@ -413,5 +417,13 @@ def _refusals(
                 yield _error, state.setting_refusal
             if kept:
                 yield _error, state.keep_refusal
-        case steps.DoTcpdump():
+        case steps.DoTcpdump(packets=packets, snap_bytes=snap_bytes):
             yield _warning, state.capture_refusal
+            most_bytes = state.largest_capture_bytes or math.inf
+            yield _error, amounts.refused(amounts.check_capture, packets, snap_bytes, most_bytes)
+        case steps.DoClient(flow=flow):
+            yield (
+                _error,
+                amounts.refused(amounts.check_duration, flow, state.longest_flow_s or math.inf),
+            )
+            yield _error, amounts.refused(amounts.check_flows, flow, state.most_flows or math.inf)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
+from netesto import amounts
 from netesto.allowed import NAMING_SYSCTLS
 from netesto.errors import Place, ScriptError
 from netesto.hostsettings import (
@@ -29,7 +30,7 @@ from netesto.model import FlowSpec
 EVERYBODY = "X"
 
 # Fields that need the same of every host and tool, whatever their value.
-_ANYWHERE = {"duration_s", "delay_s", "instances", "interval_s", "stats", "idle_s"}
+_ANYWHERE = {"duration_s", "delay_s", "interval_s", "stats", "idle_s"}
 _demands_of_flow = attrgetter(
     *(each.name for each in fields(FlowSpec) if each.name not in _ANYWHERE)
 )
@@ -70,6 +71,11 @@ class RemoteCommand:
         tell."""
         return (self.name, self.host)
 
+    @property
+    def extent(self) -> float:
+        """Of commands with equal demands, the one with the largest extent may exceed a limit."""
+        return 0.0
+
     def place_of_host(self, name: str) -> Place:
         """The place of a host's name in the command's line, if it comes from there."""
         short = name.removesuffix(f".{self.suffix}") if self.suffix else name
@@ -99,6 +105,10 @@ class DoClient(RemoteCommand):
     @property
     def demands(self) -> Hashable:
         return (self.name, self.host, self.server, _demands_of_flow(self.flow))
+
+    @property
+    def extent(self) -> float:
+        return amounts.whole_s(self.flow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +210,10 @@ class DoTcpdump(RemoteCommand):
     @property
     def demands(self) -> Hashable:
         return (self.name, self.host, self.server)
+
+    @property
+    def extent(self) -> float:
+        return amounts.captured_bytes(self.packets, self.snap_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

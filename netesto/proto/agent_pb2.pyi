@@ -119,7 +119,7 @@ class PathState(_message.Message):
     def __init__(self, peer: _Optional[str] = ..., device: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., answer: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class HostState(_message.Message):
-    __slots__ = ("is_synchronized", "clock_error_s", "clock_source", "disk_free_bytes", "missing_commands", "management", "interfaces", "paths", "refusals", "keep_refusal", "absent_interfaces", "setting_refusal", "capture_refusal")
+    __slots__ = ("is_synchronized", "clock_error_s", "clock_source", "disk_free_bytes", "missing_commands", "management", "interfaces", "paths", "refusals", "keep_refusal", "absent_interfaces", "setting_refusal", "capture_refusal", "longest_flow_s", "most_flows", "largest_capture_bytes")
     IS_SYNCHRONIZED_FIELD_NUMBER: _ClassVar[int]
     CLOCK_ERROR_S_FIELD_NUMBER: _ClassVar[int]
     CLOCK_SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -133,6 +133,9 @@ class HostState(_message.Message):
     ABSENT_INTERFACES_FIELD_NUMBER: _ClassVar[int]
     SETTING_REFUSAL_FIELD_NUMBER: _ClassVar[int]
     CAPTURE_REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    LONGEST_FLOW_S_FIELD_NUMBER: _ClassVar[int]
+    MOST_FLOWS_FIELD_NUMBER: _ClassVar[int]
+    LARGEST_CAPTURE_BYTES_FIELD_NUMBER: _ClassVar[int]
     is_synchronized: bool
     clock_error_s: float
     clock_source: str
@@ -146,7 +149,10 @@ class HostState(_message.Message):
     absent_interfaces: _containers.RepeatedScalarFieldContainer[str]
     setting_refusal: str
     capture_refusal: str
-    def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ..., refusals: _Optional[_Iterable[str]] = ..., keep_refusal: _Optional[str] = ..., absent_interfaces: _Optional[_Iterable[str]] = ..., setting_refusal: _Optional[str] = ..., capture_refusal: _Optional[str] = ...) -> None: ...
+    longest_flow_s: float
+    most_flows: float
+    largest_capture_bytes: float
+    def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ..., refusals: _Optional[_Iterable[str]] = ..., keep_refusal: _Optional[str] = ..., absent_interfaces: _Optional[_Iterable[str]] = ..., setting_refusal: _Optional[str] = ..., capture_refusal: _Optional[str] = ..., longest_flow_s: _Optional[float] = ..., most_flows: _Optional[float] = ..., largest_capture_bytes: _Optional[float] = ...) -> None: ...
 
 class Unfetched(_message.Message):
     __slots__ = ("run", "exp", "files", "size_bytes", "age_s")

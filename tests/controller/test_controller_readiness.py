@@ -351,3 +351,29 @@ def test_a_host_that_keeps_no_setting_is_an_error_of_a_script_that_keeps_one():
     other = configure("SET_SYSCTL", Sysctl("net.ipv4.tcp_sack", "1"))
     wrong = readiness.problems([visited(state=state)], HOSTS, [other, kept, kept], family=4)
     assert wrong == [Problem("a", "SET_SYSCTL (a.nts:1:1): keeps none", "Write it.")]
+
+
+def test_flows_and_captures_beyond_the_limits_of_a_host_are_errors():
+    state = replace(STATE, longest_flow_s=60, most_flows=4, largest_capture_bytes=1e6)
+    many = do_client(duration_s=58.0, delay_s=3.0, instances=5)
+    capture = steps.DoTcpdump(
+        name="DO_TCPDUMP", host="a", exp=1, exp_name="", arguments={}, place=HERE,
+        server="b", packets=10_000, snap_bytes=128,
+    )  # fmt: skip
+    wrong = readiness.problems([visited(state=state)], HOSTS, [many, capture], family=4)
+    file = "the agent.toml of an installed agent"
+    assert wrong == [
+        Problem(
+            "a", "DO_CLIENT (a.nts:1:1): a flow of 61 s, with its delay; the longest is 60 s",
+            f'To allow it, write in {file}: [limits] duration = "61s"',
+        ),
+        Problem(
+            "a", "DO_CLIENT (a.nts:1:1): 5 flows at the same time; 4 are allowed",
+            f'To allow it, write in {file}: [limits] flows = 5',
+        ),
+        Problem(
+            "a", "DO_TCPDUMP (a.nts:1:1): a capture of up to 1.28 MB; 1 MB are allowed",
+            "Capture fewer packets, or less of each (snap=128), or write in"
+            f' {file}: [limits] captures = "1G"',
+        ),
+    ]  # fmt: skip

@@ -434,3 +434,9 @@ def test_draws_of_a_part_do_not_depend_on_the_others():
         return [step.seconds for step in plan.steps() if isinstance(step, Wait)]
 
     assert waits("reno,bbr,nv")[::2] == waits("reno,nv")
+
+
+def test_of_flows_that_differ_in_their_duration_a_plan_names_the_longest_to_hosts():
+    text = "DO_CLIENT host=a server=b exp=1 dur={}\n"
+    head = planned(text.format(5) + text.format(7) + text.format(6)).head
+    assert [each.flow.duration_s for each in head.commands if isinstance(each, DoClient)] == [7]

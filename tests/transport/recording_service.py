@@ -54,6 +54,9 @@ STATE = HostState(
     refusals=("the disk is full",),
     setting_refusal="not root",
     capture_refusal="not root, either",
+    longest_flow_s=0.5,
+    most_flows=7,
+    largest_capture_bytes=1e9,
 )
 
 INFO = HostInfo(
