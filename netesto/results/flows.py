@@ -19,6 +19,8 @@ _UNCONNECTED = frozenset({"SYN-SENT", "SYN-RECV", "CLOSE"})
 # How far the achieved sampling interval may be from the requested one without a warning.
 INTERVAL_TOLERANCE = 0.10
 ENOUGH_FOR_P99 = 100
+# What iperf3 sends on a connection before its test begins, and a SYN.
+_COOKIE_BYTES = 38
 # Of a shorter time without samples, the p99 decides.
 HOLE_MS = 100.0
 
@@ -96,6 +98,18 @@ def late_s(asked: FlowSpec, flow: InstanceEvidence) -> float:
     return max(0.0, first_s - flow.started_s - asked.interval_s)
 
 
+def _carrying_s(asked: FlowSpec, flow: InstanceEvidence) -> float:
+    """The instant of the first sample with data of the flow; infinite if unknown, as for UDP."""
+    return min(
+        (
+            sample.time_s
+            for sample in (*receiver_samples(asked, flow), *sender_samples(asked, flow))
+            if max(sample.bytes_received or 0, sample.bytes_acked or 0) > _COOKIE_BYTES
+        ),
+        default=math.inf,
+    )
+
+
 def _has_data(sample: SocketSample) -> bool:
     # A sender counts its SYN as acknowledged.
     return (sample.bytes_received or 0) > 0 or (sample.bytes_acked or 0) > 1
@@ -112,7 +126,8 @@ def begins_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | N
     """The earliest and the latest begin of the interval of a flow's result; None if unknown.
 
     It lasts as long as the tool reports, within the life of its process. Of netperf and native the
-    first interim result tells when it began; iperf3 does not report it to less than a second.
+    first interim result tells when it began; iperf3 does not report it to less than a second: at
+    the latest when a sample shows its data.
     """
     if flow.result is None or flow.started_s is None:
         return None
@@ -124,8 +139,10 @@ def begins_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | N
         return begin_s, begin_s
     latest_s = max(flow.started_s, flow.ended_s - flow.result.elapsed_s)
     begin_s = min(begin_s, latest_s)
-    is_known = asked.tool == "native" or (is_told and asked.tool == "netperf")
-    return begin_s, begin_s if is_known else latest_s
+    if asked.tool == "native" or (is_told and asked.tool == "netperf"):
+        return begin_s, begin_s
+    # Its process may live much longer than it measures.
+    return begin_s, max(begin_s, min(latest_s, _carrying_s(asked, flow) + asked.omit_s))
 
 
 def measured(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | None:

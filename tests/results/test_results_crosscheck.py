@@ -358,15 +358,20 @@ def test_echo_requests_of_another_ping_after_the_flows_are_no_doubt():
     assert pinged(0.2, 0.4, 0.6, 0.8, 9.0, 9.2) == []
 
 
-def at_different_times(tool: str, *, interval: bool = False) -> list[str]:
-    """The doubts about two flows of 1 s that began 0.36 s apart in processes that lived 0.05 s
-    longer."""
+def at_different_times(
+    tool: str, *, interval: bool = False, longer_s: float = 0.05, sampled_s: float | None = None
+) -> list[str]:
+    """The doubts about two flows of 1 s that began 0.36 s apart in processes that lived `longer_s`
+    longer, and had data `sampled_s` after their begin."""
     groups = []
     for number, begin_s in ((1, START_S), (2, START_S + 0.36)):
         intervals = (Interval(begin_s + 0.02, begin_s + 0.22, 50e6),) if interval else ()
         result = TransferResult(rate_bps=50e6, elapsed_s=1.0, intervals=intervals)
         asked = request(group=number, tool=tool, duration_s=1.0, delay_s=begin_s - START_S)
-        found = instance(started_s=begin_s, ended_s=begin_s + 1.05, result=result)
+        seen = () if sampled_s is None else (sample(begin_s + sampled_s, bytes_acked=9000),)
+        found = instance(
+            started_s=begin_s, ended_s=begin_s + 1 + longer_s, result=result, client_samples=seen
+        )
         groups.append(group(found, asked=asked))
     return list(crosscheck.warnings(experiment(*groups)))
 
@@ -378,6 +383,13 @@ def test_a_total_of_flows_that_ran_at_unknown_times_is_told():
             "to measure, and the flows ran at different times; tool=native does"
         )
     ]
+
+
+def test_data_in_a_sample_bounds_the_begin_of_a_flow_whose_process_lives_longer():
+    assert (
+        at_different_times("iperf3", longer_s=0.2)[-1].partition(" too")[0],
+        at_different_times("iperf3", longer_s=0.2, sampled_s=0.05)[-1].partition(" too")[0],
+    ) == ("rate of all flows may be up to 13 %", "rate of all flows may be up to 3.5 %")
 
 
 def test_a_total_of_flows_that_ran_at_known_times_is_no_doubt():
