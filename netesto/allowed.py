@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from netesto.errors import NotAllowedError
+from netesto.units import decimal
 
 Check = Callable[[str], None]
 """Checks a value whose fields are separated by single spaces; ValueError says what is valid."""
 
-_INT_MAX = 2**31 - 1
+INT_MAX = 2**31 - 1
 _UINT_MAX = 2**32 - 1
 
 # Names of congestion controls, qdiscs and their options. Some tools take a word with a slash for a
@@ -41,6 +42,9 @@ _BUCKET = (("rate",), ("burst", "buffer", "maxburst"), ("limit", "latency"))
 # netem stores loss in 32 bits and delay in nanoseconds; a smaller value would become 0.
 LEAST_LOSS_PERCENT = 100 / 2**32
 LEAST_DELAY_MS = 1e-6
+# The maximum delay of SET_NETEM, and of a link: netem accepts more, but no test needs more.
+MAX_NETEM_DELAY_MS = 3_600_000
+MAX_LINK_DELAY_MS = 60_000
 
 
 def _integers(count: int, low: int, high: int, *, rising: bool = False) -> Check:
@@ -73,8 +77,8 @@ def _switch(value: str) -> None:
 
 
 # The classic range was 2621440 to 67108864; small buffers are worth measuring, too.
-_BUFFER = _integers(1, 4096, _INT_MAX)
-_BUFFERS = _integers(3, 4096, _INT_MAX, rising=True)
+_BUFFER = _integers(1, 4096, INT_MAX)
+_BUFFERS = _integers(3, 4096, INT_MAX, rising=True)
 
 SYSCTLS: Mapping[str, Check] = {
     "net.core.default_qdisc": _name,
@@ -93,7 +97,7 @@ SYSCTLS: Mapping[str, Check] = {
     "net.ipv4.tcp_ecn": _integers(1, 0, 2),
     "net.ipv4.tcp_ecn_fallback": _integers(1, 0, 1),
     "net.ipv4.tcp_frto": _integers(1, 0, 2),
-    "net.ipv4.tcp_limit_output_bytes": _integers(1, 0, _INT_MAX),
+    "net.ipv4.tcp_limit_output_bytes": _integers(1, 0, INT_MAX),
     "net.ipv4.tcp_min_rtt_wlen": _integers(1, 0, 86400),
     "net.ipv4.tcp_min_tso_segs": _integers(1, 1, 255),
     "net.ipv4.tcp_moderate_rcvbuf": _integers(1, 0, 1),
@@ -217,16 +221,16 @@ def _check_words(kind: str, options: Sequence[str]) -> None:
 
 def check_netem(delay_ms: float, limit_packets: int, loss_percent: float) -> None:
     """NotAllowedError unless netem accepts these numbers."""
-    # tc accepts more, but no test needs more than an hour.
-    if not 0 <= delay_ms <= 3_600_000:
-        raise NotAllowedError(f"netem: a delay of {delay_ms:g} ms; from 0 to 3600000 are allowed")
+    if not 0 <= delay_ms <= MAX_NETEM_DELAY_MS:
+        allowed = f"from 0 to {MAX_NETEM_DELAY_MS} are allowed"
+        raise NotAllowedError(f"netem: a delay of {decimal(delay_ms)} ms; {allowed}")
     if 0 < delay_ms < LEAST_DELAY_MS:
         raise NotAllowedError(f"netem: a delay of {delay_ms:g} ms is less than a nanosecond")
     if 0 < loss_percent < LEAST_LOSS_PERCENT:
         raise NotAllowedError(f"netem: a loss of {loss_percent:g} % is less than 1 in 2^32")
     if not 0 <= loss_percent <= 100:
         raise NotAllowedError(f"netem: a loss of {loss_percent:g} %; from 0 to 100 are allowed")
-    if not 1 <= limit_packets <= _INT_MAX:
+    if not 1 <= limit_packets <= INT_MAX:
         raise NotAllowedError(f"netem: a limit of {limit_packets} packets; at least 1 is needed")
 
 
@@ -270,8 +274,9 @@ def check_link_limits(
     """NotAllowedError unless a link can have these limits."""
     if rate_bps is not None and not SLOWEST_LINK_BPS <= rate_bps <= FASTEST_LINK_BPS:
         raise NotAllowedError(f"rate: {rate_bps:g} bit/s", remedy="a link has 8 kbit/s or more")
-    if delay_ms is not None and not 0 <= delay_ms <= 60_000:
-        raise NotAllowedError(f"delay: {delay_ms:g} ms; from 0 to 60000 are allowed")
+    if delay_ms is not None and not 0 <= delay_ms <= MAX_LINK_DELAY_MS:
+        allowed = f"from 0 to {MAX_LINK_DELAY_MS} are allowed"
+        raise NotAllowedError(f"delay: {decimal(delay_ms)} ms; {allowed}")
     if loss_percent is not None and not 0 <= loss_percent <= 100:
         raise NotAllowedError(f"loss: {loss_percent:g} %; from 0 to 100 are allowed")
     if limit and not _LIMIT.fullmatch(limit):

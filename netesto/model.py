@@ -57,6 +57,9 @@ QDISCS = frozenset(
     }
 )  # fmt: skip
 
+# The iterations of all loops of a script, unless --max-iterations allows more.
+MAX_ITERATIONS = 1_000_000
+
 # The congestion controls of Linux, and the usual ones that are built for it.
 CONGESTION_CONTROLS = frozenset(
     {

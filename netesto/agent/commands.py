@@ -97,7 +97,7 @@ def _allowed(entry: object) -> Allowed:
     if used != parameters.keys():
         raise ValueError(f"parameters: run has {', '.join(sorted(used)) or 'none'}")
     if _PARAMETER.search(argv[0]):
-        raise ValueError("run: the program is no parameter")
+        raise ValueError("run: the program cannot be a parameter")
     try:
         timeout_s = limits.seconds(str(entry.get("timeout", "10s")))
     except ValueError as error:

@@ -146,7 +146,7 @@ def changed_since(change: Change, now: str, what_happens: str) -> str:
     """A sentence that somebody else has changed a thing; for a qdisc with its kind."""
     is_qdisc = change.thing.startswith(QDISC)
     value = (now.partition(" ")[0] or "the kernel's own qdisc") if is_qdisc else now
-    return f"{change.what}: somebody else changed it since, to {value}, which is {what_happens}"
+    return f"{change.what}: another program changed it since, to {value}, which is {what_happens}"
 
 
 async def undo(what: str, steps: Iterable[Step]) -> bool:

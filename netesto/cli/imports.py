@@ -144,8 +144,8 @@ def _steady(options: argparse.Namespace) -> str:
         _warn(f"{len(faults) - _SHOWN_FAILURES} more")
     if not any(found.values()):
         raise UsageError(
-            f"{options.folder}: no flow has an interval of 1 s after the first {skip} that is not"
-            " one of the last",
+            f"{options.folder}: no flow has an interval of 1 s between its first {skip} and its"
+            f" last {skip}",
             remedy="Run longer flows, or leave out fewer intervals with --skip.",
         )
     if options.format == "csv":

@@ -15,6 +15,7 @@ from netesto.cli.parsers import (
     add_flag,
     add_path,
 )
+from netesto.model import MAX_ITERATIONS
 
 
 def parser() -> argparse.ArgumentParser:
@@ -159,8 +160,8 @@ def _language(command: argparse.ArgumentParser) -> None:
     add_path(command, "--lib", complete=FOLDERS, dest="libraries", action="append", default=[],
         metavar="DIR",
         help="where SOURCE looks after the script's folder and before the installed libraries")
-    command.add_argument("--max-iterations", type=values.count, default=1_000_000, metavar="N",
-        help="stop a script that loops more often (default 1000000)")
+    command.add_argument("--max-iterations", type=values.count, default=MAX_ITERATIONS, metavar="N",
+        help="stop a script that loops more often (default: %(default)s)")
 
 
 def _real_hosts(command: argparse.ArgumentParser) -> None:
@@ -335,7 +336,7 @@ def _hosts(commands: Commands) -> None:
     _hosts_of(listed)
     listed.set_defaults(insecure=True)
     check = add_action(actions, "check",
-        "report all problems of all hosts, and what a script would lack",
+        "report all problems of all hosts, and what a script needs that they do not have",
         "hosts.check")
     _hosts_of(check)
     add_path(check, "script", type=str, nargs="?", metavar="SCRIPT", help="the script to be run")

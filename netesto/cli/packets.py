@@ -39,7 +39,7 @@ def _read(path: Path, flow: int | None) -> Capture:
     chosen = tuple(each for each in found.flows if each.number == flow)
     if not chosen:
         last = max((each.number for each in found.flows), default=0)
-        there = f"there are flows 1 to {last}" if last else "there is none"
+        there = f"there are flows 1 to {last}" if last else "it has none"
         raise UsageError(f"{path}: no flow {flow}: {there}")
     return replace(found, flows=chosen)
 

@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def _help(self) -> str:
-        return f"'{self.prog} --help' helps"
+        return f"See '{self.prog} --help'"
 
 
 # argparse gives the collection of sub-commands no public name.

@@ -60,7 +60,7 @@ def into(path: Path) -> Iterator[BinaryIO]:
         folder = path.absolute().parent
         remedy = "Choose a file with -o that you may write to, where there is room."
         if not folder.is_dir():
-            remedy = f"There is no folder {folder}: make it, or choose another file with -o."
+            remedy = f"The folder {folder} does not exist: make it, or choose another file with -o."
         raise WorldError(f"{path}: cannot write: {error.strerror}", remedy=remedy) from error
 
 

@@ -14,8 +14,9 @@ from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.deploy import target
 from netesto.errors import UsageError
 from netesto.language.dryrun import Printer
-from netesto.language.plan import MAX_ITERATIONS, is_plan
+from netesto.language.plan import is_plan
 from netesto.language.steps import LabRequest
+from netesto.model import MAX_ITERATIONS
 from netesto.results import tablerows
 from netesto.run import grounds, labcommands, labs, start, status
 from netesto.run.request import OnFailure, Request
@@ -165,7 +166,7 @@ def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
     }
     for option in (name for name, is_given in given.items() if is_given):
         raise UsageError(
-            f"{option} has no effect on a plan, and {options.script} is one",
+            f"{options.script} is a plan: {option} has no effect on it",
             remedy=f"Make another plan: netesto plan {option} … SCRIPT -o {options.script}",
         )
 

@@ -67,10 +67,7 @@ def was_set(steps_s: Iterable[float]) -> str:
 
 def words_of_step(*moved_s: float) -> str:
     """What is told if somebody set the system's time during an experiment."""
-    return (
-        f"{was_set(moved_s)} during the experiment; times in the results go on as if it had not"
-        " been"
-    )
+    return f"{was_set(moved_s)} during the experiment; times in the results do not have this step"
 
 
 class Clock:

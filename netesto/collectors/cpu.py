@@ -33,9 +33,17 @@ class CpuRecording(Recording):
     def look(self) -> bytes:
         sample = ""
         with self._warning("samples of CPUs are missing"):
-            text = hostfacts.contents(_STAT)
-            sample = format_sample(self._clock.now(), parse(text))
+            sample = format_sample(self._clock.now(), _read())
         return sample.encode()
+
+
+def idle_ticks() -> dict[int, int]:
+    """The idle time of each core since boot."""
+    return {core: ticks[_FIELDS[CPU_STATES.index("idle")]] for core, ticks in _read().items()}
+
+
+def _read() -> dict[int, Ticks]:
+    return parse(hostfacts.contents(_STAT))
 
 
 def parse(text: str) -> dict[int, Ticks]:

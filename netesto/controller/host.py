@@ -63,7 +63,7 @@ RETURN_S = 60.0
 # time, the hosts may be well.
 LEAST_REST = 0.1
 SLOW_HERE = (
-    " The processors of this machine had no rest meanwhile: if many hosts do not answer, name fewer"
+    " This machine's processors were busy all the time: if many hosts do not answer, name fewer"
     " at once."
 )
 

@@ -127,7 +127,7 @@ def parse(command: str) -> Flow:
     found = _Words()
     words = found.before(shlex.split(command))
     if not words or not words[0].rpartition("/")[2].startswith("iperf"):
-        raise ValueError(f"not a command of iperf3: {command}")
+        raise ValueError(f"not an iperf3 command: {command}")
     found.read(words[1:])
     arguments = dict(found.arguments)
     if arguments.get("test") == "UDP_STREAM":

@@ -212,7 +212,7 @@ def _manifest(
         columns=dict(found.columns),
         reasons=(f"{tree.shown(found.run.output.path.name)}: {reason}",) if reason else (),
         warnings=(
-            f"imported from {found.run.output.name}: what no file of it tells is unknown",
+            f"imported from {found.run.output.name}: what its files do not report is unknown",
             *(f"{each.file}: {each.kind}: {each.detail}" for each in told),
         ),
     )

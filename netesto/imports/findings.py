@@ -54,7 +54,7 @@ def of_cpus(runs: Iterable[ImportedRun], orphans: Iterable[CpuFile]) -> Iterator
                 detail = f"{percent:.1f} % idle on all cores; its run failed: {run.reason}"
                 yield Finding(file.file, "idle-pooled", detail)
     for file in orphans:
-        yield Finding(file.file, "orphan", "there is no run that it belongs to")
+        yield Finding(file.file, "orphan", "it belongs to no run")
 
 
 def _idle_percent(file: CpuFile) -> float | None:

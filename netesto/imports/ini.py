@@ -43,7 +43,7 @@ def parse(text: str, source: str) -> list[Section]:
         ) from None
     except configparser.MissingSectionHeaderError as error:
         raise UsageError(
-            f"{source}:{error.lineno}: {error.line.strip()!r} stands before the first section",
+            f"{source}:{error.lineno}: {error.line.strip()!r} is before the first section",
             remedy="A test begins with its name in brackets: [iperf3_1stream]",
         ) from None
     except configparser.ParsingError as error:

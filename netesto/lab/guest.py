@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto import jsontext, owned, proc, process
+from netesto.collectors import cpu
 from netesto.errors import LabError, ProcessError, UsageError
 from netesto.lab import inside
 from netesto.lab.kernels import Kernel
@@ -304,22 +305,11 @@ def _idlest_cpu() -> int:
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) == 1:
         return allowed[0]
-    before = _idle_ticks()
+    before = cpu.idle_ticks()
     # The interval of the measurement, not a wait.
     time.sleep(CPU_LOOK_S)
-    after = _idle_ticks()
-    return max(allowed, key=lambda cpu: after.get(cpu, 0) - before.get(cpu, 0))
-
-
-def _idle_ticks() -> dict[int, int]:
-    """The idle time of each processor since boot: the 4th number of its line in /proc/stat
-    (proc(5))."""
-    lines = [line.split() for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines()]
-    return {
-        int(words[0].removeprefix("cpu")): int(words[4])
-        for words in lines
-        if words[0].startswith("cpu") and words[0] != "cpu"
-    }
+    after = cpu.idle_ticks()
+    return max(allowed, key=lambda core: after.get(core, 0) - before.get(core, 0))
 
 
 def _now_s() -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from netesto import units
+from netesto.allowed import MAX_LINK_DELAY_MS
 from netesto.errors import UsageError
 from netesto.nearest import nearest
 
@@ -197,8 +198,8 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 def _milliseconds(text: str) -> float:
     duration_ms = units.parse_milliseconds(text)
-    if not 0 <= duration_ms <= 60_000:
-        raise ValueError("not between 0 and 60000 ms")
+    if not 0 <= duration_ms <= MAX_LINK_DELAY_MS:
+        raise ValueError(f"not between 0 and {MAX_LINK_DELAY_MS} ms")
     return duration_ms
 
 

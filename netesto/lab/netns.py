@@ -181,7 +181,7 @@ def up(
                     _take_down_whatever_comes(lab)
                 except LabError as second:
                     # It may be a consequence of the first, which is reported.
-                    first.add_note(f"{second}\nWhat is left goes with `netesto clean`.")
+                    first.add_note(f"{second}\n`netesto clean` removes what is left.")
             raise
         _take_down_whatever_comes(lab)
 
@@ -198,7 +198,7 @@ def attach(lab: str, *, state: Path = records.STATE_FOLDER) -> Lab:
     path = records.path_of(state, lab)
     if not path.exists():
         known = ", ".join(record.lab for record in records.read_all(state))
-        raise UsageError(f"no lab {lab}", remedy=f"Labs: {known}." if known else "There is none.")
+        raise UsageError(f"no lab {lab}", remedy=f"Labs: {known}." if known else "No lab is up.")
     return Lab(records.read(path), state)
 
 

@@ -16,7 +16,7 @@ from netesto.language.draft import Draft
 from netesto.language.finding import EnoughError, Finding, Findings
 from netesto.language.interpreter import Interpreter, read_script
 from netesto.language.misuse import misuses, sweep_misuses
-from netesto.language.plan import MAX_ITERATIONS, STANDARD_INPUT, Head, Warned
+from netesto.language.plan import STANDARD_INPUT, Head, Warned
 from netesto.language.reading import Reading
 from netesto.language.remote import spellings
 from netesto.language.scope import ColumnError, MisuseError, NoExperimentError, UndefinedError
@@ -24,6 +24,7 @@ from netesto.language.survey import Survey
 from netesto.language.usage import Usage
 from netesto.language.values import values_of
 from netesto.language.walk import NoMacroError
+from netesto.model import MAX_ITERATIONS
 from netesto.nearest import hint
 
 # A line with values that only a run computes.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
+from netesto.allowed import INT_MAX, MAX_NETEM_DELAY_MS
 from netesto.model import ARRIVALS, LARGEST_EXPERIMENT, TESTS, TRAFFIC_TOOLS
 
 
@@ -149,8 +150,8 @@ REMOTE = _named(
     _remote("GET_DATA"),
     _remote(
         "SET_NETEM",
-        Argument("netem_delay", Kind.MILLISECONDS, required=True, low=0, high=1_000_000),
-        Argument("limit", Kind.INTEGER, default="1000", low=1, high=2**31 - 1),
+        Argument("netem_delay", Kind.MILLISECONDS, required=True, low=0, high=MAX_NETEM_DELAY_MS),
+        Argument("limit", Kind.INTEGER, default="1000", low=1, high=INT_MAX),
         Argument("loss", Kind.PERCENT, default="0", low=0, high=100),
         KEEP,
     ),

@@ -214,7 +214,7 @@ class Draft:
             case steps.Echo(text=text):
                 (self._open[0].echoes if self._open else self._echoes).append(text)
             case _:
-                """The step alone tells everything."""
+                """No more than the step is needed."""
         self._do(step)
 
     def enter_part(self, name: str, cell: Mapping[str, str], *, attempt: int) -> None:

@@ -20,13 +20,13 @@ from netesto.language.parser import parse
 from netesto.language.plan import (
     BEGINNING,
     MAKE_AGAIN,
-    MAX_ITERATIONS,
     STANDARD_INPUT,
     Facts,
     SourceFile,
 )
 from netesto.language.scope import MisuseError, check_name
 from netesto.language.walk import Walk
+from netesto.model import MAX_ITERATIONS
 from netesto.nearest import nearest
 
 # No script is this long; /dev/zero is.
@@ -159,11 +159,11 @@ def read_sourced(path: Path, name: str) -> str:
     else:
         if first is None or _begins_script(first):
             return text
-        wrong = f"its line {first.line.number} begins with no command"
+        wrong = f"line {first.line.number} does not begin with a command"
     raise NoScriptError(
-        f"SOURCE {name}: this is no script: {wrong}",
+        f"SOURCE {name}: not a script: {wrong}",
         near=(name,),
-        remedy="What stands there is not shown. A script is UTF-8 text and begins with a command,"
+        remedy="Its text is not shown. A script is UTF-8 text and begins with a command,"
         " such as SET or BEGIN.",
     ) from None
 

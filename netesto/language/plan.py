@@ -49,9 +49,6 @@ MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 
 REST_NAME = "the rest of the script"
 
-# The default limit of iterations.
-MAX_ITERATIONS = 1_000_000
-
 # The name of a script without a file.
 STANDARD_INPUT = "<standard input>"
 
@@ -344,7 +341,7 @@ class _Reader:
                 self._open.append(index)
             case LeavePart(index=index):
                 if not self._open or self._open.pop() != index:
-                    raise self._wrong(f"part {index} ends without having begun")
+                    raise self._wrong(f"part {index} ends before it begins")
             case _:
                 """It is in the part that began last."""
 
@@ -372,7 +369,7 @@ class _Reader:
             raise self._wrong("not a plan")
         if int(match[1]) != FORMAT:
             raise UsageError(
-                f"{self._path}: a plan of version {int(match[1])}, and this netesto reads version"
+                f"{self._path}: a plan of version {int(match[1])}; this netesto reads version"
                 f" {FORMAT}",
                 remedy=MAKE_AGAIN,
             )

@@ -7,7 +7,8 @@ from pathlib import Path
 from netesto.language import steps
 from netesto.language.draft import Draft
 from netesto.language.interpreter import Interpreter
-from netesto.language.plan import MAX_ITERATIONS, Part, Plan, SourceFile
+from netesto.language.plan import Part, Plan, SourceFile
+from netesto.model import MAX_ITERATIONS
 
 
 def make(

@@ -50,7 +50,7 @@ class Script:
             if not text.strip():
                 raise UsageError(
                     "standard input is empty: there is no script",
-                    remedy="Write: netesto run SCRIPT; 'netesto --help' helps",
+                    remedy="Write: netesto run SCRIPT; see 'netesto --help'",
                 )
             return cls("stdin", STANDARD_INPUT, text, None)
         from netesto.language.interpreter import read_script

@@ -246,9 +246,9 @@ class Tunnel:
             case "missing":
                 return f"no agent runs there: no socket {path}", start
             case "deaf":
-                return f"no agent runs there: nobody listens on {path}", start
+                return f"no agent runs there: nothing listens on {path}", start
             case "closed" if await self._forwards():
-                return f"its agent had not yet started: nobody listened on {path}", "Try again."
+                return f"its agent had not yet started: nothing listened on {path}", "Try again."
             case "closed":
                 return NO_FORWARDING
             case "denied":
@@ -317,7 +317,7 @@ def explained(said: str, address: SshAddress) -> tuple[str, str]:
     if is_crowded(said):
         return "its sshd, or that of a jump host, hangs up before the login", (
             "It may permit fewer simultaneous logins than hosts (MaxStartups in its sshd_config),"
-            f" or refuse us. This must work: {typed(address)} true"
+            f" or refuse this machine. This must work: {typed(address)} true"
         )
     batch = "-o BatchMode=yes "
     lines = [line.strip() for line in said.splitlines() if line.strip()]

@@ -92,7 +92,7 @@ async def test_other_values_are_refused(values, said):
         ("", "run: a list of strings is required"),
         ('run = "reboot"', "run: a list of strings is required"),
         ('run = ["x", "{a}"]', "parameters: run has a"),
-        ('run = ["{a}"]\nparameters = { a = "1-2" }', "the program is no parameter"),
+        ('run = ["{a}"]\nparameters = { a = "1-2" }', "the program cannot be a parameter"),
         ('run = ["x", "{a}"]\nparameters = { a = ".*" }', "parameters.a: a range"),
         ('run = ["x", "{a}"]\nparameters = { a = ["-rf"] }', "parameters.a: a range"),
         ('run = ["x"]\ntimeout = 5', 'timeout: 5: a unit is required, such as "5s" or "24h"'),

@@ -219,7 +219,7 @@ async def test_mtu_that_somebody_else_changed_is_left_and_told(linked: Linked):
         )
         left = await a.put_back()
     assert left == [
-        "link b: mtu=9000: somebody else changed it since, to 2000, which is left as it is"
+        "link b: mtu=9000: another program changed it since, to 2000, which is left as it is"
     ]
 
 

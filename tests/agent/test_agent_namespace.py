@@ -326,7 +326,7 @@ async def test_sysctl_that_somebody_else_changed_is_left_and_told(agent: Daemon,
         set_ecn(namespace, "0")
         left = await a.put_back()
     assert (left, ecn(namespace)) == (
-        [f"{ECN_SET}: somebody else changed it since, to 0, which is left as it is"],
+        [f"{ECN_SET}: another program changed it since, to 0, which is left as it is"],
         "0",
     )
 
@@ -338,7 +338,7 @@ async def test_status_tells_what_is_to_be_put_back_and_what_was_left(agent: Daem
         set_ecn(namespace, "0")
     async with await connect(agent.address, host=agent.host, timeout=READY_TIMEOUT_S) as client:
         after = await client.status()
-    said = f"{ECN_SET}: somebody else changed it since, to 0, which is left as it is"
+    said = f"{ECN_SET}: another program changed it since, to 0, which is left as it is"
     assert (while_held.holder, while_held.run, while_held.settings, while_held.left) == (
         "the test",
         "2026-11-19T1",
@@ -357,7 +357,7 @@ async def test_change_of_somebody_else_between_two_settings_is_what_is_put_back(
         await a.configure(Sysctl("net.ipv4.tcp_ecn", "0"))
         warning = await anext(a.events)
     assert (warning.text, ecn(namespace)) == (
-        f"{ECN_SET}: somebody else changed it since, to 2, which is put back at the end",
+        f"{ECN_SET}: another program changed it since, to 2, which is put back at the end",
         "2",
     )
 
@@ -369,7 +369,7 @@ async def test_qdisc_that_somebody_else_replaced_is_left_and_told(agent: Daemon,
         inside(namespace, "tc", "qdisc", "replace", "dev", "v0", "root", "pfifo", "limit", "7")
         left = await a.put_back()
     what = "qdisc v0: tbf rate 10mbit burst 15000 latency 50ms"
-    assert left == [f"{what}: somebody else changed it since, to pfifo, which is left as it is"]
+    assert left == [f"{what}: another program changed it since, to pfifo, which is left as it is"]
     assert qdiscs(namespace) == [("v0", "pfifo", {"limit": 7})]
 
 
@@ -527,7 +527,7 @@ async def test_what_a_broken_hold_left_is_told_until_a_hold_ends_well(
             said.append((event.kind, event.text))
     async with agent.held() as a:
         await a.put_back()
-    left = f"in an earlier run: {ECN_SET}: somebody else changed it since, to 0"
+    left = f"in an earlier run: {ECN_SET}: another program changed it since, to 0"
     assert said == [("left", f"{left}, which is left as it is")] * 2
     assert json.loads((agent.state / "journal").read_text().splitlines()[-1]) == {"told": 1}
 

@@ -164,16 +164,16 @@ def test_a_results_folder_begun_with_other_columns_is_refused(script, capsys, tm
         ),
         (
             ("clean", "--nosuch"),
-            "netesto: clean: unknown option --nosuch\n'netesto clean --help' helps\n",
+            "netesto: clean: unknown option --nosuch\nSee 'netesto clean --help'\n",
         ),
         (
             # Which its help names, as an option of another command.
             ("hosts", "check", "--hosts", "h1"),
-            "netesto: hosts check: unknown option --hosts\n'netesto hosts check --help' helps\n",
+            "netesto: hosts check: unknown option --hosts\nSee 'netesto hosts check --help'\n",
         ),
         (
             ("run", "-n", "a.nts", "b.nts"),
-            "netesto: run: unexpected argument 'b.nts'\n'netesto run --help' helps\n",
+            "netesto: run: unexpected argument 'b.nts'\nSee 'netesto run --help'\n",
         ),
         (("rnu", "a.nts"), "netesto: unknown command 'rnu'\nDid you mean run?\n"),
         (

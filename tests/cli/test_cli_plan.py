@@ -94,7 +94,7 @@ def test_what_a_plan_has_decided_is_refused(command, words, capsys):
     cli.main(["plan", "a.nts", "-o", "plan.json"])
     status = cli.main([command, *words, "plan.json"])
     told = (
-        f"netesto: {words[0]} has no effect on a plan, and plan.json is one\n"
+        f"netesto: plan.json is a plan: {words[0]} has no effect on it\n"
         f"Make another plan: netesto plan {words[0]} … SCRIPT -o plan.json\n"
     )
     assert (status, capsys.readouterr().err) == (2, told)

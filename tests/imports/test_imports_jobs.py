@@ -196,8 +196,8 @@ def test_nothing_of_a_job_file_gets_out_of_its_word(folder, capsys):
 
 
 WRONG = {
-    "[a]\nsrc-cmd = ping x\n": "[a]: src-cmd: not a command of iperf3: ping x",
-    "src-cmd = iperf3\n": "jobs.ini:1: 'src-cmd = iperf3' stands before the first section",
+    "[a]\nsrc-cmd = ping x\n": "[a]: src-cmd: not an iperf3 command: ping x",
+    "src-cmd = iperf3\n": "jobs.ini:1: 'src-cmd = iperf3' is before the first section",
     "[a]\nb\n": "jobs.ini:2: 'b' is not KEY = VALUE",
     "[a]\nb=1\n[a]\n": "jobs.ini:3: section [a] is there twice",
     "[a]\nsrc-cmd = iperf3 -c x\niterations = many\n": "[a]: iterations = many",

@@ -271,7 +271,7 @@ def test_a_lab_that_stays_is_found_and_taken_down_by_name(state: Path, planned, 
     assert found.record == lab.record
     netns.take_down(found)
     assert left_of(lab.record) == []
-    with pytest.raises(UsageError, match=rf"no lab {lab.id}\nThere is none\."):
+    with pytest.raises(UsageError, match=rf"no lab {lab.id}\nNo lab is up\."):
         netns.attach(lab.id, state=state)
 
 
@@ -305,7 +305,7 @@ def test_what_is_not_removed_is_told_with_the_error_before_it(state: Path, plann
     in_the_way.unlink()
     netns.take_down(lab)
     assert told.value.__notes__ == [
-        f"{in_the_way}: not removed: Not a directory\nWhat is left goes with `netesto clean`."
+        f"{in_the_way}: not removed: Not a directory\n`netesto clean` removes what is left."
     ]
     assert left_of(lab.record) == []
 

@@ -407,7 +407,7 @@ def test_missing_source_suggests_no_folder(tmp_path, run_with):
 def test_source_that_is_no_text_is_a_script_error(tmp_path, run_with):
     (tmp_path / "one").write_bytes(b"ECHO \xff\n")
     asked = run_with("SOURCE one", library_path=[tmp_path])
-    assert asked.message == "1:8: SOURCE one: this is no script: not UTF-8 text, line 1"
+    assert asked.message == "1:8: SOURCE one: not a script: not UTF-8 text, line 1"
 
 
 def test_error_shows_the_chain_that_led_to_it(tmp_path, run_with):

@@ -101,7 +101,7 @@ MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('_plan": 1,', '_plan": 7,', ": a plan of version 7, and this netesto reads version 1"),
+        ('_plan": 1,', '_plan": 7,', ": a plan of version 7; this netesto reads version 1"),
         ('{"netesto_plan"', '{"a_plan"', ":1: not a plan"),
         ('"seed": 1', '"seed": "1"', ":2: invalid value for type, expected int"),
         ('"steps": [', '"steps": []', ":3: unexpected content"),
@@ -190,7 +190,7 @@ def test_parts_end_where_they_began(path: Path):
     text = path.read_text()
     begin = '{"step": "EnterPart", "index": 0},\n'
     path.write_text(text.replace(begin, "", 1))
-    with pytest.raises(UsageError, match=r":\d+: part 0 ends without having begun"):
+    with pytest.raises(UsageError, match=r":\d+: part 0 ends before it begins"):
         plan.read(path)
 
 

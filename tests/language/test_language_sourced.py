@@ -67,7 +67,7 @@ def test_the_error_stands_at_the_source_and_says_what_a_script_is(secret, tmp_pa
     [finding] = check([secret(SECRET.encode())], library_path=[], definitions={})
     assert (finding.place.line, finding.message.replace(str(tmp_path), "")) == (
         1,
-        "SOURCE /elsewhere/secret: this is no script: its line 1 begins with no command",
+        "SOURCE /elsewhere/secret: not a script: line 1 does not begin with a command",
     )
 
 

@@ -147,7 +147,7 @@ UNREACHABLE = {
     ),
     "deaf": (
         "ssh://h1/run/deaf",
-        "no agent runs there: nobody listens on /run/deaf",
+        "no agent runs there: nothing listens on /run/deaf",
         "Start it there: netesto-agent --listen unix:/run/deaf",
     ),
     "denied": (

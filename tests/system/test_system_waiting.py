@@ -111,7 +111,8 @@ def test_what_somebody_else_changed_is_in_the_record_of_the_run_and_in_the_index
     status, out = run.wait(PATIENCE_S), hosts.folder / "changed"
     [record] = (out / "runs").glob("*.json")
     what = (
-        "a: sysctl net.ipv4.tcp_ecn=1: somebody else changed it since, to 0, which is left as it is"
+        "a: sysctl net.ipv4.tcp_ecn=1: another program changed it since, to 0, which is left as it"
+        " is"
     )
     assert (status, json.loads(record.read_text())["left"]) == (0, [what])
     assert (

@@ -36,7 +36,7 @@ STATUS = AgentStatus(
         Unfetched(run="2026-11-19", exp=4, files=1, size_bytes=7, age_s=0.25),
     ),
     settings=("sysctl net.ipv4.tcp_ecn=1",),
-    left=("qdisc eth0: somebody else changed it",),
+    left=("qdisc eth0: another program changed it",),
 )
 
 STATE = HostState(
