@@ -277,7 +277,7 @@ def _record(plan: Plan, state: Path) -> Record:
         owner=os.getpid(),
         namespaces=tuple(namespace.name for namespace in plan.namespaces),
         sockets=str(sockets),
-        files=str(state.resolve() / plan.prefix),
+        files=str(records.files_of(state, plan.prefix)),
         hosts=hosts,
     )
 
