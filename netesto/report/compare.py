@@ -21,7 +21,7 @@ from netesto.errors import UsageError
 from netesto.model import TIMED_TESTS, UDP_TESTS
 from netesto.report import conditions, ranks
 from netesto.report.ranks import Change
-from netesto.results import csvfile, numbers, repeated, store
+from netesto.results import csvfile, numbers, repeated, store, tablerows
 from netesto.results.columns import COLUMNS, REPETITION, column
 from netesto.results.evidence import DAMAGED, OK
 from netesto.units import counted
@@ -250,7 +250,7 @@ def _experiments(folder: Path) -> list[Row]:
     ]
     if not rows:
         raise UsageError(f"{folder}: no experiments here", remedy=remedy)
-    return rows
+    return tablerows.with_requested(folder, rows)
 
 
 def _without_control_of_datagrams(whole: Row, every: Sequence[Row]) -> Row:

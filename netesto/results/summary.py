@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from netesto.measured import CPU_STATES
 from netesto.model import FlowSpec
-from netesto.results import csvfile, imported, numbers, repeated, store
+from netesto.results import csvfile, imported, numbers, repeated, store, tablerows
 from netesto.results.columns import REPETITION
 from netesto.results.evidence import DAMAGED, OK, PARTIAL
 from netesto.results.imported import Core, CpuFile, Finding, ImportedRun, Side
@@ -79,7 +79,10 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
         (run, {name: ({**run.columns, **factors.get(exp, {})}).get(name, "") for name in names})
         for exp, there in rows.items()
         if exp not in known and exp not in omitted
-        for run in _own(there, own_loads(folder / str(exp)))
+        for run in _own(
+            [tablerows.with_own_values(folder, row) for row in there],
+            own_loads(folder / str(exp)),
+        )
     ]
     return Data(
         runs=[*map(_imported, brought), *_told_apart(own)],
@@ -163,7 +166,8 @@ def _told_apart(runs: Sequence[tuple[Run, Mapping[str, str]]]) -> Iterator[Run]:
                 values[run.test, name][value] = None
     for run, factors in runs:
         differing = [
-            f"{name}={value}"
+            # exp.csv has numbers of requested values with a decimal.
+            f"{name}={value.removesuffix('.0') if name in _REQUESTED else value}"
             for name, value in factors.items()
             if name != REPETITION and value and len(values[run.test, name]) > 1
         ]

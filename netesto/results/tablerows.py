@@ -7,6 +7,7 @@ from pathlib import Path
 
 from netesto.errors import ResultsError
 from netesto.results import csvfile, keyvalue, store
+from netesto.results.columns import COLUMNS, canonical, column
 from netesto.results.evidence import DAMAGED
 
 _GROUPS = "groupRows"
@@ -59,6 +60,27 @@ def status_of(row: Mapping[str, str], folder: Path) -> str:
     """The status in a row of exp.csv; without such a column, the derived one in the experiment's
     folder. Empty if unknown."""
     return row["status"] if "status" in row else _derived(folder / store.DERIVED).get("status", "")
+
+
+def with_requested(folder: Path, rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Aggregate rows of exp.csv with their status and what was requested, also if the folder's
+    fields.txt has no such columns: from the experiments' own files, as far as these are there."""
+    names = {name for name in COLUMNS if column(name).is_factor} | {"status"}
+    if not rows or names <= set(map(canonical, rows[0])):
+        return [*rows]
+    known = [_derived(folder / row["exp"].partition(".")[0] / store.DERIVED) for row in rows]
+    missing = {name for each in known for name in each if canonical(name) in names} - rows[0].keys()
+    return [
+        {**row, **{name: each.get(name, "") for name in sorted(missing)}}
+        for row, each in zip(rows, known, strict=True)
+    ]
+
+
+def with_own_values(folder: Path, row: Mapping[str, str]) -> Mapping[str, str]:
+    """A group's row of exp.csv, and the values of the group for which exp.csv has no column."""
+    exp, _, group = row["exp"].partition(".")
+    own = next((folder / exp).glob(f"*-{group}.exp.out"), None)
+    return row if own is None else {**_derived(own), **row}
 
 
 def damaged_row(names: Iterable[str], exp: int) -> dict[str, str]:

@@ -287,6 +287,21 @@ def test_a_column_of_one_folder_that_varies_there_is_told():
     )
 
 
+def test_what_fields_txt_leaves_out_tells_experiments_apart(tmp_path):
+    for name in ("base", "new"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "exp.csv").write_text("exp,rate\n1.0,90\n2.0,50\n")
+        for exp, ca in ((1, "cubic"), (2, "reno")):
+            (folder / str(exp)).mkdir()
+            (folder / str(exp) / "all.exp.out").write_text(f"exp:{exp}.0\nca:{ca}\nstatus:ok\n")
+    found = compare.compare(tmp_path / "base", tmp_path / "new")
+    assert [(one.cell, one.base, one.new) for one in found.judged] == [
+        (("cubic",), (90.0,), (90.0,)),
+        (("reno",), (50.0,), (50.0,)),
+    ]
+
+
 # ---- what is judged ----------------------------------------------------------------------
 
 TESTS = "exp,test,rate,meanLatency,p99Latency,rtt"

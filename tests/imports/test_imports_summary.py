@@ -114,6 +114,17 @@ def test_groups_of_different_tests_are_not_pooled(tmp_path):
     ]
 
 
+def test_what_fields_txt_leaves_out_tells_our_own_runs_apart(tmp_path):
+    for exp, ca in ((1, "cubic"), (2, "reno")):
+        (tmp_path / str(exp)).mkdir()
+        (tmp_path / str(exp) / "a-b-1.exp.out").write_text(f"server:b\nca:{ca}\n")
+    found = of_rows(tmp_path, "exp,expName,rate,status", "1.1,one,90,ok", "2.1,one,50,ok")
+    assert [(cell.test, cell.host, cell.mean) for cell in found] == [
+        ("one ca=cubic", "b", 0.09),
+        ("one ca=reno", "b", 0.05),
+    ]
+
+
 def test_experiments_whose_raw_data_are_damaged_are_named(tmp_path, capsys):
     header = "exp,expName,server,rate,status"
     rows = ["1.0,one,b,9.0,ok", "1.1,one,b,9.0,ok", "2.0,one,b,,damaged", "2.1,one,b,,damaged"]
