@@ -3,6 +3,7 @@ from netesto."""
 
 import json
 import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,16 @@ def parse(text: str | bytes, *, finite: bool = False) -> Any:
 def read(path: Path, *, finite: bool = False) -> Any:
     """The value in a file. OSError, too."""
     return parse(path.read_text(encoding="utf-8"), finite=finite)
+
+
+def lines(each: Iterable[str]) -> Iterator[Any]:
+    """The values of lines; those that are truncated or damaged are omitted."""
+    for line in each:
+        try:
+            value = parse(line)
+        except ValueError:
+            continue
+        yield value
 
 
 def first(text: str, place: int = 0) -> tuple[Any, int]:

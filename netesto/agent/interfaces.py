@@ -5,11 +5,10 @@ MTU and sizes of super-packets are those of `ip link`, offloads those of `ethtoo
 
 from collections.abc import Mapping
 
-from netesto import allowed, jsontext, process
+from netesto import allowed
+from netesto.agent import asking
 from netesto.agent.journal import Run
-from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
-
-_TIMEOUT_S = 5.0
+from netesto.errors import MissingError
 
 # An offload's name in the output of ethtool, and in its arguments.
 _OFFLOADS: Mapping[str, tuple[str, str]] = {
@@ -30,25 +29,14 @@ _FOLLOWS = {"gso_max_size": "gso_ipv4_max_size", "gro_max_size": "gro_ipv4_max_s
 async def shown(device: str) -> dict[str, str]:
     """The attributes of an interface, by the names that scripts use; ip(8) before iproute2 6.3 does
     not show all sizes. AgentError if there is no such interface."""
-    try:
-        link = await process.run_async(
-            ("ip", "-d", "-j", "link", "show", "dev", device), timeout=_TIMEOUT_S
-        )
-        offloads = await process.run_async(
-            ("ethtool", "-k", device), timeout=_TIMEOUT_S, check=False
-        )
-    except ProcessError as error:
-        raise AgentError(f"interface {device}: {_said(error)}") from None
-    return parse(link.stdout, offloads.stdout)
+    link = await asking.output("ip", "-d", "-j", "link", "show", "dev", device)
+    return parse(link, await asking.output("ethtool", "-k", device, check=False))
 
 
 def parse(link: str, offloads: str) -> dict[str, str]:
     """The attributes in the output of `ip -d -j link show` and of `ethtool -k`. An offload that
     cannot be changed is `on [fixed]` or `off [fixed]`."""
-    try:
-        known = jsontext.parse(link)[0]
-    except (ValueError, LookupError, TypeError):
-        known = {}
+    known = asking.first(link)
     found = {
         name: str(known[name])
         for name in allowed.LINK_ATTRIBUTES
@@ -83,12 +71,3 @@ def check_there(device: str, attribute: str, value: str, before: Mapping[str, st
     state, _, fixed = before[attribute].partition(" ")
     if fixed and state != value:
         raise MissingError(f"interface {device}: its driver cannot switch {attribute} {value}")
-
-
-def error_of(what: str, error: ProcessError) -> NetestoError:
-    """The error of a step that failed."""
-    return AgentError(f"{what}: {_said(error)}")
-
-
-def _said(error: ProcessError) -> str:
-    return str(error).partition(": ")[2].strip() or str(error)

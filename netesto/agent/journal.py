@@ -196,11 +196,7 @@ def replay(lines: Iterable[str], ground: Ground) -> Remains:
     lives: dict[str, None] = {}
     left: list[str] = []
     highest = 0
-    for line in lines:
-        try:
-            entry = jsontext.parse(line)
-        except ValueError:
-            continue
+    for entry in jsontext.lines(lines):
         match entry:
             case {"change": int(number), "what": str(what), "undo": list(undo)}:
                 highest = max(highest, number)

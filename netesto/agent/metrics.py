@@ -1,16 +1,14 @@
 """Metrics for one address, set by a host route to this address that is created for them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from netesto import jsontext, process
+from netesto import jsontext
+from netesto.agent import asking
 from netesto.agent.journal import Run, Step
-from netesto.errors import AgentError, ProcessError
+from netesto.errors import AgentError
 from netesto.hostsettings import RouteMetrics
 from netesto.units import decimal
-
-_TIMEOUT_S = 5.0
 
 # Words that ip(8) prints of a route and does not accept. `lock` comes with every rto_min.
 _SHOWN_ONLY = frozenset({"linkdown", "dead", "offload", "trap", "notify", "lock", "rt_offload"})
@@ -37,14 +35,14 @@ def words(text: str) -> tuple[str, ...]:
 async def shown(address: str) -> str:
     """The route to this address alone as ip(8) shows it; "" without one."""
     asked = (*_family(address), "route", "show", "exact", address)
-    return " ".join((await _ip(asked)).split())
+    return " ".join((await asking.output("ip", *asked)).split())
 
 
 async def find(address: str) -> Route:
     """AgentError if no route leads there, or more than one at a time."""
     family = _family(address)
     own = words(await shown(address))
-    answer = await _ip((*family, "-j", "route", "get", address))
+    answer = await asking.output("ip", *family, "-j", "route", "get", address)
     try:
         found = jsontext.parse(answer)[0]
         device = str(found["dev"])
@@ -81,10 +79,3 @@ def plan(setting: RouteMetrics, route: Route) -> tuple[tuple[Step, ...], tuple[S
 
 def _family(address: str) -> tuple[str, ...]:
     return (f"-{ip_address(address).version}",)
-
-
-async def _ip(question: Sequence[str]) -> str:
-    try:
-        return (await process.run_async(("ip", *question), timeout=_TIMEOUT_S)).stdout
-    except ProcessError as error:
-        raise AgentError(f"ip {' '.join(question)}: {str(error).partition(': ')[2]}") from None

@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from netesto import jsontext, process, units
-from netesto.agent import qdiscs
+from netesto import jsontext, units
+from netesto.agent import asking, qdiscs
 from netesto.agent.journal import Run, Step
-from netesto.errors import AgentError, OutputError, ProcessError
+from netesto.errors import AgentError, OutputError
 from netesto.hostsettings import LinkLimits
 
-_TIMEOUT_S = 5.0
 _HEADER_BYTES = 14
 _FULL_PACKET_BYTES = 1500
 
@@ -73,12 +72,14 @@ async def find(namespace: str, device: str) -> tuple[Middle, ...]:
     )
     if not namespace:
         raise error
-    own = _first(await _run("ip", "-j", "link", "show", "dev", device))
-    ends = jsontext.parse(await _run("ip", "-netns", namespace, "-j", "link", "show") or "[]")
+    own = asking.first(await asking.output("ip", "-j", "link", "show", "dev", device))
+    ends = jsontext.parse(
+        await asking.output("ip", "-netns", namespace, "-j", "link", "show") or "[]"
+    )
     here = next((e["ifname"] for e in ends if e["ifindex"] == own.get("link_index")), None)
     if here is None:
         raise error
-    text = await _run("tc", "-netns", namespace, "filter", "show", "dev", here, "ingress")
+    text = await asking.output("tc", "-netns", namespace, "filter", "show", "dev", here, "ingress")
     match = _ONTO.search(text)
     if match is None:
         raise error
@@ -88,7 +89,7 @@ async def find(namespace: str, device: str) -> tuple[Middle, ...]:
 async def read(namespace: str, device: str) -> Middle:
     """One direction as it is now."""
     words = ("tc", "-netns", namespace, "-raw", "-j", "qdisc", "show", "dev", device)
-    return Middle(namespace, device, parse(await _run(*words)))
+    return Middle(namespace, device, parse(await asking.output(*words)))
 
 
 async def shown(thing: str) -> str:
@@ -252,18 +253,3 @@ def _queue(
 def _bdp(limits: LinkLimits, mtu: int) -> int:
     """As lab.links: the bandwidth-delay product of a path with an RTT of 50 ms."""
     return max(10 * (mtu + _HEADER_BYTES), round((limits.rate_bps or 0) / 8 * 0.05))
-
-
-def _first(text: str) -> dict[str, Any]:
-    try:
-        found = jsontext.parse(text)[0]
-    except (ValueError, LookupError, TypeError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-async def _run(*argv: str) -> str:
-    try:
-        return (await process.run_async(argv, timeout=_TIMEOUT_S)).stdout
-    except ProcessError as error:
-        raise AgentError(f"{' '.join(argv[:4])}: {str(error).partition(': ')[2]}") from None

@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from netesto import process
-from netesto.agent import interfaces, metrics, middles, qdiscs
+from netesto.agent import asking, interfaces, metrics, middles, qdiscs
 from netesto.agent.journal import Change, Journal, Run, Step, Write
 from netesto.errors import NetestoError, ProcessError
 
 log = logging.getLogger(__name__)
-
-# tc and ip answer in milliseconds.
-_TIMEOUT_S = 5.0
 
 # Things that are not files of the kernel (`shown`).
 QDISC, LINK, LIMITS, ROUTE = "qdisc ", "link ", "limits ", "route "
@@ -25,7 +22,10 @@ _ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
 
 # What tc says if there is nothing left to undo.
 _ALREADY_GONE = (
-    *("handle of zero", "No such file", "Cannot find device", "Invalid handle"),
+    "handle of zero",
+    "No such file",
+    "Cannot find device",
+    "Invalid handle",
     "No such process",
 )
 
@@ -170,7 +170,7 @@ async def do(step: Step) -> None:
         case Write(path, text):
             _write(Path(path), text)
         case Run(argv):
-            await process.run_async(argv, timeout=_TIMEOUT_S)
+            await process.run_async(argv, timeout=asking.TIMEOUT_S)
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,19 +1,16 @@
 """Root qdiscs: what tc shows of them, and the arguments with which tc creates them again."""
 
 import json
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from netesto import jsontext, process
-from netesto.errors import AgentError, MissingError, NetestoError, OutputError, ProcessError
+from netesto import jsontext
+from netesto.agent import asking
+from netesto.errors import OutputError
 from netesto.units import decimal
 
 Options: TypeAlias = Mapping[str, object]
-
-# tc answers in milliseconds.
-_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +43,8 @@ def parse(text: str) -> RootQdisc | None:
 async def read_root(device: str) -> tuple[RootQdisc | None, str]:
     """The root qdisc, parsed and as tc shows it. AgentError if there is no such interface."""
     show = ("qdisc", "show", "dev", device)
-    try:
-        entries = await process.run_async(("tc", "-j", *show), timeout=_TIMEOUT_S)
-        text = await process.run_async(("tc", *show, "root"), timeout=_TIMEOUT_S)
-    except ProcessError as error:
-        raise error_of(f"qdisc of {device}", error) from None
-    return parse(entries.stdout), text.stdout.strip()
-
-
-def error_of(what: str, error: ProcessError) -> NetestoError:
-    """A complaint of tc about a qdisc."""
-    if "qdisc kind is unknown" in str(error) or "Unknown qdisc" in str(error):
-        return MissingError(
-            f"{what}: this qdisc is not in this kernel ({platform.release()})",
-            remedy="`--ground uml` has a kernel with all of them",
-        )
-    said = str(error).partition(": ")[2].strip()
-    return AgentError(f"{what}: {said}")
+    entries = await asking.output("tc", "-j", *show)
+    return parse(entries), (await asking.output("tc", *show, "root")).strip()
 
 
 def described(root: RootQdisc | None) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from netesto import allowed
-from netesto.agent import commands, interfaces, metrics, middles, putback, qdiscs, routes
+from netesto.agent import asking, commands, interfaces, metrics, middles, putback, qdiscs, routes
 from netesto.agent.commands import Allowed
 from netesto.agent.journal import Journal, Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
@@ -203,10 +203,7 @@ class Settings:
                 plan = plan_qdisc(Qdisc(kind, options, action, device), before)
             case Netem(delay_ms, limit, loss):
                 plan = plan_netem(Netem(delay_ms, limit, loss, device), before)
-        try:
-            number = await self._carry_out(plan, qdiscs.described(before), keep=asked.keep)
-        except ProcessError as error:
-            raise qdiscs.error_of(plan.what, error) from None
+        number = await self._carry_out(plan, qdiscs.described(before), keep=asked.keep)
         if plan.warning and not asked.keep:
             self._on_warning(plan.warning)
         after, shown_after = await qdiscs.read_root(device)
@@ -242,10 +239,7 @@ class Settings:
             else (),
             interfaces.steps(device, name, known),
         )
-        try:
-            number = await self._carry_out(plan, before, keep=asked.keep)
-        except ProcessError as error:
-            raise interfaces.error_of(what, error) from None
+        number = await self._carry_out(plan, before, keep=asked.keep)
         after = (await interfaces.shown(device)).get(name, "")
         noted = self._noted(plan, number, after.partition(" ")[0], keep=asked.keep)
         if name == "mtu" and self._links:
@@ -270,10 +264,7 @@ class Settings:
         for each, (make, undo) in zip(both, steps, strict=True):
             before = middles.described(each.stages)
             plan = Plan(what, each.thing, make, undo)
-            try:
-                number = await self._carry_out(plan, before, keep=asked.keep)
-            except ProcessError as error:
-                raise qdiscs.error_of(what, error) from None
+            number = await self._carry_out(plan, before, keep=asked.keep)
             noted = self._noted(plan, number, await middles.shown(each.thing), keep=asked.keep)
         after = await middles.shown(both[0].thing)
         return Applied(noted, middles.described(both[0].stages), after)
@@ -293,10 +284,7 @@ class Settings:
         words = " ".join(f"{name}={value:g}" for name, value in values.items() if value is not None)
         plan = Plan(f"route to {asked.to}: {words}", f"{putback.ROUTE}{address}", make, undo)
         before = await metrics.shown(address)
-        try:
-            number = await self._carry_out(plan, before, keep=asked.keep)
-        except ProcessError as error:
-            raise interfaces.error_of(plan.what, error) from None
+        number = await self._carry_out(plan, before, keep=asked.keep)
         after = await metrics.shown(address)
         return Applied(self._noted(plan, number, after, keep=asked.keep), before, after)
 
@@ -328,11 +316,13 @@ class Settings:
         try:
             for step in plan.steps:
                 await putback.do(step)
-        except (ProcessError, OSError):
+        except (ProcessError, OSError) as error:
             if await putback.shown(plan.thing) == before or await putback.undo(
                 plan.what, plan.undo
             ):
                 self._journal.undone(number)
+            if isinstance(error, ProcessError):
+                raise asking.error_of(plan.what, error) from None
             raise
         log.info("setting made", extra={"setting": plan.what})
         return number

@@ -46,6 +46,12 @@ def count(value: object) -> int:
     return value
 
 
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The complete lines of a host's file, with their numbers; a truncated last one is ignored."""
+    whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
+    return enumerate(whole.splitlines(), start=1)
+
+
 class Readable(Protocol):
     """What a selector waits for."""
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from netesto import jsontext
 from netesto.collectors import clock, hostfacts
-from netesto.collectors.base import Recording, count
+from netesto.collectors.base import Recording, count, lines
 from netesto.errors import OutputError
 from netesto.measured import CPU_STATES, CpuSample
 from netesto.model import SAME_CLOCK, ClockOffset
@@ -85,8 +85,7 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[CpuSample]:
     """
     samples = []
     before: dict[int, Ticks] = {}
-    whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
-    for number, line in enumerate(whole.splitlines(), start=1):
+    for number, line in lines(path):
         try:
             entry = jsontext.parse(line)
             time_s = offset.controllers(clock.instant(entry["time_s"]))

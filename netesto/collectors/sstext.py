@@ -7,6 +7,7 @@ and had answered, then a line for each socket in the form of `ss -tiOHn`.
 from ipaddress import ip_address
 from pathlib import Path
 
+from netesto.collectors.base import lines
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
 from netesto.measured import SocketSample, address_of
@@ -30,8 +31,7 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:
     """
     samples: list[SocketSample] = []
     time_s: float | None = None
-    whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
-    for number, line in enumerate(whole.splitlines(), start=1):
+    for number, line in lines(path):
         try:
             if line.startswith("@"):
                 before_s, after_s = map(instant, line[1:].split())

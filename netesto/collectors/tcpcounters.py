@@ -10,7 +10,7 @@ from pathlib import Path
 
 from netesto import jsontext
 from netesto.collectors import clock, hostfacts
-from netesto.collectors.base import Recording, count
+from netesto.collectors.base import Recording, count, lines
 from netesto.errors import OutputError
 from netesto.measured import Counted
 from netesto.model import SAME_CLOCK, ClockOffset
@@ -72,8 +72,7 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> Counted:
     invalid line.
     """
     times, samples = [], []
-    whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
-    for number, line in enumerate(whole.splitlines(), start=1):
+    for number, line in lines(path):
         try:
             entry = jsontext.parse(line)
             times.append(offset.controllers(clock.instant(entry["time_s"])))

@@ -163,11 +163,7 @@ class Experiment:
     ) -> Iterator[tuple[Group, Flow]]:
         """The flows of a lost client that had ended well by its own record (events.jsonl): they
         are as measured. `own_time` is the controller's clock at a time of the host's."""
-        for line in lines:
-            try:
-                entry = jsontext.parse(line)
-            except ValueError:
-                continue
+        for entry in jsontext.lines(lines):
             match entry:
                 case {
                     "kind": "started" | "ended" as kind,

@@ -434,14 +434,11 @@ def factors(folder: Path) -> dict[int, Mapping[str, str]]:
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
     """The finished cells in these lines; an invalid or truncated line is ignored."""
-    for line in _lines(path):
-        try:
-            entry = jsontext.parse(line)
-            is_valid = isinstance(entry["cell"], dict) and isinstance(entry["script"], str)
-            if is_valid and all(type(exp) is int for exp in entry["experiments"]):
-                yield entry
-        except (ValueError, KeyError, TypeError):
-            continue
+    for entry in jsontext.lines(_lines(path)):
+        match entry:
+            case {"cell": dict(), "script": str(), "experiments": list(experiments)}:
+                if all(type(exp) is int for exp in experiments):
+                    yield entry
 
 
 def experiments(folder: Path) -> list[int]:
