@@ -3,8 +3,10 @@
 NETESTO_REQUIRE=lab,uml,sim,machines,native names what must not be skipped on this machine.
 """
 
+import asyncio
 import functools
 import gc
+import inspect
 import os
 import shutil
 import signal
@@ -57,6 +59,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--instants-grounds", default="hosts,lab", help="of hosts,lab,uml,sim (default: hosts,lab)")
     add("--soak", type=int, default=100, help="experiments of the long run (default: 100)")
     add("--streams", type=int, default=2000, help="what a hostile peer sends (default: 2000)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,8 +1,6 @@
 """Real agents for tests: a process each, reached over a Unix socket."""
 
-import asyncio
 import contextlib
-import inspect
 import os
 import select
 import shutil
@@ -16,16 +14,6 @@ import pytest
 from agent_daemons import READY_TIMEOUT_S, Daemon, StartDaemon
 
 from netesto import process
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that is a coroutine runs in an event loop of its own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = pyfuncitem._fixtureinfo.argnames
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
 
 
 @pytest.fixture

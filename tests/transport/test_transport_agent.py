@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 from recording_service import HELD, INFO, PORTS, REQUEST, STATE, STATUS, RecordingService
-from transport_wires import Wire
+from transport_wires import Wire, held
 
 from netesto.errors import AgentBusyError, AgentError, MissingError
 from netesto.hostsettings import Applied, ModuleParameter, Netem, Qdisc, Sysctl
@@ -23,8 +23,7 @@ async def test_info_needs_no_hold(wire: Wire):
 async def test_info_names_the_holder(wire: Wire):
     async with wire(RecordingService()) as connect:
         agent, other = await connect(), await connect()
-        async with aclosing(agent.hold("ann@desk pid 7", "run")) as events:
-            await anext(events)
+        async with held(agent, "ann@desk pid 7", "run"):
             assert (await other.info()).holder == "ann@desk pid 7"
 
 
@@ -75,8 +74,7 @@ async def test_hold_brings_names_of_controller_and_run(wire: Wire):
 async def test_second_holder_is_told_who_holds(wire: Wire):
     async with wire(RecordingService()) as connect:
         agent, other = await connect(), await connect()
-        async with aclosing(agent.hold("ann@desk pid 7", "run")) as events:
-            await anext(events)
+        async with held(agent, "ann@desk pid 7", "run"):
             with pytest.raises(AgentBusyError) as caught:
                 await anext(other.hold("bob", "run"))
     assert (str(caught.value), caught.value.holder, caught.value.host) == (
@@ -90,8 +88,7 @@ async def test_refused_holder_leaves_the_first_one_alone(wire: Wire):
     service = RecordingService()
     async with wire(service) as connect:
         agent, other = await connect(), await connect()
-        async with aclosing(agent.hold("ann", "run")) as events:
-            await anext(events)
+        async with held(agent):
             with pytest.raises(AgentBusyError):
                 await anext(other.hold("bob", "run"))
             await agent.abort()
@@ -102,10 +99,10 @@ async def test_holds_follow_each_other(wire: Wire):
     service = RecordingService()
     async with wire(service) as connect:
         agent, other = await connect(), await connect()
-        async with aclosing(agent.hold("ann", "1")) as events:
-            await anext(events)
-        async with aclosing(other.hold("bob", "2")) as events:
-            await anext(events)
+        async with held(agent, "ann", "1"):
+            pass
+        async with held(other, "bob", "2"):
+            pass
     assert service.asked == [("hold", "ann", "1"), "put back", ("hold", "bob", "2"), "put back"]
 
 
@@ -114,8 +111,7 @@ async def test_those_who_wait_are_served_in_the_order_in_which_they_came(wire: W
         agents = [await connect() for _ in range(6)]
         holder, looks, late = agents[0], agents[4], agents[5]
         async with AsyncExitStack() as stack:
-            async with aclosing(holder.hold("ann", "1")) as events:
-                await anext(events)
+            async with held(holder, "ann", "1"):
                 queues = [
                     await stack.enter_async_context(aclosing(agent.queue(name, name)))
                     for agent, name in zip(agents[1:4], ("bob", "cem", "dan"), strict=True)
@@ -177,8 +173,7 @@ async def test_call_without_hold_is_refused(wire: Wire):
 async def test_call_of_a_stranger_names_the_holder(wire: Wire):
     async with wire(RecordingService()) as connect:
         agent, stranger = await connect(), await connect()
-        async with aclosing(agent.hold("ann", "run")) as events:
-            await anext(events)
+        async with held(agent):
             with pytest.raises(AgentBusyError, match=r"^h1: in use by ann\n"):
                 await stranger.finish(1)
 
@@ -187,10 +182,9 @@ async def test_former_holder_cannot_act(wire: Wire):
     service = RecordingService()
     async with wire(service) as connect:
         former, agent = await connect(), await connect()
-        async with aclosing(former.hold("ann", "1")) as events:
-            await anext(events)
-        async with aclosing(agent.hold("bob", "2")) as events:
-            await anext(events)
+        async with held(former, "ann", "1"):
+            pass
+        async with held(agent, "bob", "2"):
             with pytest.raises(AgentError, match=r"^h1: now held by bob$"):
                 await former.abort()
     assert "abort" not in service.asked
@@ -237,8 +231,7 @@ async def test_every_request_arrives_as_it_was_made(wire: Wire):
     everything = CaptureRequest(exp=3, host="h1", peer=None, packets=10, snap_bytes=96)
     async with wire(service) as connect:
         agent = await connect()
-        async with aclosing(agent.hold("ann", "run")) as events:
-            await anext(events)
+        async with held(agent):
             service.asked.clear()
             await agent.start_servers(("TCP_RR", "TCP_STREAM"), ("netperf",))
             await agent.take_stats(3, 1)
@@ -289,8 +282,7 @@ async def test_setting_arrives_as_it_was_made(wire: Wire, setting):
     service = RecordingService()
     async with wire(service) as connect:
         agent = await connect()
-        async with aclosing(agent.hold("ann", "run")) as events:
-            await anext(events)
+        async with held(agent):
             applied = await agent.configure(setting)
     assert (service.asked[1], applied) == (setting, Applied("a setting", "before", "after"))
 
@@ -317,8 +309,7 @@ async def test_setting_arrives_as_it_was_made(wire: Wire, setting):
 async def test_error_keeps_its_kind_and_text(wire: Wire, error, kind, text):
     async with wire(RecordingService(error=error)) as connect:
         agent = await connect()
-        async with aclosing(agent.hold("ann", "run")) as events:
-            await anext(events)
+        async with held(agent):
             with pytest.raises(kind) as caught:
                 await agent.configure(Sysctl("a", "b"))
     assert (type(caught.value), str(caught.value)) == (kind, text)
@@ -328,8 +319,7 @@ async def test_fetch_brings_the_pieces_of_one_file_after_the_other(wire: Wire):
     files = {"0/h1.snmp": b"abcdef", "empty": b"", "log": b"xy"}
     async with wire(RecordingService(files_by_path=files)) as connect:
         agent = await connect()
-        async with aclosing(agent.hold("ann", "run")) as events:
-            await anext(events)
+        async with held(agent):
             assert [piece async for piece in agent.fetch(3, list(files))] == [
                 FilePiece("0/h1.snmp", b"abc"),
                 FilePiece("0/h1.snmp", b"def"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cuttable_wires import CuttableWire, in_memory, over_sockets
 from recording_service import HELD, PORTS, REQUEST, RecordingService
+from transport_wires import held
 
 from netesto.errors import AgentBusyError, AgentError, ConnectionLostError, HoldEndedError
 from netesto.model import Event, Ports
@@ -46,11 +47,7 @@ async def test_events_go_on_after_a_cut(wire: CuttableWire, tmp_path: Path):
 
 async def test_an_event_of_the_cut_comes_after_it(wire: CuttableWire, tmp_path: Path):
     service = RecordingService()
-    async with (
-        wire(service, tmp_path) as there,
-        aclosing(there.agent.hold("ann", "run")) as events,
-    ):
-        await anext(events)
+    async with wire(service, tmp_path) as there, held(there.agent) as events:
         there.wire.cut()
         service.events.put_nowait(event(2))
         coming = asyncio.ensure_future(anext(events))
@@ -61,11 +58,7 @@ async def test_an_event_of_the_cut_comes_after_it(wire: CuttableWire, tmp_path: 
 
 async def test_progress_of_the_cut_is_left_out(wire: CuttableWire, tmp_path: Path):
     service = RecordingService()
-    async with (
-        wire(service, tmp_path) as there,
-        aclosing(there.agent.hold("ann", "run")) as events,
-    ):
-        await anext(events)
+    async with wire(service, tmp_path) as there, held(there.agent) as events:
         there.wire.cut()
         coming = asyncio.ensure_future(anext(events))
         await asyncio.wait({coming}, timeout=0.1)
@@ -94,11 +87,7 @@ async def test_a_call_into_the_cut_is_answered_after_it_and_carried_out_once(
     wire: CuttableWire, tmp_path: Path
 ):
     service = Slow()
-    async with (
-        wire(service, tmp_path) as there,
-        aclosing(there.agent.hold("ann", "run")) as events,
-    ):
-        await anext(events)
+    async with wire(service, tmp_path) as there, held(there.agent) as events:
         reading = asyncio.ensure_future(anext(events))
         expecting = asyncio.ensure_future(there.agent.expect(REQUEST))
         await asyncio.wait_for(service.asked_to_expect.wait(), DEADLINE_S)
@@ -115,11 +104,7 @@ async def test_a_call_into_the_cut_is_answered_after_it_and_carried_out_once(
 
 async def test_a_call_made_during_the_cut_waits_for_its_end(wire: CuttableWire, tmp_path: Path):
     service = RecordingService()
-    async with (
-        wire(service, tmp_path) as there,
-        aclosing(there.agent.hold("ann", "run")) as events,
-    ):
-        await anext(events)
+    async with wire(service, tmp_path) as there, held(there.agent) as events:
         reading = asyncio.ensure_future(anext(events))
         there.wire.cut()
         finishing = asyncio.ensure_future(there.agent.finish(3))
@@ -133,11 +118,7 @@ async def test_a_call_made_during_the_cut_waits_for_its_end(wire: CuttableWire, 
 
 async def test_the_lease_ends_a_hold_that_is_not_joined_again(wire: CuttableWire, tmp_path: Path):
     service = RecordingService()
-    async with (
-        wire(service, tmp_path, lease_s=0.05) as there,
-        aclosing(there.agent.hold("ann", "run")) as events,
-    ):
-        await anext(events)
+    async with wire(service, tmp_path, lease_s=0.05) as there, held(there.agent) as events:
         coming = asyncio.ensure_future(anext(events))
         there.wire.cut()
         await asyncio.wait_for(service.is_ending.wait(), DEADLINE_S)
@@ -179,11 +160,7 @@ async def test_a_call_that_is_not_answered_in_time_is_repeated_once_and_carried_
 ):
     monkeypatch.setattr("netesto.transport.client._WORK_S", 0.3)
     service = Slow()
-    async with (
-        over_sockets(service, tmp_path) as there,
-        aclosing(there.agent.hold("ann", "run")) as events,
-    ):
-        await anext(events)
+    async with over_sockets(service, tmp_path) as there, held(there.agent):
         asked = 0
         call = there.gate.call
 
@@ -203,9 +180,8 @@ async def test_a_call_that_is_not_answered_in_time_is_repeated_once_and_carried_
 async def test_a_cut_is_an_error_when_the_patience_ends(wire: CuttableWire, tmp_path: Path):
     async with (
         wire(RecordingService(), tmp_path, patience_s=0.3) as there,
-        aclosing(there.agent.hold("ann", "run")) as events,
+        held(there.agent) as events,
     ):
-        await anext(events)
         there.wire.cut()
         with pytest.raises(ConnectionLostError, match=r"^h1: connection lost: "):
             await asyncio.wait_for(anext(events), DEADLINE_S)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from recording_service import HELD, INFO, RecordingService
-from transport_wires import plain
+from transport_wires import held, plain
 
 from netesto.errors import AgentError, ConnectionLostError, UsageError
 from netesto.model import Address, HostState
@@ -228,11 +228,7 @@ async def test_large_file_comes_in_pieces(tmp_path: Path):
     service = RecordingService(files_by_path={"capture.1.pcap": content})
     server, address = server_at(f"unix:{tmp_path}/agent.sock", service)
     await server.start()
-    async with (
-        await connect(str(address), host="h1", timeout=DEADLINE_S) as agent,
-        aclosing(agent.hold("ann", "run")) as events,
-    ):
-        await anext(events)
+    async with await connect(str(address), host="h1", timeout=DEADLINE_S) as agent, held(agent):
         pieces = [piece.content async for piece in agent.fetch(1, ["capture.1.pcap"])]
     await server.stop()
     assert b"".join(pieces) == content
@@ -243,11 +239,7 @@ async def test_more_files_are_fetched_than_one_request_can_name(tmp_path: Path):
     service = RecordingService(files_by_path=files)
     server, address = server_at(f"unix:{tmp_path}/agent.sock", service)
     await server.start()
-    async with (
-        await connect(str(address), host="h1", timeout=DEADLINE_S) as agent,
-        aclosing(agent.hold("ann", "run")) as events,
-    ):
-        await anext(events)
+    async with await connect(str(address), host="h1", timeout=DEADLINE_S) as agent, held(agent):
         fetched = [piece.path async for piece in agent.fetch(1, list(files))]
     await server.stop()
     assert list(dict.fromkeys(fetched)) == list(files)

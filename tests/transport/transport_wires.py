@@ -1,12 +1,13 @@
 """Transports between a service and its callers."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TypeAlias
 
 from memory_agent import MemoryAgent
 from recording_service import RecordingService
 
+from netesto.model import Event
 from netesto.transport.addresses import TcpAddress, UnixAddress, parse
 from netesto.transport.base import Connection
 from netesto.transport.client import connect
@@ -15,6 +16,16 @@ from netesto.transport.server import AgentServer
 
 Connect: TypeAlias = Callable[[], Awaitable[Connection]]
 Wire: TypeAlias = Callable[[RecordingService], contextlib.AbstractAsyncContextManager[Connect]]
+
+
+@contextlib.asynccontextmanager
+async def held(
+    agent: Connection, user: str = "ann", run: str = "run"
+) -> AsyncIterator[AsyncGenerator[Event, None]]:
+    """The agent is held while the body runs; the events after the first."""
+    async with contextlib.aclosing(agent.hold(user, run)) as events:
+        await anext(events)
+        yield events
 
 
 @contextlib.asynccontextmanager
