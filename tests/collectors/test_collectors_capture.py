@@ -96,37 +96,29 @@ def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
 
 
 @pytest.mark.lab
-def test_a_device_that_is_not_there_is_a_warning(tmp_path):
-    async def run() -> list[str]:
-        collector = capture.Capture(tmp_path / "a.pcap", Clock(), request(), "nothing0")
-        await collector.start()
-        await collector.stop()
-        return collector.errors
+async def test_a_device_that_is_not_there_is_a_warning(tmp_path):
+    collector = capture.Capture(tmp_path / "a.pcap", Clock(), request(), "nothing0")
+    await collector.start()
+    await collector.stop()
 
-    (said,) = asyncio.run(run())
+    (said,) = collector.errors
     assert said.startswith("tcpdump exited 1: ")
 
 
 @pytest.mark.lab
-def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exited_0(tmp_path):
-    async def run() -> list[str]:
-        collector = capture.Capture(tmp_path / "a.pcap", Clock(), request(), "lo")
-        await collector.start()
-        assert collector._job is not None
-        collector._job.send(signal.SIGTERM)
-        assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
-        await collector.stop()
-        return collector.errors
-
-    assert asyncio.run(run()) == ["a.pcap: tcpdump was ended by a signal, before the end"]
+async def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exited_0(tmp_path):
+    collector = capture.Capture(tmp_path / "a.pcap", Clock(), request(), "lo")
+    await collector.start()
+    assert collector._job is not None
+    collector._job.send(signal.SIGTERM)
+    assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
+    await collector.stop()
+    assert collector.errors == ["a.pcap: tcpdump was ended by a signal, before the end"]
 
 
 @pytest.mark.usefixtures("no_tools")
-def test_a_missing_tcpdump_is_a_warning(tmp_path):
-    async def run() -> list[str]:
-        collector = capture.Capture(tmp_path / "a.pcap", Clock(), request(), "lo")
-        await collector.start()
-        await collector.stop()
-        return collector.errors
-
-    assert asyncio.run(run()) == ["no capture: tcpdump: cannot start: No such file or directory"]
+async def test_a_missing_tcpdump_is_a_warning(tmp_path):
+    collector = capture.Capture(tmp_path / "a.pcap", Clock(), request(), "lo")
+    await collector.start()
+    await collector.stop()
+    assert collector.errors == ["no capture: tcpdump: cannot start: No such file or directory"]

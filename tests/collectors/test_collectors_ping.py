@@ -107,18 +107,15 @@ def test_ping_is_asked_for_times_and_no_names():
     ]  # fmt: skip
 
 
-def test_a_train_over_loopback_has_its_summary_in_the_file(tmp_path):
+async def test_a_train_over_loopback_has_its_summary_in_the_file(tmp_path):
     path = tmp_path / "ping"
 
-    async def run() -> ping.PingCollector:
-        collector = ping.PingCollector(path, Clock(), IPv4Address("127.0.0.1"), 0.05)
-        await collector.start()
-        await process.wait_until_async(lambda: "icmp_seq=2" in path.read_text(), timeout=5)
-        await collector.stop()
-        await collector.stop()
-        return collector
+    collector = ping.PingCollector(path, Clock(), IPv4Address("127.0.0.1"), 0.05)
+    await collector.start()
+    await process.wait_until_async(lambda: "icmp_seq=2" in path.read_text(), timeout=5)
+    await collector.stop()
+    await collector.stop()
 
-    collector = asyncio.run(run())
     assert "packets transmitted" in path.read_text()
     assert collector.errors == []
     assert len(ping.read(path)) >= 2
@@ -144,34 +141,29 @@ def test_a_ping_that_ends_early_is_a_warning(tmp_path):
 
 
 @pytest.mark.lab
-def test_a_ping_that_was_stopped_is_a_warning_at_the_end(tmp_path, monkeypatch):
+async def test_a_ping_that_was_stopped_is_a_warning_at_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "TERM_GRACE_S", 0.1)
     path = tmp_path / "ping"
 
-    async def run() -> list[str]:
-        collector = ping.PingCollector(path, Clock(), IPv4Address("127.0.0.1"))
-        await collector.start()
-        await process.wait_until_async(lambda: "icmp_seq=1" in path.read_text(), timeout=5)
-        assert collector._job is not None
-        collector._job.send(signal.SIGSTOP)
-        await collector.stop()
-        return collector.errors
+    collector = ping.PingCollector(path, Clock(), IPv4Address("127.0.0.1"))
+    await collector.start()
+    await process.wait_until_async(lambda: "icmp_seq=1" in path.read_text(), timeout=5)
+    assert collector._job is not None
+    collector._job.send(signal.SIGSTOP)
+    await collector.stop()
 
-    (said,) = asyncio.run(run())
+    (said,) = collector.errors
     assert said.startswith(
         "ping 127.0.0.1 was ended by SIGKILL at the end, being stopped or hung: ["
     )
 
 
 @pytest.mark.usefixtures("no_tools")
-def test_a_missing_ping_is_a_warning(tmp_path):
+async def test_a_missing_ping_is_a_warning(tmp_path):
     collector = ping.PingCollector(tmp_path / "ping", Clock(), IPv4Address("127.0.0.1"))
 
-    async def run() -> None:
-        await collector.start()
-        await collector.stop()
-
-    asyncio.run(run())
+    await collector.start()
+    await collector.stop()
     assert collector.errors == [
         "round trips are not measured: ping: cannot start: No such file or directory"
     ]

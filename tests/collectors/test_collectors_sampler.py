@@ -248,45 +248,36 @@ def test_the_file_is_a_complete_gzip_file_when_the_collector_has_stopped(sampler
     assert gzip.decompress(path.read_bytes()).startswith(b'{"format": "netesto socket samples')
 
 
-def test_files_of_two_intervals_are_written_at_once(sampler, tmp_path):
+async def test_files_of_two_intervals_are_written_at_once(sampler, tmp_path):
     paths = [tmp_path / name for name in ("one", "two")]
 
-    async def run() -> None:
-        both = [SocketCollector(path, Clock(), INTERVAL_S, sampler) for path in paths]
-        async with connection() as port, collecting(both[0]), collecting(both[1]):
-            for collector in both:
-                collector.watch_ports([port])
-            are_there = lambda: all(len(socketfile.read(path)) >= 4 for path in paths)  # noqa: E731
-            assert await process.wait_until_async(are_there, timeout=DEADLINE_S)
-
-    asyncio.run(run())
+    both = [SocketCollector(path, Clock(), INTERVAL_S, sampler) for path in paths]
+    async with connection() as port, collecting(both[0]), collecting(both[1]):
+        for collector in both:
+            collector.watch_ports([port])
+        are_there = lambda: all(len(socketfile.read(path)) >= 4 for path in paths)  # noqa: E731
+        assert await process.wait_until_async(are_there, timeout=DEADLINE_S)
 
 
-def test_a_port_that_two_groups_watch_is_sampled_until_both_have_ended(sampler, tmp_path):
+async def test_a_port_that_two_groups_watch_is_sampled_until_both_have_ended(sampler, tmp_path):
     path = tmp_path / "sockets.bin.gz"
 
-    async def run() -> None:
-        collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
-        async with connection() as port:
-            collector.watch_ports([port])
-            collector.watch_ports([port])
-            collector.unwatch([port])
-            async with collecting(collector):
-                is_there = lambda: len(socketfile.read(path)) >= 2  # noqa: E731
-                assert await process.wait_until_async(is_there, timeout=DEADLINE_S)
-
-    asyncio.run(run())
-
-
-def test_a_file_that_cannot_be_written_is_a_warning(sampler, tmp_path):
-    async def run() -> list[str]:
-        path = tmp_path / "missing" / "sockets.bin.gz"
-        collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
+    collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
+    async with connection() as port:
+        collector.watch_ports([port])
+        collector.watch_ports([port])
+        collector.unwatch([port])
         async with collecting(collector):
-            pass
-        return collector.errors
+            is_there = lambda: len(socketfile.read(path)) >= 2  # noqa: E731
+            assert await process.wait_until_async(is_there, timeout=DEADLINE_S)
 
-    assert asyncio.run(run()) == ["sockets.bin.gz: No such file or directory"]
+
+async def test_a_file_that_cannot_be_written_is_a_warning(sampler, tmp_path):
+    path = tmp_path / "missing" / "sockets.bin.gz"
+    collector = SocketCollector(path, Clock(), INTERVAL_S, sampler)
+    async with collecting(collector):
+        pass
+    assert collector.errors == ["sockets.bin.gz: No such file or directory"]
 
 
 def test_stop_may_come_twice_and_without_start(sampler, tmp_path):

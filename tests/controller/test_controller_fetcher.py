@@ -44,21 +44,18 @@ def test_data_whose_fetch_finds_the_lease_ended_is_fetched_when_the_agent_is_bac
     )
 
 
-def test_a_host_that_waits_for_its_turn_to_send_data_has_finished(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        experiment, nobody = here.run.progress.experiments[1], asyncio.Semaphore(0)
-        fetching = asyncio.create_task(here.run.fetcher.fetch(experiment, "b", places=nobody))
-        calls = here.agents["b"].calls
-        await process.wait_until_async(lambda: "finish 1" in calls, timeout=30)
-        before = [*experiment.files]
-        nobody.release()
-        await fetching
-        return before, [*experiment.files]
-
-    assert asyncio.run(scenario()) == ([], ["raw/b/log"])
+async def test_a_host_that_waits_for_its_turn_to_send_data_has_finished(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    experiment, nobody = here.run.progress.experiments[1], asyncio.Semaphore(0)
+    fetching = asyncio.create_task(here.run.fetcher.fetch(experiment, "b", places=nobody))
+    calls = here.agents["b"].calls
+    await process.wait_until_async(lambda: "finish 1" in calls, timeout=30)
+    before = [*experiment.files]
+    nobody.release()
+    await fetching
+    assert (before, [*experiment.files]) == ([], ["raw/b/log"])
 
 
 def event_line(kind: str, *, time_s: float, instance: int = 1) -> str:
@@ -119,67 +116,59 @@ def test_a_client_whose_server_is_lost_is_told_to_end_its_flows(tmp_path: Path):
     ]
 
 
-def test_a_host_is_released_after_its_data_was_brought(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        await here.run.carry_out(release(steps.Close, "a"))
-        experiment = here.run.progress.experiments[1]
-        return experiment.status, sorted(experiment.files), here.agents["a"].holder
+async def test_a_host_is_released_after_its_data_was_brought(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    await here.run.carry_out(release(steps.Close, "a"))
+    experiment = here.run.progress.experiments[1]
+    assert (experiment.status, sorted(experiment.files), here.agents["a"].holder) == (
+        "ok",
+        ["raw/a/log"],
+        "",
+    )
 
-    assert asyncio.run(scenario()) == ("ok", ["raw/a/log"], "")
 
-
-def test_data_is_brought_once_and_confirmed(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        await here.run.carry_out(get_data("a"))
-        await here.run.carry_out(get_data("a"))
-        return here.agents["a"].calls
-
-    assert asyncio.run(scenario()) == ["start 1 1", "finish 1", "confirm 1"]
+async def test_data_is_brought_once_and_confirmed(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    await here.run.carry_out(get_data("a"))
+    await here.run.carry_out(get_data("a"))
+    assert here.agents["a"].calls == ["start 1 1", "finish 1", "confirm 1"]
     assert (tmp_path / "1.partial" / "raw" / "a" / "log").read_bytes() == CONTENT
 
 
-def test_processing_brings_what_get_data_has_not(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        await here.run.fetcher.fetch_rest(here.run.progress.experiments[1])
-        return sorted(here.run.progress.experiments[1].files)
-
-    assert asyncio.run(scenario()) == ["raw/a/log", "raw/b/log"]
+async def test_processing_brings_what_get_data_has_not(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    await here.run.fetcher.fetch_rest(here.run.progress.experiments[1])
+    assert sorted(here.run.progress.experiments[1].files) == ["raw/a/log", "raw/b/log"]
 
 
-def test_a_host_whose_data_is_lost_makes_the_experiment_partial(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        here.agents["b"].events.put_nowait(None)
-        await asyncio.sleep(0)
-        await here.run.fetcher.fetch_rest(here.run.progress.experiments[1])
-        return here.run.progress.experiments[1].status, here.run.progress.experiments[1].reasons
+async def test_a_host_whose_data_is_lost_makes_the_experiment_partial(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    here.agents["b"].events.put_nowait(None)
+    await asyncio.sleep(0)
+    await here.run.fetcher.fetch_rest(here.run.progress.experiments[1])
+    assert (here.run.progress.experiments[1].status, here.run.progress.experiments[1].reasons) == (
+        "partial",
+        ["b: agent lost: connection lost"],
+    )
 
-    assert asyncio.run(scenario()) == ("partial", ["b: agent lost: connection lost"])
 
-
-def test_a_file_that_get_data_cannot_fetch_ends_no_run(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        here.agents["a"].announced = "../outside"
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        await here.run.carry_out(get_data("a"))
-        await here.run.fetcher.fetch_rest(here.run.progress.experiments[1])
-        experiment = here.run.progress.experiments[1]
-        return experiment.status, experiment.reasons, sorted(experiment.files)
-
-    assert asyncio.run(scenario()) == (
+async def test_a_file_that_get_data_cannot_fetch_ends_no_run(tmp_path: Path):
+    here = world(tmp_path)
+    here.agents["a"].announced = "../outside"
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    await here.run.carry_out(get_data("a"))
+    await here.run.fetcher.fetch_rest(here.run.progress.experiments[1])
+    experiment = here.run.progress.experiments[1]
+    assert (experiment.status, experiment.reasons, sorted(experiment.files)) == (
         "partial",
         ["a: announces a file outside the experiment: '../outside'"],
         ["raw/b/log"],

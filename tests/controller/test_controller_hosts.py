@@ -16,25 +16,22 @@ from netesto.language import steps
 from netesto.model import Endpoint
 
 
-def test_no_host_is_being_opened_any_more_when_one_could_not_be(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        given_up: list[str] = []
+async def test_no_host_is_being_opened_any_more_when_one_could_not_be(tmp_path: Path):
+    here = world(tmp_path)
+    given_up: list[str] = []
 
-        async def connect(endpoint: Endpoint):
-            if endpoint.host == "a":
-                raise AgentError("no answer")
-            try:
-                await asyncio.Event().wait()
-            finally:
-                given_up.append(endpoint.host)
+    async def connect(endpoint: Endpoint):
+        if endpoint.host == "a":
+            raise AgentError("no answer")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.append(endpoint.host)
 
-        here.run.hosts.connect = connect
-        with pytest.raises(AgentError, match="no answer"):
-            await here.run.hosts.open_all()
-        return given_up, here.run.hosts.held
-
-    assert asyncio.run(scenario()) == (["b"], {})
+    here.run.hosts.connect = connect
+    with pytest.raises(AgentError, match="no answer"):
+        await here.run.hosts.open_all()
+    assert (given_up, here.run.hosts.held) == (["b"], {})
 
 
 def test_the_end_of_a_run_releases_an_agent_that_is_being_held_again(tmp_path: Path):
@@ -80,55 +77,43 @@ def test_a_lost_agent_is_held_again_with_its_settings(tmp_path: Path):
     ]
 
 
-def test_commands_that_run_together_open_a_released_host_once(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.hosts.open_all()
-        await here.run.carry_out(release(steps.Close, "a"))
-        at_once = here.run.hosts.connect
+async def test_commands_that_run_together_open_a_released_host_once(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.hosts.open_all()
+    await here.run.carry_out(release(steps.Close, "a"))
+    at_once = here.run.hosts.connect
 
-        async def connect(endpoint: Endpoint):
-            await asyncio.sleep(0)
-            return await at_once(endpoint)
+    async def connect(endpoint: Endpoint):
+        await asyncio.sleep(0)
+        return await at_once(endpoint)
 
-        here.run.hosts.connect = connect
-        await asyncio.gather(
-            *(here.run.carry_out(do_client(group=group, hold=True)) for group in (1, 2))
-        )
-        return statuses(here.run), here.agents["b"].calls
-
-    assert asyncio.run(scenario()) == (["", ""], ["expect 1 1", "expect 1 2"])
+    here.run.hosts.connect = connect
+    await asyncio.gather(
+        *(here.run.carry_out(do_client(group=group, hold=True)) for group in (1, 2))
+    )
+    assert (statuses(here.run), here.agents["b"].calls) == (["", ""], ["expect 1 1", "expect 1 2"])
 
 
-def test_the_end_of_an_agent_that_exit_ends_is_no_loss(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        await here.run.carry_out(release(steps.Exit, "a"))
-        return here.run.progress.experiments[1].status, here.watcher.warnings
-
-    assert asyncio.run(scenario()) == ("ok", [])
+async def test_the_end_of_an_agent_that_exit_ends_is_no_loss(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    await here.run.carry_out(release(steps.Exit, "a"))
+    assert (here.run.progress.experiments[1].status, here.watcher.warnings) == ("ok", [])
 
 
-def test_settings_that_a_host_does_not_put_back_are_warned_of(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        here.agents["a"].left.append("sysctl net.ipv4.tcp_ecn=1: not put back")
-        await here.run.close_all()
-        return here.watcher.warnings
-
-    assert asyncio.run(scenario()) == ["a: sysctl net.ipv4.tcp_ecn=1: not put back"]
+async def test_settings_that_a_host_does_not_put_back_are_warned_of(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    here.agents["a"].left.append("sysctl net.ipv4.tcp_ecn=1: not put back")
+    await here.run.close_all()
+    assert here.watcher.warnings == ["a: sysctl net.ipv4.tcp_ecn=1: not put back"]
 
 
-def test_who_ended_while_a_host_was_taken_does_not_hold_it(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        here.agents["a"].ending = "bob"
-        return (await here.run.hosts.ready("a")).info.holder
-
-    assert asyncio.run(scenario()) == ""
+async def test_who_ended_while_a_host_was_taken_does_not_hold_it(tmp_path: Path):
+    here = world(tmp_path)
+    here.agents["a"].ending = "bob"
+    assert (await here.run.hosts.ready("a")).info.holder == ""
 
 
 # user nice system idle iowait irq softirq steal guest guest_nice, of two processors in 3 s.

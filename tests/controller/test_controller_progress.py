@@ -26,14 +26,11 @@ def test_flows_that_are_overdue_at_a_host_that_cannot_be_reached_end_the_experim
     assert found == ([late], ["a: the hold has ended"], True)
 
 
-def test_wait_flows_gives_up_at_its_timeout_and_fails_what_runs(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path, silent=True)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, 0.05)
-        return statuses(here.run), here.agents["a"].calls
-
-    assert asyncio.run(scenario()) == (
+async def test_wait_flows_gives_up_at_its_timeout_and_fails_what_runs(tmp_path: Path):
+    here = world(tmp_path, silent=True)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, 0.05)
+    assert (statuses(here.run), here.agents["a"].calls) == (
         ["still running after WAIT_FLOWS timeout=0.05"],
         ["start 1 1", "abort"],
     )
@@ -76,66 +73,63 @@ def test_what_was_reported_while_the_controller_was_stopped_counts(
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ("ok", ["ok"])
 
 
-def test_an_event_at_an_impossible_time_fails_its_flow_and_no_other(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path, silent=True)
-        await here.run.carry_out(do_client())
-        await here.run.carry_out(do_client(group=2))
-        here.agents["a"].tell("started", 1, 1, 1, time_s=4e9)
-        for group in (1, 2):
-            here.agents["a"].tell("ended", 1, group, 1)
-            here.agents["a"].tell("complete", 1, group)
-        await here.run.wait_flows(1, None)
-        return statuses(here.run), here.run.progress.experiments[1].reasons
-
+async def test_an_event_at_an_impossible_time_fails_its_flow_and_no_other(tmp_path: Path):
+    here = world(tmp_path, silent=True)
+    await here.run.carry_out(do_client())
+    await here.run.carry_out(do_client(group=2))
+    here.agents["a"].tell("started", 1, 1, 1, time_s=4e9)
+    for group in (1, 2):
+        here.agents["a"].tell("ended", 1, group, 1)
+        here.agents["a"].tell("complete", 1, group)
+    await here.run.wait_flows(1, None)
     reason = "a: reported an event at an impossible time"
-    assert asyncio.run(scenario()) == ([reason, "ok"], [reason])
+    assert (statuses(here.run), here.run.progress.experiments[1].reasons) == (
+        [reason, "ok"],
+        [reason],
+    )
 
 
-def test_events_of_what_does_not_exist_change_nothing(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        for exp, group, instance in ((2**32 - 1, 1, 1), (1, 2**32 - 1, 1), (1, 1, 2**32 - 1)):
-            here.agents["a"].tell("failed", exp, group, instance, text="a lie")
-            here.agents["b"].tell("failed", exp, group, instance, text="a lie")
-        await here.run.wait_flows(1, None)
-        return here.run.progress.experiments[1].status, statuses(here.run)
-
-    assert asyncio.run(scenario()) == ("ok", ["ok"])
+async def test_events_of_what_does_not_exist_change_nothing(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    for exp, group, instance in ((2**32 - 1, 1, 1), (1, 2**32 - 1, 1), (1, 1, 2**32 - 1)):
+        here.agents["a"].tell("failed", exp, group, instance, text="a lie")
+        here.agents["b"].tell("failed", exp, group, instance, text="a lie")
+    await here.run.wait_flows(1, None)
+    assert (here.run.progress.experiments[1].status, statuses(here.run)) == ("ok", ["ok"])
 
 
-def test_a_host_that_never_stops_warning_is_left_unheard(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path, silent=True)
-        await here.run.carry_out(do_client())
-        for _ in range(WARNINGS_MAX + 5):
-            here.agents["a"].tell("warning", 1, 1, text="w")
-        here.agents["a"].tell("complete", 1, 1)
-        await here.run.wait_flows(1, None)
-        found = here.watcher.warnings
-        return len(found), found[0], found[-1]
-
-    assert asyncio.run(scenario()) == (
+async def test_a_host_that_never_stops_warning_is_left_unheard(tmp_path: Path):
+    here = world(tmp_path, silent=True)
+    await here.run.carry_out(do_client())
+    for _ in range(WARNINGS_MAX + 5):
+        here.agents["a"].tell("warning", 1, 1, text="w")
+    here.agents["a"].tell("complete", 1, 1)
+    await here.run.wait_flows(1, None)
+    found = here.watcher.warnings
+    assert (len(found), found[0], found[-1]) == (
         WARNINGS_MAX,
         "a: w",
         "a: w (further warnings of hosts are not shown)",
     )
 
 
-def test_what_a_host_could_not_measure_to_the_end_makes_its_experiment_partial(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path, silent=True)
-        await here.run.carry_out(do_client())
-        for _ in range(4):
-            here.agents["a"].tell("lost", 1, 0, text="no samples")
-        here.agents["a"].tell("ended", 1, 1, 1)
-        here.agents["a"].tell("complete", 1, 1)
-        await here.run.wait_flows(1, None)
-        experiment = here.run.progress.experiments[1]
-        return experiment.status, experiment.reasons, len(here.watcher.warnings)
-
-    assert asyncio.run(scenario()) == ("partial", ["a: no samples"], 1)
+async def test_what_a_host_could_not_measure_to_the_end_makes_its_experiment_partial(
+    tmp_path: Path,
+):
+    here = world(tmp_path, silent=True)
+    await here.run.carry_out(do_client())
+    for _ in range(4):
+        here.agents["a"].tell("lost", 1, 0, text="no samples")
+    here.agents["a"].tell("ended", 1, 1, 1)
+    here.agents["a"].tell("complete", 1, 1)
+    await here.run.wait_flows(1, None)
+    experiment = here.run.progress.experiments[1]
+    assert (experiment.status, experiment.reasons, len(here.watcher.warnings)) == (
+        "partial",
+        ["a: no samples"],
+        1,
+    )
 
 
 def test_what_a_host_left_is_a_warning_and_for_the_record(tmp_path: Path):

@@ -12,97 +12,83 @@ from netesto.language import steps
 from netesto.model import ClockReading, TimeSync
 
 
-def test_a_flow_is_expected_at_the_server_started_at_the_client_and_forgotten(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        return here.agents["a"].calls, here.agents["b"].calls
+async def test_a_flow_is_expected_at_the_server_started_at_the_client_and_forgotten(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    assert (here.agents["a"].calls, here.agents["b"].calls) == (
+        ["start 1 1"],
+        ["expect 1 1", "forget 1 1"],
+    )
 
-    assert asyncio.run(scenario()) == (["start 1 1"], ["expect 1 1", "forget 1 1"])
 
-
-def test_flows_that_end_well_make_an_experiment_that_is_ok(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client(instances=2))
-        await here.run.wait_flows(1, None)
-        return here.run.progress.experiments[1].status, statuses(here.run)
-
-    assert asyncio.run(scenario()) == ("ok", ["ok", "ok"])
+async def test_flows_that_end_well_make_an_experiment_that_is_ok(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client(instances=2))
+    await here.run.wait_flows(1, None)
+    assert (here.run.progress.experiments[1].status, statuses(here.run)) == ("ok", ["ok", "ok"])
 
 
 @pytest.mark.parametrize(
     ("ground", "after"), [("hosts", TimeSync(True, 0.001, "chronyd")), ("lab", None)]
 )
-def test_what_keeps_the_clock_of_another_machine_is_asked_after_its_flows(
+async def test_what_keeps_the_clock_of_another_machine_is_asked_after_its_flows(
     tmp_path: Path, ground, after
 ):
-    async def scenario():
-        here = world(tmp_path, ground=ground)
-        await here.run.carry_out(do_client())
-        before = here.run.hosts.held["a"].time_sync
-        await here.run.carry_out(get_data("a"))
-        return before, here.run.hosts.held["a"].time_sync
-
-    assert asyncio.run(scenario()) == (None, after)
+    here = world(tmp_path, ground=ground)
+    await here.run.carry_out(do_client())
+    before = here.run.hosts.held["a"].time_sync
+    await here.run.carry_out(get_data("a"))
+    assert (before, here.run.hosts.held["a"].time_sync) == (None, after)
 
 
-def test_a_flow_that_fails_keeps_its_reason(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path, fails="netperf exited 1")
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        return here.run.progress.experiments[1].status, statuses(here.run), here.watcher.ended
-
-    assert asyncio.run(scenario()) == (
+async def test_a_flow_that_fails_keeps_its_reason(tmp_path: Path):
+    here = world(tmp_path, fails="netperf exited 1")
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    assert (here.run.progress.experiments[1].status, statuses(here.run), here.watcher.ended) == (
         "failed",
         ["netperf exited 1"],
         [("cubic a→b #1.1", "netperf exited 1")],
     )
 
 
-def test_a_lost_agent_fails_its_flows_with_the_reason(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path, dies=True)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        return statuses(here.run), here.run.progress.experiments[1].reasons
-
+async def test_a_lost_agent_fails_its_flows_with_the_reason(tmp_path: Path):
+    here = world(tmp_path, dies=True)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
     reason = "a: agent lost: connection lost"
-    assert asyncio.run(scenario()) == ([reason], [reason])
+    assert (statuses(here.run), here.run.progress.experiments[1].reasons) == ([reason], [reason])
 
 
-def test_an_agent_that_is_lost_as_soon_as_it_is_held_is_refused_with_the_reason(
+async def test_an_agent_that_is_lost_as_soon_as_it_is_held_is_refused_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    async def scenario():
-        agent = (here := world(tmp_path, ground="hosts")).agents["a"]
+    agent = (here := world(tmp_path, ground="hosts")).agents["a"]
 
-        async def closed() -> ClockReading:
-            await process.wait_until_async(agent.events.empty, timeout=30)
-            raise AgentError("the connection was closed", host="a")
+    async def closed() -> ClockReading:
+        await process.wait_until_async(agent.events.empty, timeout=30)
+        raise AgentError("the connection was closed", host="a")
 
-        monkeypatch.setattr(agent, "probe_clock", closed)
-        agent.events.put_nowait(None)
-        with pytest.raises(AgentError) as caught:
-            await here.run.carry_out(do_client())
-        return caught.value.message
-
-    reason = "a: agent lost: connection lost (requested at a.nts:1:1)"
-    assert asyncio.run(scenario()) == reason
-
-
-def test_a_lost_agent_is_not_asked_for_more_of_the_experiment(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path, dies=True)
+    monkeypatch.setattr(agent, "probe_clock", closed)
+    agent.events.put_nowait(None)
+    with pytest.raises(AgentError) as caught:
         await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        await here.run.carry_out(do_client(group=2))
-        return statuses(here.run), here.run.progress.experiments[1].reasons, here.agents["a"].calls
+    reason = "a: agent lost: connection lost (requested at a.nts:1:1)"
+    assert caught.value.message == reason
 
+
+async def test_a_lost_agent_is_not_asked_for_more_of_the_experiment(tmp_path: Path):
+    here = world(tmp_path, dies=True)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    await here.run.carry_out(do_client(group=2))
     reason = "a: agent lost: connection lost"
-    assert asyncio.run(scenario()) == ([reason, reason], [reason], ["start 1 1"])
+    assert (
+        statuses(here.run),
+        here.run.progress.experiments[1].reasons,
+        here.agents["a"].calls,
+    ) == ([reason, reason], [reason], ["start 1 1"])
 
 
 def test_a_host_that_is_lost_before_its_flow_takes_part_in_the_experiment(tmp_path: Path):
@@ -169,16 +155,17 @@ def test_an_experiment_that_a_lost_agent_had_begun_fails_for_the_loss(tmp_path: 
     )
 
 
-def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        here.agents["b"].refuses = "No space left on device\nMake room."
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        return statuses(here.run), here.run.progress.experiments[1].reasons, here.watcher.warnings
-
+async def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: Path):
+    here = world(tmp_path)
+    here.agents["b"].refuses = "No space left on device\nMake room."
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
     reason = "b: No space left on device (requested at a.nts:1:1)"
-    assert asyncio.run(scenario()) == (
+    assert (
+        statuses(here.run),
+        here.run.progress.experiments[1].reasons,
+        here.watcher.warnings,
+    ) == (
         ["b: No space left on device"],
         [reason],
         [f"experiment 1: {reason}\n    Make room."],
@@ -216,18 +203,18 @@ def test_flows_of_a_host_that_is_released_fail_and_end_at_their_client(tmp_path:
     )
 
 
-def test_a_host_that_was_released_does_no_more_for_its_experiment(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path)
-        await here.run.carry_out(do_client())
-        await here.run.wait_flows(1, None)
-        await here.run.carry_out(release(steps.Close, "a"))
-        await here.run.carry_out(do_client(group=2))
-        await here.run.carry_out(do_client(exp=2))
-        await here.run.wait_flows(2, None)
-        return statuses(here.run), here.run.progress.experiments[2].status
-
-    assert asyncio.run(scenario()) == (["ok", "a: CLOSE has released it"], "ok")
+async def test_a_host_that_was_released_does_no_more_for_its_experiment(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    await here.run.carry_out(release(steps.Close, "a"))
+    await here.run.carry_out(do_client(group=2))
+    await here.run.carry_out(do_client(exp=2))
+    await here.run.wait_flows(2, None)
+    assert (statuses(here.run), here.run.progress.experiments[2].status) == (
+        ["ok", "a: CLOSE has released it"],
+        "ok",
+    )
 
 
 def test_what_was_interrupted_while_an_agent_accepted_it_is_over_after_an_abort(tmp_path: Path):
@@ -258,23 +245,21 @@ def test_after_an_abort_the_end_of_a_flow_is_not_waited_for_long(tmp_path: Path)
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["raw/a/log", "raw/b/log"]
 
 
-def test_an_abort_ends_flows_on_all_hosts(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path, silent=True)
-        await here.run.carry_out(do_client())
-        await here.run.abort()
-        return statuses(here.run), here.agents["a"].calls[-1], here.agents["b"].calls[-1]
+async def test_an_abort_ends_flows_on_all_hosts(tmp_path: Path):
+    here = world(tmp_path, silent=True)
+    await here.run.carry_out(do_client())
+    await here.run.abort()
+    assert (statuses(here.run), here.agents["a"].calls[-1], here.agents["b"].calls[-1]) == (
+        ["interrupted"],
+        "abort",
+        "abort",
+    )
 
-    assert asyncio.run(scenario()) == (["interrupted"], "abort", "abort")
 
-
-def test_a_tool_that_only_a_newer_agent_has_is_left_alone(tmp_path: Path):
-    async def scenario():
-        here = world(tmp_path, later_tools=["later"])
-        await here.run.carry_out(do_server("a"))
-        return here.agents["a"].calls
-
-    assert asyncio.run(scenario()) == [
+async def test_a_tool_that_only_a_newer_agent_has_is_left_alone(tmp_path: Path):
+    here = world(tmp_path, later_tools=["later"])
+    await here.run.carry_out(do_server("a"))
+    assert here.agents["a"].calls == [
         "start_servers TCP_STREAM TCP_RR netperf",
         "take_stats 1 0",
     ]
