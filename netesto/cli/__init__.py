@@ -137,6 +137,8 @@ def _dispatch(words: list[str]) -> int:
     """Import what the command needs, and no more, and run it."""
     if not words and sys.stdin is not None and not sys.stdin.isatty():
         words = ["run", "-"]
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     # The agent reads its own options.
     if words and words[0] == "agent":
         from netesto.agent import daemon

@@ -162,10 +162,10 @@ def show(options: argparse.Namespace) -> int:
     rows = csvfile.read(options.folder / store.TABLE)
     warn_of_altered(options.folder)
     omitted = set(map(str, repeated.of(options.folder)))
-    rows = [row for row in rows if row["exp"].partition(".")[0] not in omitted]
+    rows = [row for row in rows if tables.number_of(row) not in omitted]
     if options.experiment is not None:
         number = str(options.experiment)
-        rows = [row for row in rows if row["exp"].split(".", 1)[0] == number]
+        rows = [row for row in rows if tables.number_of(row) == number]
         _chosen([options.experiment], store.experiments(options.folder))
     tables.print_rows(rows)
     return status.OK

@@ -36,10 +36,10 @@ class Parser(argparse.ArgumentParser):
             what, word, listed = choice.groups()
             words = re.findall(r"[\w-]+", listed)
             name = what.lower() if what.isupper() else f"{what} value"
-            raise UsageError(
-                f"{self._where}unknown {name} {word!r}",
-                remedy=hint(word, words, otherwise=f"Values: {', '.join(words)}."),
-            )
+            remedy = hint(word, words, otherwise=f"Values: {', '.join(words)}.")
+            if not self._where and Path(word).exists():
+                remedy = f"Write: {self.prog} {'show' if Path(word).is_dir() else 'run'} {word}"
+            raise UsageError(f"{self._where}unknown {name} {word!r}", remedy=remedy)
         raise UsageError(message, remedy=f"{self.format_usage().strip()}\n{self._help}")
 
     def _options(self) -> list[str]:

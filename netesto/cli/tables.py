@@ -41,9 +41,13 @@ def print_rows(rows: Sequence[Row]) -> None:
     whole = [row for row in rows if csvfile.is_aggregate(row)]
     statuses = defaultdict(list)
     for row in rows:
-        statuses[_number(row)].append(row.get("status"))
-    repeated = {_number(row) for row in whole if statuses[_number(row)] == [row.get("status")] * 2}
-    shown_rows = [row for row in rows if csvfile.is_aggregate(row) or _number(row) not in repeated]
+        statuses[number_of(row)].append(row.get("status"))
+    repeated = {
+        number_of(row) for row in whole if statuses[number_of(row)] == [row.get("status")] * 2
+    }
+    shown_rows = [
+        row for row in rows if csvfile.is_aggregate(row) or number_of(row) not in repeated
+    ]
     names = {name: None for row in rows for name in row}
     # Values that differ between the groups of an experiment do not distinguish experiments.
     factors = [
@@ -101,7 +105,8 @@ def _total(widths: Mapping[str, int]) -> int:
     return sum(widths.values()) + _GAP * (len(widths) - 1)
 
 
-def _number(row: Row) -> str:
+def number_of(row: Row) -> str:
+    """The number of a row's experiment; "" if it has none."""
     return row.get("exp", "").split(".", 1)[0]
 
 

@@ -194,6 +194,24 @@ def test_a_slip_in_the_command_line_is_named_with_what_may_be_meant(words, told,
     assert run(capsys, *words) == (2, told)
 
 
+def test_a_file_or_folder_in_place_of_the_command_is_told_with_its_command(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a.nts").touch()
+    Path("results").mkdir()
+    assert [run(capsys, "a.nts"), run(capsys, "results")] == [
+        (2, "netesto: unknown command 'a.nts'\nWrite: netesto run a.nts\n"),
+        (2, "netesto: unknown command 'results'\nWrite: netesto show results\n"),
+    ]
+
+
+def test_help_is_a_command_too(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["help", "show"])
+    assert capsys.readouterr().out.startswith("usage: netesto show")
+
+
 def test_an_argument_that_is_missing_shows_the_usage(capsys):
     status, text = run(capsys, "run")
     assert (status, "usage: netesto run" in text) == (2, True)

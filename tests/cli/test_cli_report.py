@@ -480,3 +480,10 @@ def test_exp_and_summary_tell_of_rows_that_are_not_what_was_derived(results, tmp
     cli.main(["exp", str(script)])
     cli.main(["summary", str(results)])
     assert capsys.readouterr().err.count("differ from those derived") == 2
+
+
+def test_show_of_rows_without_numbers_is_no_internal_error(tmp_path, capsys):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "exp.csv").write_text("EXP,rate\n1.0,5\n")
+    assert (cli.main(["show", str(folder)]), "5" in capsys.readouterr().out) == (0, True)
