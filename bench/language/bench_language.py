@@ -1,8 +1,10 @@
 """How fast scripts are read and run: parsing, statements, remote commands, and memory.
 
 Statements: 100,000 passes of FOR, each running a macro of ten lines (1.1 million statements).
+Exit status 1 if they take longer than LIMIT_S, or if memory grows with the length of a script.
 """
 
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -15,6 +17,8 @@ from netesto.language.planner import make
 from netesto.language.steps import Step
 
 PASSES = 100_000
+LIMIT_S = 2.0
+LIMIT_GROWTH = 1.1
 
 MACRO = """BEGIN Ten
 SET a=$x
@@ -82,7 +86,7 @@ def peak_kilobytes(text: str) -> float:
     return peak / 1000
 
 
-def main() -> None:
+def main() -> int:
     library = "".join(LIBRARY.format(number) for number in range(1000))
     parse(LIBRARY.format(0), file="warm")
     count = library.count("\n")
@@ -98,11 +102,12 @@ def main() -> None:
     kept = seconds(lambda: plan(REMOTE.format(experiments)))
     print(f"plan of {experiments:,} experiments of inlib: {kept:.2f} s")
 
-    few, many = peak_kilobytes(LOOP.format(1_000)), peak_kilobytes(LOOP.format(20_000))
-    print(f"peak memory, 20,000 passes against 1,000: {many / few:.2f} to 1")
-    few, many = peak_kilobytes(REMOTE.format(100)), peak_kilobytes(REMOTE.format(1_000))
-    print(f"peak memory, 1,000 experiments against 100: {many / few:.2f} to 1")
+    of_passes = peak_kilobytes(LOOP.format(20_000)) / peak_kilobytes(LOOP.format(1_000))
+    print(f"peak memory, 20,000 passes against 1,000: {of_passes:.2f} to 1")
+    of_experiments = peak_kilobytes(REMOTE.format(1_000)) / peak_kilobytes(REMOTE.format(100))
+    print(f"peak memory, 1,000 experiments against 100: {of_experiments:.2f} to 1")
+    return int(loop > LIMIT_S or max(of_passes, of_experiments) > LIMIT_GROWTH)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

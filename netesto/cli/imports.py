@@ -111,7 +111,8 @@ def summary(options: argparse.Namespace) -> int:
 
 def _deliver(text: str, options: argparse.Namespace) -> int:
     if options.out is None:
-        printing.data().write(text)
+        with printing.document() as output:
+            output.write(text)
     else:
         with printing.into(options.out) as file:
             file.write(text.encode())

@@ -20,7 +20,8 @@ def packets(options: argparse.Namespace) -> int:
     found = [(str(path), _read(path, options.flow)) for path in options.files]
     made = Report(_FORMS[options.form](found, options.flow), {})
     if options.out is None:
-        made.send(printing.data())
+        with printing.document() as output:
+            made.send(output)
     else:
         made.write(options.out)
     for name, each in found:

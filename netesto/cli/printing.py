@@ -39,13 +39,20 @@ def err(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
         print(printable(str(text)), end=end, flush=flush, file=sys.stderr)
 
 
-def data() -> TextIO:
+@contextlib.contextmanager
+def document() -> Iterator[TextIO]:
     """Standard output for a document: UTF-8, with every character unchanged.
-    WorldError if it is closed."""
+    WorldError if it is closed, or if writing fails, for example on a full disk."""
     if sys.stdout is None:
         raise WorldError("standard output is closed")
     _reconfigure(sys.stdout, encoding="utf-8", errors="surrogateescape")
-    return sys.stdout
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise WorldError(f"standard output: {error.strerror}") from error
 
 
 @contextlib.contextmanager

@@ -35,7 +35,8 @@ def classic(words: Sequence[str]) -> int:
     """The words of the classic command line; its page goes to standard output."""
     made = Runner(warn=printing.err).run_words(words)
     made.write()
-    made.send(printing.data())
+    with printing.document() as output:
+        made.send(output)
     return status.OK
 
 
@@ -80,6 +81,7 @@ def _names(words: Sequence[str]) -> list[str]:
 def _deliver(made: Report, options: argparse.Namespace) -> None:
     made.write(options.out)
     if options.out is None:
-        made.send(printing.data())
+        with printing.document() as output:
+            made.send(output)
     else:
         printing.out(f"page  {options.out}")

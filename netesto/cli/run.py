@@ -50,7 +50,8 @@ def plan(options: argparse.Namespace) -> int:
     )
     with start.plan(asked, Display(console.to_stderr(), plain=True, quiet=False)) as made:
         if options.output in {None, Path("-")}:
-            made.write(printing.data().buffer)
+            with printing.document() as output:
+                made.write(output.buffer)
         else:
             with printing.into(options.output) as file:
                 made.write(file)

@@ -126,7 +126,8 @@ def _format(path: Path, *, write: bool, check: bool) -> bool:
         if sys.stdout is not None and sys.stdout.isatty():
             printing.out(formed, end="")
         else:
-            printing.data().write(formed)
+            with printing.document() as output:
+                output.write(formed)
     elif formed != text:
         _rewrite(path, formed)
         printing.out(f"formatted {path}")

@@ -400,6 +400,14 @@ def test_a_full_disk_behind_the_output_is_told(script, monkeypatch, unbuffered):
     )
 
 
+@pytest.mark.parametrize("command", ["plan", "fmt"])
+def test_a_document_that_does_not_fit_on_the_disk_is_told(script, command):
+    assert shell('exec "$@" >/dev/full', command, script("ECHO a\n" * 2000)) == (
+        3,
+        "netesto: standard output: No space left on device\n",
+    )
+
+
 def test_an_error_without_standard_error_is_not_among_the_output():
     done = process.run(
         ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "netesto", "fmt", "nothing"],
