@@ -169,6 +169,12 @@ def choose(
             return TOOLS[name]
     absent = [name for name in candidates if lacks[name] == NOT_INSTALLED]
     remedy = _INSTALLATION[absent[0]] if absent else ""
+    if _largest_datagram(flow) > LARGEST_DATAGRAM:
+        remedy = (
+            "Write: len=1400"
+            if flow.test == "UDP_STREAM"
+            else "Write: req=64 reply=64 (without req a request has 1 MB)"
+        )
     raise MissingError(
         "; ".join(f"{name} {lacks[name]}" for name in candidates),
         remedy=f"tool={able[0]} can." if able else remedy,

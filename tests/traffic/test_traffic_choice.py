@@ -40,6 +40,15 @@ def test_a_tool_that_cannot_do_the_options_is_named_with_them():
     assert str(caught.value) == "netperf cannot do TCP_STREAM with mss, omit"
 
 
+def test_the_default_request_is_too_large_for_a_datagram_and_the_remedy_has_one_that_fits():
+    with pytest.raises(MissingError) as caught:
+        traffic.choose(FlowSpec(test="UDP_RR", tool="netperf"), BOTH)
+    assert str(caught.value) == (
+        "netperf cannot do UDP_RR with datagrams above 65507 bytes\n"
+        "Write: req=64 reply=64 (without req a request has 1 MB)"
+    )
+
+
 def test_what_only_some_versions_can_do_needs_one_of_them_at_both_hosts():
     flow = FlowSpec(test="TCP_STREAM", tool="iperf3", skip_receive=True)
     assert traffic.choose(flow, ["iperf3"], ["iperf3 skiprx"]).name == "iperf3"
