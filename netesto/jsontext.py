@@ -16,9 +16,11 @@ _DECODER = json.JSONDecoder()
 def parse(text: str | bytes, *, finite: bool = False) -> Any:
     """The value of a text. `finite`: NaN and infinite numbers, which Python reads as well, are
     invalid."""
-    hook = _finite if finite else None
     try:
-        return json.loads(text, parse_float=hook, parse_constant=hook)
+        if finite:
+            return json.loads(text, parse_float=_finite, parse_constant=_finite)
+        # Without a hook json keeps its decoder; a plan has a million lines.
+        return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
