@@ -166,6 +166,7 @@ def ended(host: Target, status: int | None, said: str) -> AgentError:
         )
     cause, remedy = ssh.explained(said.strip(), host.address)
     if status == ssh.FAILED:
+        remedy = remedy or ssh.usual_remedy(host.address)
         return AgentError(f"not reached by ssh: {cause}", host=host.name, remedy=remedy)
     # Such as /bin/false, a shell that knows no -c, or a command that sshd runs in place of ours.
     what = f"no reply of python3 there, but exit status {status}"

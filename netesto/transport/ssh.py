@@ -280,7 +280,7 @@ class Tunnel:
     def _failure(
         self, cause: str, remedy: str = "", *, kind: type[AgentError] = AgentError
     ) -> AgentError:
-        remedy = remedy or f"This must work without a prompt: {typed(self.address)} true"
+        remedy = remedy or usual_remedy(self.address)
         return kind(f"agent unreachable at {self.address}: {cause}", host=self.host, remedy=remedy)
 
 
@@ -300,6 +300,11 @@ def is_crowded(said: str) -> bool:
 async def pause() -> None:
     """Wait for other logins."""
     await asyncio.sleep(random.uniform(*_PAUSE_S))
+
+
+def usual_remedy(address: SshAddress) -> str:
+    """The remedy if ssh's output suggests no other."""
+    return f"This must work without a prompt: {typed(address)} true"
 
 
 def explained(said: str, address: SshAddress) -> tuple[str, str]:

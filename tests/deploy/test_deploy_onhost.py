@@ -409,3 +409,11 @@ def test_the_log_of_a_supervisor_is_its_users_alone(tmp_path):
     with socket.socket(socket.AF_UNIX) as end:
         end.connect(path)
     assert (reply, log.stat().st_mode & 0o777) == ({"done": True}, 0o600)
+
+
+def test_a_host_that_ssh_does_not_reach_is_told_with_what_must_work():
+    host = target.of(Endpoint(host="h1", agent="ssh://ann@h1"))
+    assert str(remote.ended(host, 255, "ssh: Could not resolve hostname h1: unknown")) == (
+        "h1: not reached by ssh: Could not resolve hostname h1: unknown\n"
+        "This must work without a prompt: ssh ann@h1 true"
+    )
