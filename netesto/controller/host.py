@@ -230,10 +230,8 @@ class HostConnection:
             self._agent.give_up()
 
     async def measure_clock(self) -> None:
-        """Ask the agent for its time; unless it has the controller's clock, in a burst that
-        measures its offset once more."""
+        """Measure the offset of the agent's clock once more, unless that is ours."""
         if self._shares_clock:
-            await self.agent.probe_clock()
             return
         self._track.add(await burst(self.agent, self._clock))
         now_s = self._clock.now()
@@ -253,8 +251,7 @@ class HostConnection:
     async def _measure_clock_if_it_can_be(self) -> None:
         # Without the burst after its flows, the bound of the experiment is larger.
         with contextlib.suppress(AgentError):
-            if not self._shares_clock:
-                await self.measure_clock()
+            await self.measure_clock()
 
     def clock_over(self, begin_s: float, end_s: float) -> ClockOffset:
         """The offset of the agent's clock during an experiment, as far as it was measured."""

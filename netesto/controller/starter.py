@@ -39,9 +39,10 @@ class Starter:
         the last one is ready, but not before `lead_s` from now."""
         held = [(experiment, group) for experiment, group in self._progress.groups() if group.held]
         await_moment(self._ground)
-        earliest_s = self._clock.now() + lead_s
+        begun_s = self._clock.now()
         self._observer.doing("making flows ready")
-        await asyncio.gather(*(self._start_or_spoil(*pair) for pair in held))
+        accepted_s = await asyncio.gather(*(self._start_or_spoil(*pair) for pair in held))
+        accepting_s = max(accepted_s, default=begun_s) - begun_s
         deadline_s = self._clock.now() + READY_TIMEOUT_S
         await self._progress.until(
             lambda: all(group.ready or group.complete for _, group in held),
@@ -51,12 +52,12 @@ class Starter:
             if not group.ready and not group.complete:
                 reason = f"{group.request.client}: not ready within {READY_TIMEOUT_S:g} s"
                 self._progress.end(experiment, group, reason)
-        release_s = await self._calling_time_s(
-            {name for _, group in held if not group.complete for name in group.hosts}
+        ahead_s = await self._ahead_s(
+            {name for _, group in held if not group.complete for name in group.hosts}, accepting_s
         )
         # All start together, when the last of the pings that precede some has shown an idle path.
         idle_s = max((group.request.idle_s for _, group in held), default=0.0)
-        start_s = max(earliest_s, self._clock.now() + release_s) + idle_s
+        start_s = max(begun_s + lead_s, self._clock.now() + ahead_s) + idle_s
         waiting: dict[tuple[int, str], list[Group]] = defaultdict(list)
         for experiment, group in held:
             if not group.complete:
@@ -70,9 +71,9 @@ class Starter:
             )
         )
 
-    async def _calling_time_s(self, hosts: Collection[str]) -> float:
-        """How far ahead an instant has to be for all hosts to know it in time. Their clocks are
-        measured on this occasion."""
+    async def _ahead_s(self, hosts: Collection[str], accepting_s: float) -> float:
+        """How far ahead an instant has to be for all hosts to know it in time, if the last of them
+        has accepted its flows within `accepting_s`. Clocks are measured on this occasion."""
         if self._ground == SIMULATED:
             return SAMPLED_FIRST_S
         begun_s = self._clock.now()
@@ -80,17 +81,21 @@ class Starter:
         await asyncio.gather(
             *(self._hosts.held[name].measure_clock() for name in hosts), return_exceptions=True
         )
-        # To do what is told takes longer than to tell a time; what keeps a machine busy comes and
-        # goes. The hosts of a large lab take samples first, one after the other.
-        told_s = max(RELEASE_LEAD_S, 2 * (self._clock.now() - begun_s))
+        # To do what is told takes longer than to tell a time, and of 200 hosts of a lab a third of
+        # the time to accept flows. What keeps a machine busy comes and goes.
+        told_s = max(RELEASE_LEAD_S, accepting_s / 3, 2 * (self._clock.now() - begun_s))
+        # The hosts of a large lab take samples first, one after the other.
         machine_hosts = 1 if self._ground == "hosts" else len(self._hosts.inventory.endpoints)
         return told_s + SAMPLED_EACH_PACE_S * (channel.pace(machine_hosts) - 1)
 
-    async def _start_or_spoil(self, experiment: Experiment, group: Group) -> None:
+    async def _start_or_spoil(self, experiment: Experiment, group: Group) -> float:
+        """When the client had accepted the group; 0 if it does not."""
         try:
             await self.start(experiment, group, None)
         except AgentError as error:
             experiment.spoil(error.message)
+            return 0.0
+        return self._clock.now()
 
     async def _release_at(
         self, name: str, experiment: Experiment, groups: Sequence[Group], start_s: float
