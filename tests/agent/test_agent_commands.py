@@ -25,6 +25,7 @@ run = ["seq", "100000"]
 output = "12"
 [flood]
 run = ["head", "-c", "100000000", "/dev/zero"]
+timeout = "2m"
 [quoted]
 run = ["echo", "$(id); `id` > x"]
 """)

@@ -334,7 +334,7 @@ def is_sound_or_told(path: Path) -> bool:
     )
 
 
-@settings(max_examples=60, deadline=2000)
+@settings(max_examples=60)
 @given(
     data=st.sampled_from(_valid()),
     changes=st.lists(st.tuples(st.integers(0, 2000), st.binary(min_size=1, max_size=8))),
@@ -354,7 +354,7 @@ def test_hostile_captures_do_no_harm(
     assert is_sound_or_told(path)
 
 
-@settings(max_examples=60, deadline=2000)
+@settings(max_examples=60)
 @given(
     packets=st.lists(
         st.tuples(
