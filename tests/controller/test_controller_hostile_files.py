@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netesto.collectors import cpu, hostfacts, ping, socketfile
+from netesto.collectors import cpu, hostfacts, links, ping, queues, socketfile
 from netesto.controller import digest, rawfiles, record
 from netesto.errors import OutputError
 from netesto.model import ClockOffset, HostInfo, Ports
@@ -55,6 +55,27 @@ TCP = b"".join(
     json.dumps({"time_s": 1000.0 + second, "counters": {"OutSegs": second}}).encode() + b"\n"
     for second in range(4)
 )
+# A header, the interface of a group, what is sampled, and two samples.
+LINKS = b"".join(
+    json.dumps(line).encode() + b"\n"
+    for line in (
+        {
+            "format": links.FORMAT,
+            "qdisc": queues.QDISC_COUNTS,
+            "interface": queues.INTERFACE_COUNTS,
+        },
+        {"group": 1, "device": "eth0"},
+        {
+            "node": "",
+            "qdiscs": [
+                {"device": "eth0", "kind": "tbf", "handle": "1:", "parent": "root", "rate_bps": 1e6}
+            ],
+            "interfaces": ["eth0"],
+        },
+        [1000.0, "", [list(range(8))], [list(range(8))]],
+        [1003.0, "", [list(range(8, 16))], [list(range(8, 16))]],
+    )
+)
 LAUNCH = json.dumps({"argv": ["iperf3", "-c", "10.0.0.2"], "version": "3.12"}).encode()
 
 SOCKETS = (COLLECTED / "sockets-linux-6.18.bin.gz").read_bytes()
@@ -69,6 +90,7 @@ FILES = {
     "raw/a/cpu.jsonl": CPU,
     "raw/b/cpu.jsonl": CPU,
     "raw/a/tcp.jsonl": TCP,
+    "raw/a/links.jsonl.gz": gzip.compress(LINKS),
     "raw/a/sockets.bin.gz": SOCKETS,
     "raw/b/sockets.ss": (COLLECTED / "ss-6.1.0-senders-reno-cubic-bbr-lossy.txt").read_bytes(),
     "0/a.sysctl": b"net.ipv4.tcp_rmem = 4096\t131072\t6291456\n",
@@ -150,6 +172,13 @@ def test_samples_of_ss_are_read_or_told(tmp_path_factory, content):
 def test_samples_of_sockets_are_read_or_told(tmp_path_factory, content):
     path = written(tmp_path_factory.getbasetemp(), "sockets.bin.gz", content)
     assert read_or_told(socketfile.read, path)
+
+
+@fuzzed
+@given(mutated(gzip.compress(LINKS)) | mutated(LINKS).map(gzip.compress))
+def test_samples_of_links_are_read_or_told(tmp_path_factory, content):
+    path = written(tmp_path_factory.getbasetemp(), "links.jsonl.gz", content)
+    assert read_or_told(links.read, path)
 
 
 def dtypes() -> st.SearchStrategy[object]:
@@ -285,7 +314,10 @@ def test_unharmed_files_make_an_experiment_that_is_whole(folder: Path):
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(data=st.data())
 def test_any_file_makes_results(name: str, data: st.DataObject, folder: Path):
-    path = written(folder, name, data.draw(mutated(FILES[name])))
+    content = mutated(FILES[name])
+    if name == "raw/a/links.jsonl.gz":
+        content |= mutated(LINKS).map(gzip.compress)
+    path = written(folder, name, data.draw(content))
     try:
         found = results_of(folder)
     finally:
@@ -293,7 +325,9 @@ def test_any_file_makes_results(name: str, data: st.DataObject, folder: Path):
     assert {reason.partition(":")[0] for reason in found.reasons} <= {name}
 
 
-@pytest.mark.parametrize("name", ["raw/a/cpu.jsonl", "raw/a/sockets.bin.gz", "raw/b/sockets.ss"])
+@pytest.mark.parametrize(
+    "name", ["raw/a/cpu.jsonl", "raw/a/links.jsonl.gz", "raw/a/sockets.bin.gz", "raw/b/sockets.ss"]
+)
 def test_a_file_that_cannot_be_read_makes_the_experiment_partial_and_is_named(
     name: str, folder: Path
 ):

@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from netesto.controller import record
 from netesto.measured import CpuSample, TransferResult
+from netesto.results import flows
 from netesto.results.manifest import PathRecord, SamplingRecord
 from netesto.results.queues import Queue
 from results import samples
@@ -85,6 +88,17 @@ def test_a_gap_of_some_samples_is_warned_of_though_the_mean_is_as_requested():
         "group 1, flow 1: sampled every 214.4 ms, 99 % within 206.5 ms, at worst 1807 ms; "
         "requested 200 ms"
     )
+
+
+def test_of_a_short_flow_a_sample_that_was_late_is_no_other_interval():
+    gaps = flows.summary([0.1, 0.2, 0.2, 0.2])
+    assert (gaps.mean_ms, gaps.misses(200)) == (pytest.approx(175), False)
+
+
+def test_of_a_short_flow_samples_at_another_interval_are_noticed():
+    assert [flows.summary([gap_s] * 4, [gap_s] * 4).misses(200) for gap_s in (0.16, 0.14)] == [
+        False, True,
+    ]  # fmt: skip
 
 
 def test_samples_that_break_off_before_the_end_of_a_flow_are_warned_of():

@@ -325,6 +325,12 @@ def test_a_rate_is_kept():
     assert most_ahead_us <= 1000
 
 
+def test_a_low_rate_is_kept_in_a_short_time(server):
+    told = result(server, "test=TCP_STREAM", "duration=1", "bitrate=1000000")
+    # The first of 87 segments is sent at once; none is sent before its instant.
+    assert told["server_received_bytes"] <= 87 * 1448
+
+
 def test_a_held_flow_fails_when_its_server_ends(tmp_path):
     serving = Native().server_command(12_879)
     words = ("client", "127.0.0.1", "12879", "test=TCP_RR", "duration=0.1", "hold=1")

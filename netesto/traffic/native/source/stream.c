@@ -23,6 +23,9 @@
 /* More than a socket accepts or holds at once. */
 #define LENGTH_MAX (4 * 1024 * 1024)
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
+/* With a bitrate, a write is what is due in this time, but not less than a full segment. */
+#define WRITE_TIME (NS_PER_S / 1000)
+#define WRITE_MIN 1448
 /* How long a receiver waits for the first byte: enough for handshakes over a slow path. */
 #define FIRST_BYTE_TIMEOUT (30 * NS_PER_S)
 
@@ -52,6 +55,15 @@ static size_t length_of(const struct options *options)
 {
     int64_t length = options->length ? options->length : DEFAULT_LENGTH;
     return (size_t)(length < LENGTH_MAX ? length : LENGTH_MAX);
+}
+
+/* The size of one write of a connection with a bitrate. */
+static size_t paced_length_of(const struct options *options, int64_t rate)
+{
+    int64_t due = (int64_t)((__int128)rate * WRITE_TIME / 8 / NS_PER_S);
+    if (options->length || due > DEFAULT_LENGTH)
+        return length_of(options);
+    return (size_t)(due > WRITE_MIN ? due : WRITE_MIN);
 }
 
 static int receipt_open(struct receipt *receipt, const struct options *options, struct failure *why)
@@ -152,7 +164,9 @@ static void *transmit(void *argument)
 {
     struct direction *direction = argument;
     const struct options *options = &direction->flow->options;
-    size_t size = length_of(options);
+    /* The rate of a flow is that of all its connections together. */
+    int64_t rate = options->bitrate / options->parallel;
+    size_t size = rate ? paced_length_of(options, rate) : length_of(options);
     int file = memfd_create("netesto-flow", MFD_CLOEXEC);
     char *buffer = MAP_FAILED;
     int one = 1;
@@ -167,8 +181,6 @@ static void *transmit(void *argument)
         direction->has_failed = true;
     }
     set_nonblocking(direction->fd, true);
-    /* The rate of a flow is that of all its connections together. */
-    int64_t rate = options->bitrate / options->parallel;
     bool has_begun = direction->end == SERVER;
     if (!has_begun)
         reach(options->start);
