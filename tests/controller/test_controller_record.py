@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from netesto.controller import record
 from netesto.measured import CpuSample, TransferResult
 from netesto.results import flows
@@ -90,15 +88,18 @@ def test_a_gap_of_some_samples_is_warned_of_though_the_mean_is_as_requested():
     )
 
 
+def missed(*gaps_s):
+    """Whether connections with these times between samples were sampled not as requested."""
+    gaps = flows.summary(*gaps_s)
+    return gaps is not None and gaps.misses(200)
+
+
 def test_of_a_short_flow_a_sample_that_was_late_is_no_other_interval():
-    gaps = flows.summary([0.1, 0.2, 0.2, 0.2])
-    assert (gaps.mean_ms, gaps.misses(200)) == (pytest.approx(175), False)
+    assert not missed([0.1, 0.2, 0.2, 0.2])
 
 
 def test_of_a_short_flow_samples_at_another_interval_are_noticed():
-    assert [flows.summary([gap_s] * 4, [gap_s] * 4).misses(200) for gap_s in (0.16, 0.14)] == [
-        False, True,
-    ]  # fmt: skip
+    assert [missed([gap_s] * 4, [gap_s] * 4) for gap_s in (0.16, 0.14)] == [False, True]
 
 
 def test_samples_that_break_off_before_the_end_of_a_flow_are_warned_of():
