@@ -25,7 +25,7 @@ run = ["seq", "100000"]
 output = "12"
 [flood]
 run = ["head", "-c", "100000000", "/dev/zero"]
-timeout = "2m"
+timeout = "25s"
 [quoted]
 run = ["echo", "$(id); `id` > x"]
 """)
