@@ -328,6 +328,8 @@ class Watch:
             and found is not None
             and found.share > SPINNER_SHARE
             and found.argv not in {(), self._argv}
+            # The guest's process 1: while it boots on a busy machine, or the user interrupts it.
+            and inside.__file__ not in found.argv
         )
         if not may_end and self._guest.kind == "sim" and (self._is_in_haste or self._patience == 1):
             self._is_in_haste, self._patience = False, DOUBT

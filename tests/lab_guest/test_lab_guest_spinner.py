@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from netesto import process
-from netesto.lab import spinner, watch
+from netesto.errors import LabError
+from netesto.lab import inside, spinner, watch
 from netesto.lab.kernels import Kind
 
 MACHINE = platform.machine().encode()
@@ -116,3 +117,22 @@ def test_a_program_that_makes_simulated_time_crawl_is_told_once(tmp_path):
 )
 def test_time_that_passes_while_all_wait_or_that_is_real_does_not_crawl(tmp_path, clocks, kind):
     assert warnings(tmp_path, clocks, kind=kind) == []
+
+
+def test_process_1_of_a_guest_is_not_ended(tmp_path, monkeypatch):
+    """A busy machine may leave it no time while it boots."""
+    monkeypatch.setattr(watch, "LULL_S", 0.0)
+    (tmp_path / "console").write_text("booting")
+    (tmp_path / "clock").touch()
+    with process.background(["sleep", "60"], stdout=tmp_path / "out") as child:
+        argv = ("python3", "-I", "-S", inside.__file__)
+        one = spinner.Spinner(child.pid, argv, share=1.0)
+        monkeypatch.setattr(spinner, "busiest", lambda _leader, _before: one)
+        end, ending = os.pipe()
+        orders = os.open(os.devnull, os.O_WRONLY)
+        guest = watch.Guest("sim", tmp_path, orders, end, child)
+        with pytest.raises(LabError, match=r"no sign of life .* its last lines:\nbooting"):
+            watch.Watch(guest, (), max_wall_s=None, stall_s=0, warn=lambda _text: None).run()
+        assert child.poll() is None
+    for number in (end, ending, orders):
+        os.close(number)
