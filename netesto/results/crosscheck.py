@@ -25,6 +25,8 @@ TOLERANCE = 0.10
 
 # Segments: tools and kernel may differ by a handful, whatever the percentage.
 FEW_SEGMENTS = 10
+# Requests in flight, and one that is due at the end itself.
+FEW_REQUESTS = 2
 
 # A tool that waits for data in flight takes longer, by what the buffers of the path hold.
 LATE_END_S = 1.0
@@ -248,6 +250,7 @@ class _Flow:
             yield from self._rate()
             yield from self._retransmissions()
             yield from self._packets()
+        yield from self._unanswered()
 
     def _datagrams(self, found: Datagrams) -> Iterator[str]:
         """Losses that are not the path's: datagrams that were not sent, or not read."""
@@ -299,6 +302,19 @@ class _Flow:
             yield (
                 f"{again} segments retransmitted as {self.request.tool} reports, "
                 f"{found.nearest(again):.0f} by the sender's socket"
+            )
+
+    def _unanswered(self) -> Iterator[str]:
+        """Requests at fixed instants without a reply when the flow ended, if they are more than the
+        greatest latency explains: a stall at the end is in no latency."""
+        rate, result = self.request.requests_per_s, self.result
+        if not rate or result.latencies is None or result.max_latency_us is None:
+            return
+        missing = rate * self.request.duration_s - result.latencies
+        if missing > rate * result.max_latency_us / 1e6 + FEW_REQUESTS:
+            yield (
+                f"{missing:.0f} requests that were due had no reply when the flow ended, or were "
+                "lost: no latency has them"
             )
 
     def _packets(self) -> Iterator[str]:

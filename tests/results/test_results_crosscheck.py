@@ -497,3 +497,21 @@ def test_flows_that_look_real_agree():
 def test_samples_that_break_off_say_nothing_of_the_whole_flow():
     lost = flow(client=ticks(until_s=2.0, closed=False), server=ticks(until_s=2.0, closed=False))
     assert doubts(lost, counters=CARRIED) == []
+
+
+def unanswered(latencies):
+    at_rate = told(latencies=latencies, max_latency_us=20_000.0, local_retransmits=None)
+    warned = doubts(flow(at_rate), tool="native", test="UDP_RR", requests_per_s=100)
+    return [text for text in warned if "requests that were due" in text]
+
+
+def test_requests_that_a_stall_at_the_end_swallowed_are_warned_of():
+    (warning,) = unanswered(300)
+    assert warning == (
+        "group 1, flow 1: 100 requests that were due had no reply when the flow ended, or were "
+        "lost: no latency has them"
+    )
+
+
+def test_requests_in_flight_at_the_end_are_no_warning():
+    assert unanswered(397) == []
