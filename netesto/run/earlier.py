@@ -64,7 +64,8 @@ def pass_over(
         names = changed[0] if len(changed) == 1 else f"{changed[0]} … ({len(changed)} cells)"
         watcher.warn(
             f"run again: {names}: the script, a library, the LAB, the seed, the columns of"
-            " fields.txt, or the version of netesto has changed"
+            " fields.txt, or the version of netesto has changed. Their earlier experiments stay in"
+            " exp.csv, and count as repetitions"
         )
     if not done:
         return Passed()

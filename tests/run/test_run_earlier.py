@@ -102,7 +102,8 @@ def test_a_changed_cell_is_run_again(store):
     finish(store, planned(SWEEP), 1, 1)
     warning = (
         "warning: run again: ca=bbr rep=1: the script, a library, the LAB, the seed, the columns"
-        " of fields.txt, or the version of netesto has changed"
+        " of fields.txt, or the version of netesto has changed. Their earlier experiments stay in"
+        " exp.csv, and count as repetitions"
     )
     again = passed_over(store, planned(SWEEP.replace("dur=24", "dur=60")))
     assert again == (Passed(), [warning])
