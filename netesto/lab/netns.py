@@ -137,6 +137,9 @@ class Lab:
         is not removed before."""
         files = Path(self.record.files)
         files.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Anybody may write to a folder in memory.
+        if files.lstat().st_uid != os.getuid():
+            raise LabError(f"{files}: belongs to another user")
         with tempfile.TemporaryDirectory(dir=files) as folder:
             yield Path(folder)
 

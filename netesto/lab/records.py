@@ -91,7 +91,7 @@ def files_of(state: Path, lab: str) -> Path:
     with contextlib.suppress(OSError):
         has_room = shutil.disk_usage(MEMORY_FOLDER).free >= MEMORY_BYTES
         if has_room and _is_on_disk(nearest) and not _is_on_disk(MEMORY_FOLDER):
-            return MEMORY_FOLDER / lab
+            return MEMORY_FOLDER / f"netesto-{lab}"
     return state / lab
 
 

@@ -10,6 +10,7 @@ import pytest
 from netesto import life
 from netesto.errors import LabError
 from netesto.lab import leftovers, records
+from netesto.lab.netns import Lab
 from netesto.lab.records import MEMORY_FOLDER as MEMORY
 from netesto.lab.records import HostRecord, Record
 
@@ -51,11 +52,19 @@ def test_nothing_but_the_record_is_left_in_the_folder(tmp_path: Path):
 def test_files_of_a_lab_are_in_memory_if_its_record_is_on_a_disk(tmp_path: Path):
     if os.major(tmp_path.stat().st_dev) == 0 or os.major(MEMORY.stat().st_dev) != 0:
         pytest.skip("needs a temporary folder on a disk, and /dev/shm in memory")
-    assert records.files_of(tmp_path / "labs", "nt3f") == MEMORY / "nt3f"
+    assert records.files_of(tmp_path / "labs", "nt3f") == MEMORY / "netesto-nt3f"
 
 
 def test_files_of_a_lab_are_beside_a_record_in_memory():
     assert records.files_of(MEMORY / "labs", "nt3f") == MEMORY / "labs/nt3f"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to own a file as another user")
+def test_files_of_another_user_are_not_those_of_a_lab(tmp_path: Path):
+    os.chown(tmp_path, 65534, 65534)
+    lab = Lab(replace(RECORD, files=str(tmp_path)), tmp_path)
+    with pytest.raises(LabError, match="belongs to another user"), lab.scratch():
+        pass
 
 
 def test_a_lab_of_a_living_process_is_not_abandoned(tmp_path: Path):
