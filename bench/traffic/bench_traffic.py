@@ -13,6 +13,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,20 @@ def compared(ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[fl
     return statistics.median(one), statistics.median(other)
 
 
+def stopped() -> float:
+    """The share of the time in which this machine stops a process that only reads the clock.
+
+    Only what a stop lasts beyond :data:`LIMIT_LATE_US` counts: no process can send on time then.
+    """
+    began = before = now = time.perf_counter_ns()
+    lost_ns = 0
+    while now < began + SECONDS * 10**9:
+        now = time.perf_counter_ns()
+        lost_ns += max(now - before - LIMIT_LATE_US * 1000, 0)
+        before = now
+    return lost_ns / (now - began)
+
+
 def main() -> int:
     missed = []
     with contextlib.ExitStack() as stack:
@@ -150,15 +165,19 @@ def main() -> int:
 
         bitrate = PACKETS_PER_S * PACKET_BYTES * 8
         words = (f"bitrate={bitrate}", f"length={PACKET_BYTES}", f"duration={SECONDS}")
+        before = stopped()
         told = flow(here, "test=UDP_STREAM", *words)
+        unavoidable = (before + stopped()) / 2
         late_us = told["p99_ns"] / 1e3
         skipped = told["skipped"] / (told["sent"] + told["skipped"])
         print(
             f"{PACKETS_PER_S:,} datagrams/s: p99 {late_us:.1f} µs late,"
-            f" {skipped:.2%} skipped, {sum(told['server_lost'])} lost"
+            f" {skipped:.2%} skipped, {sum(told['server_lost'])} lost;"
+            f" before and after, this machine stopped a process for {unavoidable:.2%} of the time"
         )
-        # What was skipped was too late, too.
-        missed += ["datagrams"] if late_us > LIMIT_LATE_US or skipped > 0.01 else []
+        # What was skipped was too late, too; the p99 of those sent leaves room for 1 % of all.
+        late = late_us > LIMIT_LATE_US or skipped - unavoidable > 0.01
+        missed += ["datagrams"] if late else []
     for what in missed:
         print(f"MISSED: {what}")
     return 1 if missed else 0
