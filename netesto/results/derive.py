@@ -12,7 +12,7 @@ from netesto.results.fields import Fields
 from netesto.results.manifest import Manifest
 
 # Incremented when a column is computed differently from the same data.
-FORMULAS = "4"
+FORMULAS = "5"
 _KEY = "formulas"
 
 

@@ -215,32 +215,26 @@ class Group:
         """From the start of the first flow to the end of the last one."""
         return flows.span_s(self.good)
 
-    def _backlogs(self, queue: Queue) -> list[float]:
-        """The backlogs of a queue while flows ran, in bytes; without the time of `omit`."""
+    def _of_queues(self, get: Callable[[Queue], Sequence[float | None]]) -> Iterator[list[float]]:
+        """The known values of each queue on the path while flows ran, without `omit`."""
         start_s, end_s = self._span_s
-        return queue.during(start_s + self.request.omit_s, end_s, queue.backlog_bytes)
+        for each in self.evidence.queues:
+            yield each.during(start_s + self.request.omit_s, end_s, get(each))
 
     @property
     def backlog_bytes(self) -> float | None:
         """The highest mean backlog of a queue on the path."""
-        return numbers.greatest(numbers.mean(self._backlogs(each)) for each in self.evidence.queues)
+        return numbers.greatest(map(numbers.mean, self._of_queues(lambda q: q.backlog_bytes)))
 
     @property
     def backlog_max_bytes(self) -> float | None:
         """The highest backlog of a queue on the path."""
-        return numbers.greatest(
-            numbers.greatest(self._backlogs(each)) for each in self.evidence.queues
-        )
+        return numbers.greatest(map(numbers.greatest, self._of_queues(lambda q: q.backlog_bytes)))
 
     @property
     def queue_delay_us(self) -> float | None:
-        """The highest mean backlog divided by the rate, among the queues with a rate."""
-        return numbers.greatest(
-            None if mean is None else mean * 8e6 / each.rate_bps
-            for each in self.evidence.queues
-            if each.rate_bps
-            for mean in [numbers.mean(self._backlogs(each))]
-        )
+        """The highest mean of backlog divided by rate, among the queues with a rate."""
+        return numbers.greatest(map(numbers.mean, self._of_queues(lambda q: q.delay_us)))
 
     def queue_counts(self, get: Callable[[Queue], Column]) -> Iterator[Counting]:
         """The counts of the queues on the path while flows ran, as far as they have the counter;

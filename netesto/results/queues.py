@@ -1,8 +1,11 @@
 """The queues on the paths of flows, one for each interface, from samples of its qdiscs. Pure."""
 
+import functools
 import itertools
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from netesto.measured import Counted, InstalledQdisc, LinkSamples
 
@@ -14,10 +17,13 @@ Column = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The queue of an interface, `place` as `node/device`. Counters start with its creation.
+    """The queue of an interface, `place` as `node/device`, over the whole experiment.
 
-    `kind` are its qdiscs from the outermost on. `rate_bps` is that of its shaper, None if it has
-    none. `marks` are None where no qdisc counts them.
+    `kind` are its qdiscs from the outermost on, before and after each replacement. `rate_bps` is
+    the rate of its shaper, None if it has none or the rate changed; `delay_us` is the backlog
+    divided by the rate of that moment. `drops` and `marks` count on when a qdisc is replaced, at
+    the instants `replaced_s` of the first samples of the new ones. `marks` are None where no qdisc
+    counts them.
     """
 
     place: str
@@ -28,8 +34,10 @@ class Queue:
     backlog_packets: Column
     drops: Column
     marks: Column
+    delay_us: tuple[float | None, ...] = ()
+    replaced_s: tuple[float, ...] = ()
 
-    def during(self, start_s: float, end_s: float, column: Column) -> list[float]:
+    def during(self, start_s: float, end_s: float, column: Sequence[float | None]) -> list[float]:
         """The known values of a column between two instants."""
         return [
             value
@@ -44,7 +52,7 @@ class Queue:
         after = [at for at, time_s in enumerate(self.time_s) if time_s >= end_s]
         first = column[before[-1] if before else 0]
         last = column[after[0] if after else -1]
-        return None if first is None or last is None or last < first else (first, last)
+        return None if first is None or last is None else (first, last)
 
 
 def gaps_s(time_s: Sequence[float]) -> list[float]:
@@ -54,64 +62,119 @@ def gaps_s(time_s: Sequence[float]) -> list[float]:
 
 def of(node: str, samples: LinkSamples) -> list[Queue]:
     """The queues of a node."""
-    roots = (qdisc for qdisc in samples.qdiscs if qdisc.parent == "root")
-    outermost = (_without_delay_line(root, samples.qdiscs) for root in roots)
-    return [_queue(node, each, samples.qdiscs) for each in outermost if each is not None]
+    devices = dict.fromkeys(qdisc.device for qdisc in samples.qdiscs)
+    found = ((device, list(_moments(device, samples.qdiscs))) for device in devices)
+    return [_queue(f"{node}/{device}", moments) for device, moments in found if moments]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A sample of a queue. `levels` are its qdiscs, from the outermost on."""
+
+    time_s: float
+    levels: Sequence[InstalledQdisc]
+    backlog_bytes: int | None
+    backlog_packets: int | None
+    drops: int | None
+    marks: int | None
+
+    @property
+    def delay_us(self) -> float | None:
+        rate_bps = self.levels[0].rate_bps
+        return (
+            self.backlog_bytes * 8e6 / rate_bps
+            if self.backlog_bytes is not None and rate_bps
+            else None
+        )
+
+    def is_of_another(self, before: "_Moment") -> bool:
+        """Whether a qdisc was replaced since the sample `before`; its rate may have changed."""
+        identities, others = (
+            [(qdisc.kind, qdisc.handle, qdisc.parent) for qdisc in each.levels]
+            for each in (self, before)
+        )
+        is_less = _is_less(self.drops, before.drops) or _is_less(self.marks, before.marks)
+        return is_less or identities != others
+
+
+def _is_less(count: int | None, other: int | None) -> bool:
+    return count is not None and other is not None and count < other
+
+
+def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[_Moment]:
+    """The samples of the queue of an interface, in chronological order."""
+    at: defaultdict[float, dict[InstalledQdisc, int]] = defaultdict(dict)
+    for qdisc, counted in qdiscs.items():
+        if qdisc.device == device:
+            for place, time_s in enumerate(counted.time_s):
+                at[time_s][qdisc] = place
+    levels_of = functools.cache(_levels)
+    for time_s, places in sorted(at.items(), key=itemgetter(0)):
+        if levels := levels_of(tuple(places)):
+            counts, place = qdiscs[levels[0]].counts, places[levels[0]]
+            yield _Moment(
+                time_s=time_s,
+                levels=levels,
+                backlog_bytes=counts["backlog_bytes"][place],
+                backlog_packets=counts["backlog_packets"][place],
+                drops=counts["drops"][place],
+                marks=_sum([qdiscs[each].counts["marks"][places[each]] for each in levels]),
+            )
+
+
+def _levels(installed: Sequence[InstalledQdisc]) -> list[InstalledQdisc]:
+    """The outermost qdisc of an interface that is not a delay line, and all below it, whose drops
+    and backlog it counts, too; empty if there is none."""
+    roots = (qdisc for qdisc in installed if qdisc.parent == "root")
+    found = [each for root in roots if (each := _without_delay_line(root, installed))][:1]
+    for each in found:
+        found += [child for child in _children(each, installed) if child not in found]
+    return found
 
 
 def _without_delay_line(
-    qdisc: InstalledQdisc, qdiscs: Mapping[InstalledQdisc, Counted]
+    qdisc: InstalledQdisc, installed: Sequence[InstalledQdisc]
 ) -> InstalledQdisc | None:
     """The outermost qdisc that is not a delay line; None if there is no other."""
     if qdisc.kind != DELAY_LINE:
         return qdisc
-    return next(
-        (
-            found
-            for child in _children(qdisc, qdiscs)
-            if (found := _without_delay_line(child, qdiscs))
-        ),
-        None,
-    )
+    below = (_without_delay_line(child, installed) for child in _children(qdisc, installed))
+    return next(filter(None, below), None)
 
 
 def _children(
-    qdisc: InstalledQdisc, qdiscs: Mapping[InstalledQdisc, Counted]
+    qdisc: InstalledQdisc, installed: Sequence[InstalledQdisc]
 ) -> Iterator[InstalledQdisc]:
-    for each in qdiscs:
-        is_below = each.parent.partition(":")[0] == qdisc.handle.rstrip(":")
-        if each.device == qdisc.device and is_below and each != qdisc:
+    for each in installed:
+        if each.parent.partition(":")[0] == qdisc.handle.rstrip(":") and each != qdisc:
             yield each
 
 
-def _levels(
-    qdisc: InstalledQdisc, qdiscs: Mapping[InstalledQdisc, Counted]
-) -> list[InstalledQdisc]:
-    """A qdisc and all below it, whose drops and backlog it counts, too."""
-    found = [qdisc]
-    for each in found:
-        found += [child for child in _children(each, qdiscs) if child not in found]
-    return found
-
-
-def _queue(node: str, outermost: InstalledQdisc, qdiscs: Mapping[InstalledQdisc, Counted]) -> Queue:
-    levels = _levels(outermost, qdiscs)
-    own = qdiscs[outermost]
-    marks = [_marks(qdiscs[level]) for level in levels]
+def _queue(place: str, moments: Sequence[_Moment]) -> Queue:
+    replaced = [after.is_of_another(before) for before, after in itertools.pairwise(moments)]
+    rates_bps = {each.levels[0].rate_bps for each in moments}
+    kinds = (" ".join(dict.fromkeys(qdisc.kind for qdisc in each.levels)) for each in moments)
     return Queue(
-        place=f"{node}/{outermost.device}",
-        kind=" ".join(dict.fromkeys(level.kind for level in levels)),
-        rate_bps=outermost.rate_bps,
-        time_s=own.time_s,
-        backlog_bytes=own.counts["backlog_bytes"],
-        backlog_packets=own.counts["backlog_packets"],
-        drops=own.counts["drops"],
-        marks=tuple(_sum([each.get(time_s) for each in marks]) for time_s in own.time_s),
+        place=place,
+        kind=", ".join(dict.fromkeys(kinds)),
+        rate_bps=rates_bps.pop() if len(rates_bps) == 1 else None,
+        time_s=tuple(each.time_s for each in moments),
+        backlog_bytes=tuple(each.backlog_bytes for each in moments),
+        backlog_packets=tuple(each.backlog_packets for each in moments),
+        drops=_counted_on([each.drops for each in moments], replaced),
+        marks=_counted_on([each.marks for each in moments], replaced),
+        delay_us=tuple(each.delay_us for each in moments),
+        replaced_s=tuple(each.time_s for each in itertools.compress(moments[1:], replaced)),
     )
 
 
-def _marks(samples: Counted) -> Mapping[float, int | None]:
-    return dict(zip(samples.time_s, samples.counts["marks"], strict=True))
+def _counted_on(counts: Sequence[int | None], replaced: Sequence[bool]) -> Column:
+    """The sum of the counts of qdiscs that replaced each other, each of which starts at 0."""
+    found, earlier = [counts[0]], 0
+    for (before, count), is_new in zip(itertools.pairwise(counts), replaced, strict=True):
+        earlier += (before or 0) if is_new else 0
+        found.append(None if count is None else earlier + count)
+    return tuple(found)
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

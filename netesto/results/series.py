@@ -425,6 +425,8 @@ def _queues(evidence: ExperimentEvidence) -> Iterable[Queue]:
             time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in queue.time_s),
             drops=_growth(queue.drops),
             marks=_growth(queue.marks),
+            delay_us=tuple(map(_known, queue.delay_us)),
+            replaced_s=tuple(round(time_s - evidence.started_s, 3) for time_s in queue.replaced_s),
         )
 
 

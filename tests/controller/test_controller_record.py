@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from netesto.controller import record
 from netesto.measured import CpuSample, TransferResult
 from netesto.results import flows
@@ -188,30 +190,44 @@ def test_an_experiment_whose_flows_all_failed_is_failed():
     assert found(samples.all_failed()).status == "failed"
 
 
+def sampled_queue(evidence, interval_s, **fields):
+    times = tuple(evidence.started_s + interval_s * tick for tick in range(10))
+    zeros = (0,) * len(times)
+    return Queue(
+        place="links/r-b", kind="tbf", rate_bps=None, time_s=times, backlog_bytes=zeros,
+        backlog_packets=zeros, drops=zeros, marks=zeros, **fields,
+    )  # fmt: skip
+
+
+def queue_warnings(evidence, queue):
+    groups = tuple(replace(group, queues=(queue,)) for group in evidence.groups)
+    return [*record._queue_warnings(replace(evidence, groups=groups))]
+
+
 def test_a_queue_that_was_not_sampled_as_requested_is_a_warning():
     evidence = samples.two_flows()
-    times = tuple(evidence.started_s + 0.4 * tick for tick in range(10))
-    zeros = (0,) * len(times)
-    queue = Queue(
-        place="links/r-b", kind="tbf", rate_bps=None, time_s=times, backlog_bytes=zeros,
-        backlog_packets=zeros, drops=zeros, marks=zeros,
-    )  # fmt: skip
-    groups = tuple(replace(group, queues=(queue,)) for group in evidence.groups)
-    [said] = record._queue_warnings(replace(evidence, groups=groups))
+    [said] = queue_warnings(evidence, sampled_queue(evidence, 0.4))
     assert said == (
         "queue links/r-b: sampled every 400 ms, 99 % within 400 ms, at worst 400 ms; "
         "requested 200 ms"
     )
 
 
+@pytest.mark.parametrize(("later_s", "warnings"), [(1, 1), (-1, 0)])
+def test_a_qdisc_replaced_while_flows_ran_is_a_warning(later_s, warnings):
+    evidence = samples.two_flows()
+    instant = evidence.groups[0].instances[0].started_s + later_s
+    said = (
+        "queue links/r-b: a qdisc was replaced while flows ran (tbf): "
+        "what the old one dropped or marked after its last sample is not counted"
+    )
+    queue = sampled_queue(evidence, 0.2, replaced_s=(instant,))
+    assert queue_warnings(evidence, queue) == [said] * warnings
+
+
 def test_a_queue_that_was_sampled_as_one_of_its_groups_requested_is_no_warning():
     evidence = samples.two_flows()
-    times = tuple(evidence.started_s + 0.2 * tick for tick in range(10))
-    zeros = (0,) * len(times)
-    queue = Queue(
-        place="links/r-b", kind="tbf", rate_bps=None, time_s=times, backlog_bytes=zeros,
-        backlog_packets=zeros, drops=zeros, marks=zeros,
-    )  # fmt: skip
+    queue = sampled_queue(evidence, 0.2)
     first, second = (replace(group, queues=(queue,)) for group in evidence.groups)
     often = replace(second, request=replace(second.request, interval_s=0.05))
     assert not [*record._queue_warnings(replace(evidence, groups=(first, often)))]

@@ -36,7 +36,12 @@ def queue(*, rate_bps=8e6, place="links/r-b", **columns):
         backlog_bytes=found.counts["backlog_bytes"],
         backlog_packets=found.counts["backlog_packets"],
         drops=found.counts["drops"], marks=found.counts["marks"],
+        delay_us=tuple(rate_bps and size * 8e6 / rate_bps for size in backlog_of(found)),
     )  # fmt: skip
+
+
+def backlog_of(found):
+    return found.counts["backlog_bytes"]
 
 
 def values(*found):
@@ -63,6 +68,7 @@ def test_the_queue_of_an_interface_is_below_its_delay_line():
         Queue(
             place="links/a", kind="tbf codel", rate_bps=1e7, time_s=(0.0, 1.0),
             backlog_bytes=(100, 300), backlog_packets=(100, 300), drops=(1, 4), marks=(0, 7),
+            delay_us=(80.0, 240.0),
         )
     ]  # fmt: skip
 
@@ -99,8 +105,49 @@ def test_counts_are_from_before_the_first_flow_to_after_the_last_and_added_over_
     assert values(one, other)[3:] == ("7", "2")
 
 
-def test_a_counter_that_shrank_was_another_qdisc():
-    assert queue(backlog=[0, 0], drops=[7, 3]).counted(BEGIN_S, BEGIN_S + 10, (7, 3)) is None
+def test_a_new_rate_is_the_same_queue_with_other_delays():
+    slow, fast = qdisc("tbf", "1:", "root", 1e6), qdisc("tbf", "1:", "root", 1e7)
+    parts = {
+        fast: counted([1000, 1000], [1, 5], times=(0.0, 2.0)),
+        slow: counted([1000], [3], times=(1.0,)),
+    }
+    assert queues.of("r", LinkSamples(qdiscs=parts)) == [
+        Queue(
+            place="r/a", kind="tbf", rate_bps=None, time_s=(0.0, 1.0, 2.0),
+            backlog_bytes=(1000,) * 3, backlog_packets=(1000,) * 3, drops=(1, 3, 5),
+            marks=(None,) * 3, delay_us=(800.0, 8000.0, 800.0),
+        )
+    ]  # fmt: skip
+
+
+def test_the_counters_of_a_replaced_qdisc_and_of_the_new_one_add_up():
+    parts = {
+        qdisc("pfifo", "8001:", "root"): counted([7, 8], [10, 14], times=(0.0, 1.0)),
+        qdisc("fq_codel", "8002:", "root"): counted([2, 3], [1, 4], [0, 6], times=(2.0, 3.0)),
+    }
+    assert queues.of("r", LinkSamples(qdiscs=parts)) == [
+        Queue(
+            place="r/a", kind="pfifo, fq_codel", rate_bps=None, time_s=(0.0, 1.0, 2.0, 3.0),
+            backlog_bytes=(7, 8, 2, 3), backlog_packets=(7, 8, 2, 3), drops=(10, 14, 15, 18),
+            marks=(None, None, 0, 6), delay_us=(None,) * 4, replaced_s=(2.0,),
+        )
+    ]  # fmt: skip
+
+
+def test_a_counter_that_shrank_is_that_of_a_new_qdisc():
+    parts = {qdisc("pfifo", "1:", "root"): counted([0, 0, 0], [7, 3, 4])}
+    [found] = queues.of("r", LinkSamples(qdiscs=parts))
+    assert (found.drops, found.replaced_s) == ((7, 10, 11), (1.0,))
+
+
+def test_while_a_link_has_only_a_delay_line_it_has_no_samples_of_a_queue():
+    line = qdisc("netem", "1:", "root")
+    parts = {
+        line: counted([1, 1, 1]),
+        qdisc("tbf", "2:", "1:1", 8e6): counted([5, 6], [1, 2], times=(0.0, 2.0)),
+    }
+    [found] = queues.of("r", LinkSamples(qdiscs=parts))
+    assert (found.time_s, found.backlog_bytes) == ((0.0, 2.0), (5, 6))
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=2, max_size=6))
