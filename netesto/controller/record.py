@@ -266,12 +266,11 @@ def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
             yield f"queue {queue.place}: sampled {gaps}; requested {asked_ms[0]:.4g} ms"
     spans_s = [flows.span_s(group.instances) for group in evidence.groups if group.instances]
     for queue in requested_ms:
-        for replaced_s in queue.replaced_s:
-            if any(start_s <= replaced_s <= end_s for start_s, end_s in spans_s):
-                yield (
-                    f"queue {queue.place}: a qdisc was replaced while flows ran ({queue.kind}): "
-                    "what the old one dropped or marked after its last sample is not counted"
-                )
+        if any(start_s <= at_s <= end_s for at_s in queue.replaced_s for start_s, end_s in spans_s):
+            yield (
+                f"queue {queue.place}: a qdisc was replaced while flows ran ({queue.kind}): what "
+                "the old one dropped or marked after its last sample is not counted"
+            )
 
 
 def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
