@@ -7,7 +7,7 @@ rtnetlink(7), <linux/rtnetlink.h>, <linux/gen_stats.h>, <linux/if_link.h>, <linu
 import socket
 import struct
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,8 @@ from netesto.model import Address
 _RTM_GETLINK, _RTM_GETROUTE, _RTM_GETQDISC, _RTM_GETSTATS = 18, 26, 38, 94
 _RTA_DST, _RTA_OIF, _RTA_MULTIPATH = 1, 4, 9
 _RT_TABLE_MAIN, _RTN_UNICAST = 254, 1
-_IFLA_IFNAME, _IFLA_STATS_LINK_64 = 3, 1
+_IFLA_IFNAME, _IFLA_OPERSTATE, _IFLA_STATS_LINK_64 = 3, 16, 1
+_IF_OPER_UP = b"\x06"
 _TCA_KIND, _TCA_OPTIONS, _TCA_STATS2 = 1, 2, 7
 _STATS_BASIC, _STATS_QUEUE, _STATS_APP, _STATS_PKT64 = 1, 3, 4, 8
 _TBF_PARMS, _TBF_RATE64, _CAKE_BASE_RATE64 = 1, 4, 2
@@ -115,12 +116,21 @@ class Queues:
                 return socket.if_indextoname(index)
         return ""
 
+    def up(self) -> set[str]:
+        """The interfaces that carry packets: their operational state is `up`."""
+        return {
+            _text(found[_IFLA_IFNAME])
+            for _, found in self._links()
+            if found.get(_IFLA_OPERSTATE) == _IF_OPER_UP
+        }
+
     def _read_names(self) -> dict[int, str]:
-        names = {}
+        return {index: _text(found[_IFLA_IFNAME]) for index, found in self._links()}
+
+    def _links(self) -> Iterator[tuple[int, dict[int, bytes]]]:
+        """The index and the attributes of each interface."""
         for body in self._netlink.dump(_RTM_GETLINK, _IFINFOMSG.pack(0, 0, 0, 0, 0)):
-            name = attributes(body, _IFINFOMSG.size)[_IFLA_IFNAME]
-            names[_IFINFOMSG.unpack_from(body)[2]] = _text(name)
-        return names
+            yield _IFINFOMSG.unpack_from(body)[2], attributes(body, _IFINFOMSG.size)
 
 
 def _text(value: bytes) -> str:

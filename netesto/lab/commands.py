@@ -1,4 +1,4 @@
-"""A plan as text for ip(8), tc(8), sysctl(8) and ethtool(8)."""
+"""A plan as text for ip(8), tc(8) and ethtool(8)."""
 
 from netesto.lab import queueing
 from netesto.lab.links import DEFAULT_MTU

@@ -1,7 +1,8 @@
 """Builds a plan in this machine's kernel, and takes it down: a lab in network namespaces.
 
 ip(8) and tc(8) run in batches: one process makes all namespaces, one all cables, one or two fill a
-namespace. This process itself never enters a namespace, so it may have threads.
+namespace. What the kernel has as a file or tells by netlink takes no process, but a thread that
+enters the namespace and ends.
 """
 
 import contextlib
@@ -19,6 +20,8 @@ from pathlib import Path
 
 from netesto import atomic, interrupts, process
 from netesto.collectors import capabilities
+from netesto.collectors.namespaces import within
+from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import commands, queueing, records, teardown, ways
 from netesto.lab.agents import start_agents
@@ -40,7 +43,6 @@ BUILDERS = 4
 TOOLS: Mapping[str, str] = {
     "ip": "iproute2",
     "tc": "iproute2",
-    "sysctl": "procps",
     "ethtool": "ethtool",
     "nsenter": "util-linux",
     "unshare": "util-linux",
@@ -54,7 +56,8 @@ OWN_BUCKETS = 16384
 # With a slightly larger shared table there is little to gain. Guests have at most 32,768 buckets.
 LARGE_BUCKETS = 65536
 
-_SHARED_BUCKETS = Path("/proc/sys/net/ipv4/tcp_ehash_entries")
+_SYSCTLS = Path("/proc/sys")
+_SHARED_BUCKETS = _SYSCTLS / "net/ipv4/tcp_ehash_entries"
 
 # Runs a command in a namespace that ends with it. Namespaces created from there have their own
 # tables.
@@ -306,20 +309,20 @@ def _build(plan: Plan) -> None:
     ways.check(plan)
 
 
-def _make_namespaces(plan: Plan) -> list[str]:
-    """Create the namespaces, with separate TCP tables if the shared one is large. Return arguments
-    of `sysctl -w` that undo what else the kernel derives from a table's size."""
+def _make_namespaces(plan: Plan) -> dict[str, str]:
+    """Create the namespaces, with separate TCP tables if the shared one is large. Return sysctls
+    that undo what else the kernel derives from a table's size."""
     lines = [f"netns add {namespace.name}" for namespace in plan.namespaces]
     buckets = shared_buckets()
     if buckets < LARGE_BUCKETS:
         _batch(["ip"], lines)
-        return []
+        return {}
     _batch(["ip"], lines, through=_WITH_OWN_TABLES)
     # tcp_set_hashinfo in net/ipv4/tcp_ipv4.c
-    return [
-        f"net.ipv4.tcp_max_tw_buckets={buckets // 2}",
-        f"net.ipv4.tcp_max_syn_backlog={buckets // 128}",
-    ]
+    return {
+        "net.ipv4.tcp_max_tw_buckets": str(buckets // 2),
+        "net.ipv4.tcp_max_syn_backlog": str(buckets // 128),
+    }
 
 
 def shared_buckets() -> int:
@@ -331,40 +334,44 @@ def shared_buckets() -> int:
         return 0
 
 
-def _set_sysctls(derived: Sequence[str], namespace: Namespace) -> None:
-    own = (f"{name}={value}" for name, value in namespace.sysctls.items())
-    _run_in(namespace, "sysctl", "-q", "-w", *derived, *own)
+def _set_sysctls(derived: Mapping[str, str], namespace: Namespace) -> None:
+    def write() -> None:
+        for name, value in {**derived, **namespace.sysctls}.items():
+            (_SYSCTLS / name.replace(".", "/")).write_text(value, encoding="ascii")
+
+    with _building(namespace):
+        within(namespace.name, write)
 
 
 def _fill(namespace: Namespace) -> None:
     _batch(["ip", "-netns", namespace.name], commands.ip_lines(namespace))
     _batch(["tc", "-netns", namespace.name], commands.tc_lines(namespace))
     for device in commands.without_offload(namespace):
-        _run_in(namespace, "ethtool", "-K", device, *commands.OFFLOADS_OFF)
+        ethtool = [process.program("ethtool"), "-K", device, *commands.OFFLOADS_OFF]
+        _run(["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}", *ethtool])
 
 
 def _wait_until_up(namespace: Namespace) -> None:
     """Wait until every interface carries packets, some time after `up`."""
     names = {end.name for end in namespace.interfaces}
-    if not process.wait_until(lambda: names <= _carrying(namespace), timeout=CARRIER_TIMEOUT_S):
-        down = ", ".join(sorted(names - _carrying(namespace)))
-        raise LabError(f"{namespace.name}: not up after {CARRIER_TIMEOUT_S:g} s: {down}")
+    with _building(namespace), contextlib.closing(Queues(namespace.name)) as kernel:
+        if not process.wait_until(lambda: names <= kernel.up(), timeout=CARRIER_TIMEOUT_S):
+            down = ", ".join(sorted(names - kernel.up()))
+            raise LabError(f"{namespace.name}: not up after {CARRIER_TIMEOUT_S:g} s: {down}")
 
 
 def _add_choices(namespace: Namespace) -> None:
     _batch(["ip", "-netns", namespace.name], commands.choice_lines(namespace))
 
 
-def _carrying(namespace: Namespace) -> set[str]:
-    argv = ["ip", "-netns", namespace.name, "-brief", "link", "show", "up"]
-    lines = _run(argv).stdout.splitlines()
-    columns = (line.split() for line in lines)
-    return {name.partition("@")[0] for name, state, *_ in columns if state == "UP"}
-
-
-def _run_in(namespace: Namespace, tool: str, *words: str) -> None:
-    enter = ["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}"]
-    _run([*enter, process.program(tool), *words])
+@contextlib.contextmanager
+def _building(namespace: Namespace) -> Iterator[None]:
+    """What the kernel refuses in a namespace is a LabError."""
+    try:
+        yield
+    except OSError as error:
+        what = error.filename or namespace.name
+        raise LabError(f"cannot build the lab: {what}: {error.strerror}") from error
 
 
 def _run(argv: Sequence[str]) -> process.Finished:

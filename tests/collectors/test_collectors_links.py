@@ -1,5 +1,6 @@
 """Queues of a real namespace, compared with tc."""
 
+import contextlib
 import json
 import os
 import struct
@@ -75,6 +76,11 @@ def read_once(namespace: str) -> queues.Reading:
         return asked.read(lambda name: name == "a")
     finally:
         asked.close()
+
+
+def test_only_interfaces_that_carry_packets_are_up(full):
+    with contextlib.closing(Queues(full)) as asked:
+        assert asked.up() == {"a", "b"}
 
 
 def test_a_full_tbf_has_its_limit_as_its_backlog(full):

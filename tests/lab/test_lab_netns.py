@@ -335,6 +335,17 @@ def test_namespaces_go_away_when_the_building_fails(state: Path, planned):
 
 
 @pytest.mark.lab
+def test_a_sysctl_that_the_kernel_lacks_is_named(state: Path, planned):
+    good = planned("pair")
+    bad = replace(good.namespaces[0], sysctls={"net.ipv4.bogus": "1"})
+    with (
+        pytest.raises(LabError, match=r"^cannot build the lab: /proc/sys/net/ipv4/bogus: "),
+        netns.up(replace(good, namespaces=(bad, *good.namespaces[1:])), state=state, agents=False),
+    ):
+        pass
+
+
+@pytest.mark.lab
 def test_what_runs_in_a_namespace_ends_with_it(state: Path, planned):
     with netns.up(planned("pair"), state=state, agents=False) as lab:
         names = lab.record.namespaces
