@@ -470,10 +470,10 @@ def _counters(told: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] 
     return (before, gained) if are_counts else None
 
 
-def facts(folder: Path, known: Collection[str], host: str) -> dict[str, str]:
-    """The facts of a host for the manifest, from its known files."""
+def facts(folder: Path, known: Collection[str], hosts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The facts of hosts for the manifest, from their known files."""
     files = RawFiles(folder, known, ())
-    return hostfacts.notable(_statistics(files, host, hostfacts.NOTABLE))
+    return {host: hostfacts.notable(_statistics(files, host, hostfacts.NOTABLE)) for host in hosts}
 
 
 def _features(files: RawFiles, host: str) -> dict[str, str]:

@@ -320,7 +320,7 @@ class HostConnection:
         agent = await self._stack.enter_async_context(await self._connect(self.endpoint))
         agent.on_cut = self._note_cut
         # Its holder was about to end: the hold waits for that.
-        self._info = replace(await agent.info(), holder="")
+        self._info = replace(await agent.first_info(), holder="")
         agent.ticket = self._ticket
         events = agent.hold(holder(), self._run)
         await anext(events)

@@ -46,7 +46,7 @@ def manifest(
     """What was requested and what the controller has seen, without what only samples show."""
     speed = experiment.stopwatch.speed()
     folder, files = experiment.folder, experiment.files
-    facts = {name: digest.facts(folder, files, name) for name in sorted(experiment.hosts)}
+    facts = digest.facts(folder, files, sorted(experiment.hosts))
     shared = hostdiffs.shared(facts)
     return Manifest(
         exp=experiment.exp,

@@ -46,7 +46,7 @@ async def _visit(
             try:
                 async with in_time(endpoint):
                     agent = await stack.enter_async_context(await connect(endpoint))
-                    info = await agent.info()
+                    info = await agent.first_info()
                     endpoint = inventory.learn(name, info.addresses)
             except Exception:
                 await known.wait()

@@ -69,7 +69,7 @@ class _Queues(contextlib.AsyncExitStack):
         """The agent of a host, with its key in the order of waiting."""
         try:
             agent = await self.enter_async_context(await self._connect(endpoint))
-            return (await agent.info()).identity, endpoint.host, agent
+            return (await agent.first_info()).identity, endpoint.host, agent
         except NetestoError:
             return None
 

@@ -127,6 +127,9 @@ class Connection(Agent, Protocol):
     on_cut: Callable[[str], None]
     ticket: str
 
+    async def first_info(self) -> HostInfo:
+        """`info` of the instant at which the connection was made."""
+
     def queue(self, controller: str, run: str) -> AsyncGenerator[QueuePlace, None]:
         """Wait for the agent after those who came earlier: yield who is ahead whenever that
         changes. The place is lost when the generator is closed, or the connection."""

@@ -145,6 +145,7 @@ class AgentClient:
         self.tunnel = tunnel
         self._channels: list[grpc.aio.Channel] = []
         self._methods = self._dial(address)
+        self._found: HostInfo | None = None
         self.on_cut: Callable[[str], None] = lambda _: None
         self.ticket = ""
         self._holding = self._new_holding("", "")
@@ -184,9 +185,9 @@ class AgentClient:
             # Our own files may be invalid for a while, for example before a certificate is renewed.
             raise ConnectionLostError(error.message) from error
 
-    async def reach(self, *, timeout: float) -> HostInfo:
-        """`info`, with errors that say why no agent responds at the address, or that its protocol
-        differs."""
+    async def reach(self, *, timeout: float) -> None:
+        """Make the first call, whose result is `first_info`. Errors say why no agent responds at
+        the address, or that its protocol differs."""
         kind = ConnectionLostError
         try:
             timeout *= self._pace
@@ -208,7 +209,11 @@ class AgentClient:
                 remedy=f"Is it running there? netesto-agent --listen {self._address}",
             ) from None
         channel.check("agent", message.protocol, message.version, host=self.host)
-        return codec.decode_reply(HostInfo, message, host=self.host)
+        self._found = codec.decode_reply(HostInfo, message, host=self.host)
+
+    async def first_info(self) -> HostInfo:
+        assert self._found is not None, "`connect` has reached it"
+        return self._found
 
     async def info(self) -> HostInfo:
         message = await self._call("Info", pb.Nothing(), _QUICK_S)

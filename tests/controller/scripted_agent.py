@@ -113,6 +113,9 @@ class ScriptedAgent:
     def give_up(self) -> None:
         self.is_given_up = True
 
+    async def first_info(self) -> HostInfo:
+        return await self.info()
+
     async def info(self) -> HostInfo:
         return HostInfo(
             host=self.host,

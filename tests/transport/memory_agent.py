@@ -56,6 +56,9 @@ class MemoryAgent:
     def mend(self) -> None:
         self._cut = asyncio.Event()
 
+    async def first_info(self) -> HostInfo:
+        return await self.info()
+
     async def info(self) -> HostInfo:
         with self._border():
             return await self._gate.info()

@@ -20,6 +20,11 @@ async def test_info_needs_no_hold(wire: Wire):
         assert await (await connect()).info() == INFO
 
 
+async def test_the_first_info_is_that_of_the_connection(wire: Wire):
+    async with wire(RecordingService()) as connect:
+        assert await (await connect()).first_info() == INFO
+
+
 async def test_info_names_the_holder(wire: Wire):
     async with wire(RecordingService()) as connect:
         agent, other = await connect(), await connect()
