@@ -6,7 +6,7 @@ clock).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -481,13 +481,21 @@ class TlsFiles:
     ca: Path
 
 
+@dataclass(frozen=True, slots=True)
+class LabLink:
+    """A link of a lab: the names of both nodes, and its rate in bit/s; None if it is not shaped."""
+
+    ends: frozenset[str]
+    rate_bps: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A host as the controller reaches it: the agent's address (`unix:PATH` or `HOST:PORT`) and
     the addresses that traffic uses, by family (4 or 6). `tls`: ours, for an address of TLS.
 
-    What is known of a lab's hosts: whether their time is simulated, and the rate of the first
-    shaped link on the path to each of these others, in bit/s.
+    What is known of a lab's hosts: whether their time is simulated, and the links on the path to
+    each of these others.
     """
 
     host: str
@@ -495,4 +503,4 @@ class Endpoint:
     addresses: Mapping[int, Address] = field(default_factory=dict)
     tls: TlsFiles | None = None
     is_simulated: bool = False
-    first_rates_bps: Mapping[str, float] = field(default_factory=dict)
+    paths: Mapping[str, Sequence[LabLink]] = field(default_factory=dict)

@@ -142,7 +142,9 @@ def missing(
             yield finding(f"{host.host}: its agent may not use {which}, only {usable}")
     try:
         client_at, server_at = endpoints[command.host], endpoints[command.server]
-        requests.group_request(command, (client_at, info), (server_at, server), family=family)
+        requests.group_request(
+            command, (client_at, info), (server_at, server), family=family, changed_rates_bps={}
+        )
     except MissingError as error:
         yield finding(f"{info.host}→{server.host}: {error.message}", error.remedy)
 

@@ -1,6 +1,7 @@
 """Turns commands of the language into requests to agents. Pure."""
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from netesto import traffic
@@ -32,8 +33,10 @@ def group_request(
     server: tuple[Endpoint, HostInfo],
     *,
     family: int,
+    changed_rates_bps: Mapping[frozenset[str], float],
 ) -> GroupRequest:
-    """The request that DO_CLIENT sends to both agents. WorldError if a host has no address of the
+    """The request that DO_CLIENT sends to both agents. `changed_rates_bps` are those of links of a
+    lab that the script has changed, by their ends. WorldError if a host has no address of the
     family (4 or 6), MissingError if no tool at both hosts can make the flow."""
     addresses = [address(endpoint, family) for endpoint, _ in (client, server)]
     flow = command.flow
@@ -55,7 +58,7 @@ def group_request(
         flow = replace(flow, reverse_congestion_control=control)
     flow = replace(flow, tool=tool.name)
     if tool.name == "native" and flow.test == "UDP_STREAM" and flow.bitrate_bps is None:
-        flow = replace(flow, bitrate_bps=_offered_bps(client[0], server[0]))
+        flow = replace(flow, bitrate_bps=_offered_bps(client[0], server[0], changed_rates_bps))
     return GroupRequest(
         **asdict(flow),
         exp=command.exp,
@@ -94,12 +97,15 @@ def _receivers(flow: FlowSpec, client: HostInfo, server: HostInfo) -> str:
     return ALWAYS_THERE if is_free else wanted
 
 
-def _offered_bps(client: Endpoint, server: Endpoint) -> float | None:
+def _offered_bps(
+    client: Endpoint, server: Endpoint, changed_rates_bps: Mapping[frozenset[str], float]
+) -> float | None:
     """The rate that a UDP_STREAM without `bitrate` offers; None: as much as its socket accepts.
     MissingError in simulated time, where that would never end."""
-    first_bps = client.first_rates_bps.get(server.host)
-    if first_bps is not None:
-        return OFFERED_SHARE * first_bps
+    for link in client.paths.get(server.host, ()):
+        rate_bps = changed_rates_bps.get(link.ends, link.rate_bps)
+        if rate_bps is not None:
+            return OFFERED_SHARE * rate_bps
     if client.is_simulated:
         raise MissingError(
             "UDP_STREAM needs bitrate= here: in simulated time, no link on its path limits it"

@@ -20,6 +20,7 @@ from netesto.controller.progress import LATE_S, OVERDUE_GRACE_S, Progress
 from netesto.controller.starter import Starter
 from netesto.controller.wallclock import Stopwatch, await_moment
 from netesto.errors import AgentError, MissingError
+from netesto.hostsettings import LinkLimits
 from netesto.language import steps
 from netesto.model import CaptureRequest, Ports
 from netesto.results.store import Store
@@ -75,6 +76,8 @@ class Run:
         self._observer = observer
         self._family = family
         self._ground = ground
+        # Of links of a lab, by their ends.
+        self._changed_rates_bps: dict[frozenset[str], float] = {}
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._places = asyncio.Semaphore(AT_ONCE)
 
@@ -187,13 +190,21 @@ class Run:
             case steps.Close() | steps.Exit():
                 await self._part_with(command)
             case steps.Configure():
-                host = await self.hosts.named(command.host)
-                for name, each in requests.of_agents(
-                    command, self.hosts.inventory, device=host.info.device, family=self._family
-                ):
-                    await (await self.hosts.named(name)).configure(each)
+                await self._configure(command)
             case _:
                 raise AssertionError(f"{command.name}: an unknown command")
+
+    async def _configure(self, command: steps.Configure) -> None:
+        host = await self.hosts.named(command.host)
+        for name, each in requests.of_agents(
+            command, self.hosts.inventory, device=host.info.device, family=self._family
+        ):
+            configured = await self.hosts.named(name)
+            await configured.configure(each)
+            for setting in each.settings:
+                if isinstance(setting, LinkLimits) and setting.rate_bps is not None:
+                    ends = frozenset((configured.name, setting.to))
+                    self._changed_rates_bps[ends] = setting.rate_bps
 
     async def _do_server(self, command: steps.DoServer) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
@@ -238,6 +249,7 @@ class Run:
             (client.endpoint, client.info),
             (server.endpoint, server.info),
             family=self._family,
+            changed_rates_bps=self._changed_rates_bps,
         )
         if request.bitrate_bps != command.flow.bitrate_bps and request.bitrate_bps is not None:
             offered = units.format_rate(request.bitrate_bps)

@@ -1,5 +1,6 @@
 """Labs for runs: building them, naming their hosts, finding unfetched data."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from netesto.lab import guest, plan, queueing, records, topology
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language.steps import LabRequest, RemoteCommand
-from netesto.model import Endpoint
+from netesto.model import Endpoint, LabLink
 
 
 def parse_spec(spec: str) -> LabRequest:
@@ -74,14 +75,15 @@ def unfetched(lab: Lab) -> dict[str, Path]:
 def endpoints(
     lab: Lab, network: Topology, pairs: Iterable[tuple[str, str]], *, ground: str
 ) -> list[Endpoint]:
-    """The hosts of a lab that is up, with the first rates between the hosts of `pairs`."""
-    rates: dict[str, dict[str, float]] = {}
+    """The hosts of a lab that is up, with the paths between the hosts of `pairs`."""
+    paths: defaultdict[str, dict[str, Sequence[LabLink]]] = defaultdict(dict)
     for source, destination in pairs:
-        shaped = (link.settings.rate_bps for link in network.path(source, destination))
-        if first_bps := next((rate for rate in shaped if rate is not None), None):
-            rates.setdefault(source, {})[destination] = first_bps
+        paths[source][destination] = [
+            LabLink(frozenset((link.a, link.b)), link.settings.rate_bps)
+            for link in network.path(source, destination)
+        ]
     return [
-        replace(endpoint, is_simulated=ground == "sim", first_rates_bps=rates.get(name, {}))
+        replace(endpoint, is_simulated=ground == "sim", paths=paths[name])
         for name, endpoint in lab.endpoints.items()
     ]
 

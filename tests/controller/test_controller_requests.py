@@ -1,7 +1,10 @@
 """Commands of the language as requests of agents."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from itertools import pairwise
+from types import MappingProxyType
 
 import pytest
 from scripted_agent import HERE, do_client
@@ -11,10 +14,13 @@ from netesto.controller import requests
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.hostsettings import Netem, Qdisc, Setting, Sysctl
 from netesto.language import steps
+from netesto.model import LabLink
+
+group_request = partial(requests.group_request, family=4, changed_rates_bps={})
 
 
 def request_of(command: steps.DoClient, family: int = 4):
-    return requests.group_request(command, (A, info("a")), (B, info("b")), family=family)
+    return group_request(command, (A, info("a")), (B, info("b")), family=family)
 
 
 def test_a_family_without_an_address_is_refused():
@@ -51,11 +57,10 @@ def test_qdisc_that_a_setting_needs(setting: Setting, kind: str):
 def test_a_receiver_that_may_not_use_cubic_uses_reno(test: str, receiver: str):
     bounded = {"allowed_congestion_controls": ("bbr", "reno")}
     found = [
-        requests.group_request(
+        group_request(
             do_client(test=test),
             (A, info("a", **(bounded if name == "a" else {}))),
             (B, info("b", **(bounded if name == "b" else {}))),
-            family=4,
         ).reverse_congestion_control
         for name in (receiver, "ab".replace(receiver, ""))
     ]
@@ -65,7 +70,7 @@ def test_a_receiver_that_may_not_use_cubic_uses_reno(test: str, receiver: str):
 def test_a_congestion_control_that_a_script_chose_for_both_ends_stays():
     bounded = info("b", allowed_congestion_controls=("reno",))
     command = do_client(reverse_congestion_control="dctcp")
-    made = requests.group_request(command, (A, info("a")), (B, bounded), family=4)
+    made = group_request(command, (A, info("a")), (B, bounded))
     assert made.reverse_congestion_control == "dctcp"
 
 
@@ -84,30 +89,40 @@ def test_cubic_that_a_script_chose_for_the_receiver_is_refused_where_it_has_no_e
 def test_cubic_that_a_script_chose_for_the_receiver_is_not_replaced():
     bounded = info("b", allowed_congestion_controls=("reno",))
     asked = replace(do_client(), arguments={"remoteCa": "cubic"})
-    made = requests.group_request(asked, (A, info("a")), (B, bounded), family=4)
+    made = group_request(asked, (A, info("a")), (B, bounded))
     assert made.reverse_congestion_control == "cubic"
 
 
-def datagrams(rates: dict[str, float], **flow: Any):
-    """The request that a UDP_STREAM becomes on a lab in simulated time."""
-    client = replace(A, is_simulated=True, first_rates_bps=rates)
+def datagrams(
+    *rates_bps: float | None, changed: Mapping[frozenset[str], float] = MappingProxyType({}), **flow
+):
+    """The request that a UDP_STREAM becomes on a lab in simulated time, where it passes links with
+    these rates: from a to 1, from 1 to 2, and so on."""
+    nodes = ["a", *map(str, range(1, len(rates_bps)))]
+    ends = [frozenset(each) for each in pairwise([*nodes, "b"])]
+    links = [LabLink(*each) for each in zip(ends, rates_bps, strict=bool(rates_bps))]
+    client = replace(A, is_simulated=True, paths={"b": links})
     able = replace(info("a"), tools={"netperf": "2.7.0", "iperf3": "3.12", "native": "1"})
     command = do_client(test="UDP_STREAM", **flow)
-    return requests.group_request(command, (client, able), (B, able), family=4)
+    return group_request(command, (client, able), (B, able), changed_rates_bps=changed)
 
 
 def test_in_simulated_time_datagrams_are_sent_by_the_tool_that_can():
-    assert datagrams({}, bitrate_bps=1e6).tool == "native"
+    assert datagrams(bitrate_bps=1e6).tool == "native"
 
 
 def test_datagrams_without_a_rate_are_a_fifth_more_than_the_first_shaped_link_carries():
-    assert datagrams({"b": 10e6}).bitrate_bps == 12e6
+    assert datagrams(None, 10e6, 1e6).bitrate_bps == 12e6
+
+
+def test_a_rate_of_a_link_that_the_script_has_changed_is_the_one_that_counts():
+    assert datagrams(None, 10e6, changed={frozenset("1b"): 5e6}).bitrate_bps == 6e6
 
 
 def test_a_rate_that_was_given_is_not_changed():
-    assert datagrams({"b": 10e6}, bitrate_bps=1e6).bitrate_bps == 1e6
+    assert datagrams(10e6, bitrate_bps=1e6).bitrate_bps == 1e6
 
 
 def test_datagrams_that_nothing_limits_are_refused_in_simulated_time():
     with pytest.raises(MissingError, match="UDP_STREAM needs bitrate= here"):
-        datagrams({})
+        datagrams(None)

@@ -188,3 +188,20 @@ def test_what_finished_cells_set_on_links_and_routes_holds_when_a_run_is_resumed
         "route to y", "link b", "link b",
     ]  # fmt: skip
     assert float(row["rate"]) < 10
+
+
+OFFERED = """\
+LAB pair rate=10mbit
+SET_LINK host=y to=x rate=5mbit
+DO_CLIENT exp=COUNTER host=x server=y test=UDP_STREAM dur=1
+WAIT_FLOWS
+PROCESS_EXP
+"""
+
+
+@pytest.mark.sim
+@pytest.mark.timeout(TIMEOUT_S)
+def test_a_stream_of_datagrams_offers_a_fifth_more_than_the_rate_that_the_link_got(tmp_path: Path):
+    kernel_or_reason("sim")
+    outcome = run_script(tmp_path, OFFERED, ("--ground", "sim", "--map", "x=a,y=b"))
+    assert outcome.rows[-1]["bitrate"] == "6"
