@@ -126,23 +126,24 @@ def _sum_rate_dur(name: str, groups: Sequence[Values], mean_rate: float | None) 
     """Σ(rate·dur) / the scheduled time of the groups with a rate.
 
     The total goodput of flows that run at different times: all bits, from the minimum delay to the
-    latest end. With equal delays that time is max(dur). It is `mean_rate` if flows ran at other
-    times, or for longer (transfers), or if the duration of a group was unknown.
+    latest end. With equal delays that time is max(dur); of one group it is the group's rate. It is
+    `mean_rate` if flows ran at other times, or for longer (transfers), or if the duration of one of
+    several groups was unknown.
     """
-    bits, begins, ends = [], [], []
-    is_dur_known = True
-    for values in groups:
-        rate, dur = numbers.parse(values.get(name, "")), numbers.parse(values.get("dur", ""))
-        if rate is not None and dur is not None:
-            delay = numbers.parse(values.get("delay", "")) or 0.0
-            bits.append(rate * dur)
-            begins.append(delay)
-            ends.append(delay + dur)
-        is_dur_known &= rate is None or dur is not None
-    span = max(ends, default=0.0) - min(begins, default=0.0)
-    rate = math.fsum(bits) / span if span > 0 else None
+    found = [
+        (rate, numbers.parse(values.get("dur", "")), numbers.parse(values.get("delay", "")) or 0.0)
+        for values in groups
+        if (rate := numbers.parse(values.get(name, ""))) is not None
+    ]
+    known = [(rate, dur, delay) for rate, dur, delay in found if dur is not None]
+    begin = min((delay for _, _, delay in known), default=0.0)
+    span = max((delay + dur for _, dur, delay in known), default=0.0) - begin
+    rate = math.fsum(rate * dur for rate, dur, _ in known) / span if span > 0 else None
+    if len(found) == 1:
+        rate = found[0][0]
+    is_span_known = len(found) == 1 or len(known) == len(found)
     if mean_rate is not None and (
-        not is_dur_known or (rate is not None and formulas.is_other(rate, mean_rate))
+        not is_span_known or (rate is not None and formulas.is_other(rate, mean_rate))
     ):
         rate = mean_rate
     return "" if rate is None else numbers.fixed(rate, 3)

@@ -107,6 +107,19 @@ def test_text_under_an_operation_on_numbers_is_kept_and_not_counted():
     assert combined("avg", "5", "unlimited") == "5/unlimited"
 
 
+def test_the_rate_of_one_group_needs_no_duration():
+    values = {"exp": "1.1", "rate": "7.175", "dur": ""}
+    of_group = aggregate.group_row(EXAMPLE, values, columns={})
+    of_experiment = aggregate.row(EXAMPLE, [values], exp=1, mean_rates={"rate": 7.16})
+    assert (of_group["rate"], of_experiment["rate"]) == ("7.175", "7.175")
+
+
+def test_the_rate_of_several_groups_one_without_a_duration_is_the_mean_over_their_time():
+    values = [{"rate": "10", "dur": "5"}, {"rate": "4", "dur": ""}]
+    row = aggregate.row(EXAMPLE, values, exp=1, mean_rates={"rate": 9.5})
+    assert row["rate"] == "9.500"
+
+
 def test_sum_rate_dur_leaves_out_the_duration_of_a_group_without_a_rate():
     row = aggregate.row(EXAMPLE, [{"rate": "10", "dur": "5"}, {"rate": "", "dur": "50"}], exp=1)
     assert row["rate"] == "10.000"
