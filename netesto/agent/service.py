@@ -114,12 +114,11 @@ class Service:
         with self._acting() as session:
             return await session.configure(setting)
 
-    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
+    async def take_stats(
+        self, exp: int, order: int, *, tests: Sequence[str] = (), tools: Sequence[str] = ()
+    ) -> None:
         with self._acting() as session:
             await session.start_servers(tests, tools)
-
-    async def take_stats(self, exp: int, order: int) -> None:
-        with self._acting() as session:
             await session.experiment(exp).take_stats(order)
 
     async def expect(self, request: GroupRequest) -> Ports:

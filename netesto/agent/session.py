@@ -114,7 +114,7 @@ class Session:
             raise AgentError(f"experiment {exp} is finished")
         return experiment
 
-    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
+    async def start_servers(self, tests: Sequence[str], tools: Sequence[str]) -> None:
         """Start the lasting servers of these tools that the tests need."""
         for name in tools:
             tool, _ = await self._premises.tools.get(name)

@@ -210,18 +210,22 @@ class Run:
         experiment = self.experiment(command.exp, command.exp_name)
         host = await self._of(experiment, command.host)
 
-        async def prepare(agent: Agent) -> None:
-            if command.start:
-                # The most likely tool; others start with their first flow.
-                # A newer agent may have tools that this controller does not know.
-                known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
-                likely = [tool.name for tool in known if tool.lasting_server][:1]
-                if not self.tools or self.tools.intersection(("auto", *likely)):
-                    await agent.start_servers(CLASSIC_TESTS, tuple(likely))
-            self._observer.doing(f"host statistics of {host.name}")
-            await agent.take_stats(command.exp, command.order)
-
-        await self._begin(experiment, host, prepare)
+        likely: list[str] = []
+        if command.start:
+            # The most likely tool; others start with their first flow.
+            # A newer agent may have tools that this controller does not know.
+            known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
+            likely = [tool.name for tool in known if tool.lasting_server][:1]
+            if self.tools and not self.tools.intersection(("auto", *likely)):
+                likely = []
+        self._observer.doing(f"host statistics of {host.name}")
+        await self._begin(
+            experiment,
+            host,
+            lambda agent: agent.take_stats(
+                command.exp, command.order, tests=CLASSIC_TESTS, tools=likely
+            ),
+        )
 
     async def _do_tcpdump(self, command: steps.DoTcpdump) -> None:
         experiment = self.experiment(command.exp, command.exp_name)

@@ -388,21 +388,17 @@ class Left(_message.Message):
     sentences: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, sentences: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class StartServersRequest(_message.Message):
-    __slots__ = ("tests", "tools")
-    TESTS_FIELD_NUMBER: _ClassVar[int]
-    TOOLS_FIELD_NUMBER: _ClassVar[int]
-    tests: _containers.RepeatedScalarFieldContainer[str]
-    tools: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tests: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
-
 class TakeStatsRequest(_message.Message):
-    __slots__ = ("exp", "order")
+    __slots__ = ("exp", "order", "tests", "tools")
     EXP_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
+    TESTS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
     exp: int
     order: int
-    def __init__(self, exp: _Optional[int] = ..., order: _Optional[int] = ...) -> None: ...
+    tests: _containers.RepeatedScalarFieldContainer[str]
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, exp: _Optional[int] = ..., order: _Optional[int] = ..., tests: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExperimentName(_message.Message):
     __slots__ = ("exp",)

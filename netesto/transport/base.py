@@ -73,11 +73,11 @@ class Agent(Protocol):
         """Make one setting, which is journaled first. AgentError with the reason if it fails and
         has changed nothing."""
 
-    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
-        """Start the traffic servers of these tools that the tests need, if they do not run."""
-
-    async def take_stats(self, exp: int, order: int) -> None:
-        """Add the host's statistics before (order 0) or after (1) to the experiment's files."""
+    async def take_stats(
+        self, exp: int, order: int, *, tests: Sequence[str] = (), tools: Sequence[str] = ()
+    ) -> None:
+        """Start the traffic servers of these tools that the tests need, if they do not run, and add
+        the host's statistics before (order 0) or after (1) to the experiment's files."""
 
     async def expect(self, request: GroupRequest) -> Ports:
         """At the server: reserve ports for the group, start its servers, and sample its sockets

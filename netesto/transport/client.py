@@ -298,12 +298,10 @@ class AgentClient:
         message = await self._call("Configure", codec.from_setting(setting), _WORK_S)
         return codec.decode_reply(Applied, message, host=self.host)
 
-    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
-        request = pb.StartServersRequest(tests=tests, tools=tools)
-        await self._call("StartServers", request, _WORK_S)
-
-    async def take_stats(self, exp: int, order: int) -> None:
-        request = pb.TakeStatsRequest(exp=exp, order=order)
+    async def take_stats(
+        self, exp: int, order: int, *, tests: Sequence[str] = (), tools: Sequence[str] = ()
+    ) -> None:
+        request = pb.TakeStatsRequest(exp=exp, order=order, tests=tests, tools=tools)
         await self._call("TakeStats", request, _WORK_S)
 
     async def expect(self, request: GroupRequest) -> Ports:

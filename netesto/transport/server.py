@@ -195,13 +195,11 @@ class _Servicer:
         self._note(context, "change", setting=applied.setting)
         return codec.encode(pb.Applied, applied)
 
-    async def StartServers(self, message: pb.StartServersRequest, context: Context) -> pb.Nothing:
-        tests, tools = tuple(message.tests), tuple(message.tools)
-        return await self._done(context, lambda: self._service.start_servers(tests, tools))
-
     async def TakeStats(self, message: pb.TakeStatsRequest, context: Context) -> pb.Nothing:
+        tests, tools = tuple(message.tests), tuple(message.tools)
         return await self._done(
-            context, lambda: self._service.take_stats(message.exp, message.order)
+            context,
+            lambda: self._service.take_stats(message.exp, message.order, tests=tests, tools=tools),
         )
 
     async def Expect(self, message: pb.GroupRequest, context: Context) -> pb.Ports:

@@ -222,11 +222,11 @@ async def test_flow_without_a_server_fails_with_what_the_tool_says(pair: tuple[D
 async def test_frozen_server_is_replaced(start_daemon: StartDaemon):
     server = start_daemon("b")
     async with server.held() as b:
-        await b.start_servers(("TCP_STREAM",), ("netperf",))
+        await b.take_stats(1, 0, tests=("TCP_STREAM",), tools=("netperf",))
         frozen = await pid_of(life_of(server), "netserver")
         os.kill(frozen, signal.SIGSTOP)
         assert process.wait_until(lambda: proc.is_stopped(frozen), timeout=DEADLINE_S)
-        await b.start_servers(("TCP_STREAM",), ("netperf",))
+        await b.take_stats(1, 0, tests=("TCP_STREAM",), tools=("netperf",))
         assert await pid_of(life_of(server), "netserver") != frozen
 
 

@@ -51,7 +51,7 @@ async def test_group_that_the_disk_cannot_note_is_refused_and_may_come_again(
     daemon = start_daemon("a")
     async with daemon.held() as a:
         # The tool's server has a file, too.
-        await a.start_servers((request().test,), (request().tool,))
+        await a.take_stats(1, 0, tests=(request().test,), tools=(request().tool,))
         with failing_disk(daemon), pytest.raises(AgentError) as refused:
             await a.expect(request())
         ports = await a.expect(request())

@@ -185,12 +185,12 @@ class ScriptedAgent:
             await changed.wait()
             raise HoldEndedError("the hold has ended", host=self.host)
 
-    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
-        self.calls.append(f"start_servers {' '.join(tests)} {' '.join(tools)}")
-
-    async def take_stats(self, exp: int, order: int) -> None:
+    async def take_stats(
+        self, exp: int, order: int, *, tests: Sequence[str] = (), tools: Sequence[str] = ()
+    ) -> None:
         await self._expire_at("take_stats")
-        self.calls.append(f"take_stats {exp} {order}")
+        servers = f" {' '.join(tests)} {' '.join(tools)}" if tools else ""
+        self.calls.append(f"take_stats {exp} {order}{servers}")
 
     async def expect(self, request: GroupRequest) -> Ports:
         await self._expire_at("expect")

@@ -141,11 +141,10 @@ class MemoryAgent:
     async def configure(self, setting: Setting) -> Applied:
         return await self._held(lambda: self._service.configure(setting))
 
-    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
-        await self._held(lambda: self._service.start_servers(tests, tools))
-
-    async def take_stats(self, exp: int, order: int) -> None:
-        await self._held(lambda: self._service.take_stats(exp, order))
+    async def take_stats(
+        self, exp: int, order: int, *, tests: Sequence[str] = (), tools: Sequence[str] = ()
+    ) -> None:
+        await self._held(lambda: self._service.take_stats(exp, order, tests=tests, tools=tools))
 
     async def expect(self, request: GroupRequest) -> Ports:
         return await self._held(lambda: self._service.expect(request))

@@ -143,11 +143,10 @@ class RecordingService:
             raise self.error
         return Applied("a setting", "before", "after")
 
-    async def start_servers(self, tests: tuple[str, ...], tools: tuple[str, ...]) -> None:
-        self.asked.append(("start_servers", tests, tools))
-
-    async def take_stats(self, exp: int, order: int) -> None:
-        self.asked.append(("take_stats", exp, order))
+    async def take_stats(
+        self, exp: int, order: int, *, tests: Sequence[str] = (), tools: Sequence[str] = ()
+    ) -> None:
+        self.asked.append(("take_stats", exp, order, tests, tools))
 
     async def expect(self, request: GroupRequest) -> Ports:
         self.asked.append(("expect", request))

@@ -238,8 +238,7 @@ async def test_every_request_arrives_as_it_was_made(wire: Wire):
         agent = await connect()
         async with held(agent):
             service.asked.clear()
-            await agent.start_servers(("TCP_RR", "TCP_STREAM"), ("netperf",))
-            await agent.take_stats(3, 1)
+            await agent.take_stats(3, 1, tests=("TCP_RR", "TCP_STREAM"), tools=("netperf",))
             ports = await agent.expect(REQUEST)
             await agent.start(REQUEST, PORTS, None)
             await agent.start(REQUEST, PORTS, 1e9 + 0.125)
@@ -257,8 +256,7 @@ async def test_every_request_arrives_as_it_was_made(wire: Wire):
     assert (ports, asked) == (
         PORTS,
         [
-            ("start_servers", ("TCP_RR", "TCP_STREAM"), ("netperf",)),
-            ("take_stats", 3, 1),
+            ("take_stats", 3, 1, ("TCP_RR", "TCP_STREAM"), ("netperf",)),
             ("expect", REQUEST),
             ("start", REQUEST, PORTS, None),
             ("start", REQUEST, PORTS, 1e9 + 0.125),
