@@ -88,11 +88,12 @@ def _flows(
     found: list[Flow] = []
     # Bytes and place of flows with figures; the fewest bytes first.
     largest: list[tuple[int, int]] = []
-    further = 0
+    further = copies = 0
     for number, connection in enumerate(table.connections(), start=1):
         if number > FLOWS_MAX:
             further += 1
             continue
+        copies += connection.copies
         for flow, own in _both(connection, number):
             place = len(found)
             found.append(flow)
@@ -108,10 +109,16 @@ def _flows(
     for size, place in largest:
         if size < DRAWN_SHARE * largest[-1][0]:
             found[place] = replace(found[place], drawing=None)
-    return tuple(found), further, [*_told_of(found, further)]
+    return tuple(found), further, [*_told_of(found, further, copies)]
 
 
-def _told_of(flows: list[Flow], further: int) -> Iterator[str]:
+def _told_of(flows: list[Flow], further: int, copies: int) -> Iterator[str]:
+    if copies:
+        yield (
+            f"{copies} packets of TCP are copies of others: the capture was made at several places,"
+            " or the network duplicated them. Only the first of each counts, and RTTs may be those"
+            " of a part of the path"
+        )
     missed = [flow.missed_bytes for flow in flows if flow.missed_bytes]
     if missed:
         which = "a flow" if len(missed) == 1 else f"{len(missed)} flows"

@@ -1,7 +1,7 @@
 """Sorts packets into connections: TCP from SYN to SYN, UDP by addresses and ports."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from netesto.packets.decode import ACK, SYN, TCP, Blocks, Decoded, Packets
 from netesto.packets.octets import Flags, Integers
 
-# The limits of a capture in memory: packets, of 60 bytes each, and pairs of addresses and ports. A
+# The limits of a capture in memory: packets, of 62 bytes each, and pairs of addresses and ports. A
 # larger capture is analysed up to there, with a remark.
 PACKETS_MAX = 20_000_000
 PAIRS_MAX = 50_000
@@ -25,7 +25,8 @@ class Connection:
 
     `from_client` is true for those of the client: the end that sent the first SYN or, if the
     connection began before the capture, the likely one. `client` and `server` are `address:port`.
-    `blocks.packet` is an index of `packets`.
+    `blocks.packet` is an index of `packets`. `copies` further packets of TCP are copies of earlier
+    ones, and not among `packets`.
     """
 
     protocol: int
@@ -36,6 +37,7 @@ class Connection:
     packets: Packets
     from_client: Flags
     blocks: Blocks
+    copies: int
 
 
 class Table:
@@ -76,10 +78,7 @@ class Table:
     def _pair(self, packets: Packets, forward: Flags) -> NDArray[np.int32]:
         """The number of the two ends of each packet; -1 if there are too many of them."""
         ends = _ends(packets, forward)
-        mixed = np.zeros(len(packets), np.uint64)
-        for column in ends:
-            mixed = (mixed ^ column) * _MULTIPLIER
-            mixed ^= mixed >> np.uint64(29)
+        mixed = _mixed(ends)
         _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
         numbers = np.array([self._number(ends, at) for at in first.tolist()], np.int32)[inverse]
         # Two pairs with the same product do not occur unless they were constructed.
@@ -117,6 +116,15 @@ class Table:
         found = list(zip(starts.tolist(), [*starts[1:].tolist(), len(pair)], strict=True))
         for begin, end in sorted(found, key=lambda each: order[each[0]]):
             yield _connection(packets, forward, blocks, begin, end)
+
+
+def _mixed(columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """A number for each row: equal rows have the same, others hardly ever."""
+    mixed = np.zeros_like(columns[0])
+    for column in columns:
+        mixed = (mixed ^ column) * _MULTIPLIER
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
 
 
 def _ends(packets: Packets, forward: Flags) -> list[NDArray[np.uint64]]:
@@ -178,6 +186,16 @@ def _connection(
         blocks.right[first:last],
     )  # fmt: skip
     way = forward[begin:end]
+    is_copy = _copies(own)
+    copies = int(is_copy.sum())
+    if copies:
+        place = np.cumsum(~is_copy) - 1
+        kept = ~is_copy[own_blocks.packet]
+        own, way = own.chosen(~is_copy), way[~is_copy]
+        own_blocks = Blocks(
+            place[own_blocks.packet[kept]], own_blocks.order[kept], own_blocks.left[kept],
+            own_blocks.right[kept],
+        )  # fmt: skip
     is_from_client = _client_is_forward(own, way)
     from_client = way if is_from_client else ~way
     # From a packet of the client; the first one of either side serves as well.
@@ -188,8 +206,36 @@ def _connection(
     client, server = (source, target) if is_out else (target, source)
     client_port, server_port = ports if is_out else ports[::-1]
     return Connection(
-        int(own.protocol[0]), client, server, client_port, server_port, own, from_client, own_blocks
+        int(own.protocol[0]), client, server, client_port, server_port, own, from_client,
+        own_blocks, copies,
+    )  # fmt: skip
+
+
+def _copies(own: Packets) -> Flags:
+    """Which packets of a connection are copies of earlier ones.
+
+    A sender of IPv4 gives each packet another identification, also a retransmission (RFC 6864,
+    section 4.3). Other copies are indistinguishable from retransmissions, except SYNs: the
+    timestamp of a repeated one is later.
+    """
+    found = np.zeros(len(own), np.bool_)
+    is_dated = own.is_stamped & ((own.flags & SYN) != 0)
+    named = np.flatnonzero((own.protocol == TCP) & ((own.identification > 0) | is_dated))
+    wide = np.uint64(32)
+    columns = (
+        own.sequence[named].astype(np.uint64) << wide | own.acknowledged[named],
+        own.stamp[named].astype(np.uint64) << wide | own.payload[named],
+        own.identification[named].astype(np.uint64) << wide
+        | own.source_port[named].astype(np.uint64) << np.uint64(8)
+        | own.flags[named],
     )
+    mixed = _mixed(columns)
+    ordered = np.sort(mixed)
+    if (ordered[1:] == ordered[:-1]).any():
+        _, first = np.unique(mixed, return_index=True)
+        found[named] = True
+        found[named[first]] = False
+    return found
 
 
 def _client_is_forward(own: Packets, forward: Flags) -> bool:

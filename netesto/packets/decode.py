@@ -44,11 +44,13 @@ class Packets:
     """Columns of the packets of TCP and UDP, in the order of the capture.
 
     `payload` is the length of the data according to the headers, even if it was not captured.
-    Addresses are two columns of 64 bits. `scale` and `mss` are -1 where there is no such option.
+    Addresses are two columns of 64 bits. `identification` is that of IPv4, 0 for IPv6. `scale` and
+    `mss` are -1 where there is no such option.
     """
 
     time_ns: Integers
     protocol: NDArray[np.uint8]
+    identification: NDArray[np.uint16]
     source_high: NDArray[np.uint64]
     source_low: NDArray[np.uint64]
     target_high: NDArray[np.uint64]
@@ -121,6 +123,7 @@ def decode(records: Records) -> Decoded:
         transport[keep],
         time_ns=records.time_ns[keep],
         protocol=protocol[keep],
+        identification=np.where(is_4, octets.u16(network + 4), 0),
         over=over[keep],
         end=end[keep],
         addresses=_addresses(octets, network, is_4),
@@ -209,6 +212,7 @@ def _transport(
     *,
     time_ns: Integers,
     protocol: Integers,
+    identification: Integers,
     over: Integers,
     end: Integers,
     addresses: list[NDArray[np.uint64]],
@@ -222,6 +226,7 @@ def _transport(
     packets = Packets(
         time_ns=time_ns,
         protocol=protocol.astype(np.uint8),
+        identification=identification.astype(np.uint16),
         source_high=addresses[0],
         source_low=addresses[1],
         target_high=addresses[2],

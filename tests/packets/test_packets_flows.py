@@ -71,6 +71,34 @@ def test_sequence_numbers_go_round(tmp_path: Path):
     assert (flow.size, flow.segments_again, flow.missed_bytes) == (3000, 0, 0)
 
 
+def test_copies_of_packets_are_no_retransmissions(tmp_path: Path):
+    frames = []
+    # The third is sent again, as another packet.
+    for number, begin in enumerate((0, 1000, 2000, 2000), start=1):
+        data = ip(tcp(begin, 1, ACK, payload=bytes(1000)), identification=number)
+        sent_ns = 10**9 + number * 10**6
+        frames += [Frame(sent_ns, ETHERNET + data), Frame(sent_ns + 10**5, ETHERNET + data)]
+    (tmp_path / "a").write_bytes(pcap(frames, unit_ns=1))
+    found = capture.read(tmp_path / "a")
+    [flow] = found.flows
+    assert (flow.packets, flow.bytes, flow.segments_again) == (4, 4000, 1)
+    [said] = found.remarks
+    assert said == (
+        "4 packets of TCP are copies of others: the capture was made at several places, or the "
+        "network duplicated them. Only the first of each counts, and RTTs may be those of a part "
+        "of the path"
+    )
+
+
+def test_a_copy_of_a_syn_is_none_that_was_repeated(tmp_path: Path):
+    wire = Wire()
+    for time_ms, stamp in ((0, 1), (0.1, 1), (1000, 1001)):
+        wire.client(time_ms, -1, SYN, acknowledged=0, options=mss(1000) + stamps(stamp, 0))
+    wire.server(1010, 0, SYN | ACK, begin=-1, options=mss(1000))
+    wire.sent(1020, 0, 1000)
+    assert kinds(only(tmp_path, wire)) == {"SYN": 1}
+
+
 def test_a_capture_near_the_receiver_is_told(tmp_path: Path):
     wire = Wire()
     wire.client(0, -1, SYN, acknowledged=0, options=mss(1000))

@@ -40,7 +40,7 @@ def udp(payload: bytes, ports: tuple[int, int] = (CLIENT_PORT, SERVER_PORT)) -> 
 
 def ip(
     segment: bytes, source: str = CLIENT, target: str = SERVER, *, options: bytes = b"",
-    length: int | None = None, offset: int = 0, protocol: int = 6,
+    length: int | None = None, offset: int = 0, protocol: int = 6, identification: int = 0,
 ) -> bytes:  # fmt: skip
     """An IP packet of either version, by its addresses."""
     ends = ip_address(source).packed + ip_address(target).packed
@@ -49,7 +49,7 @@ def ip(
     size = 20 + len(options)
     total = size + len(segment) if length is None else length
     header = struct.pack(
-        ">BBHHHBBH", 0x40 | size // 4, 0, total, 0, offset, 64, protocol, 0
+        ">BBHHHBBH", 0x40 | size // 4, 0, total, identification, offset, 64, protocol, 0
     )  # fmt: skip
     return header + ends + options + segment
 
