@@ -25,9 +25,12 @@ _PROGRAMS = {
     "phc2sys": "phc2sys",
 }
 
-# Of the fields of `chronyc -c tracking`: corrections still to be made, root delay and dispersion
-# (all in seconds), and the leap status, which also shows if there is no source.
-_OFFSET, _DELAY, _DISPERSION, _LEAP = 4, 10, 11, 13
+# Of the fields of `chronyc -c tracking`: the reference, corrections still to be made, root delay and
+# dispersion (all in seconds), and the leap status, which also shows if there is no source.
+_REFERENCE, _OFFSET, _DELAY, _DISPERSION, _LEAP = 0, 4, 10, 11, 13
+
+# The reference 127.127.1.1: the clock itself, by chrony's directive `local`.
+_ITSELF = "7F7F0101"
 
 
 class _Timex(ctypes.Structure):
@@ -65,7 +68,7 @@ def parse_tracking(text: str) -> TimeSync:
         error_s = (
             abs(float(fields[_OFFSET])) + float(fields[_DISPERSION]) + float(fields[_DELAY]) / 2
         )
-        is_synchronized = fields[_LEAP] != "Not synchronised"
+        is_synchronized = fields[_LEAP] != "Not synchronised" and fields[_REFERENCE] != _ITSELF
     except (ValueError, IndexError):
         is_synchronized, error_s = False, 0.0
     return TimeSync(is_synchronized, error_s, "chronyd")

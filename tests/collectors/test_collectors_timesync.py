@@ -30,6 +30,14 @@ def test_chrony_without_a_source_is_not_synchronized():
     assert not timesync.parse_tracking(NO_SOURCE).is_synchronized
 
 
+def test_a_clock_that_is_its_own_reference_is_not_synchronized():
+    tracking = (
+        "7F7F0101,,8,1795501935.169556202,0.000000000,0.000000000,0.000000000,0.000,0.000,0.000,"
+        "0.000000000,0.000000000,0.0,Normal\n"
+    )
+    assert not timesync.parse_tracking(tracking).is_synchronized
+
+
 def test_what_is_no_output_of_chronyc_means_not_synchronized():
     found = timesync.parse_tracking("506 Cannot talk to daemon\n")
     assert found == TimeSync(is_synchronized=False, error_s=0.0, source="chronyd")
