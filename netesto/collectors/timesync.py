@@ -25,8 +25,8 @@ _PROGRAMS = {
     "phc2sys": "phc2sys",
 }
 
-# Of the fields of `chronyc -c tracking`: the reference, corrections still to be made, root delay and
-# dispersion (all in seconds), and the leap status, which also shows if there is no source.
+# Of the fields of `chronyc -c tracking`: the reference, corrections still to be made, root delay
+# and dispersion (all in seconds), and the leap status, which also shows if there is no source.
 _REFERENCE, _OFFSET, _DELAY, _DISPERSION, _LEAP = 0, 4, 10, 11, 13
 
 # The reference 127.127.1.1: the clock itself, by chrony's directive `local`.
