@@ -215,11 +215,24 @@ class Group:
         """From the start of the first flow to the end of the last one."""
         return flows.span_s(self.good)
 
+    @cached_property
+    def _load_s(self) -> tuple[float, float]:
+        """While flows were to run, not while a tool only waits (1 s for the last datagrams, 4 s at
+        the end of a TCP_CRR); of transfers, until the end of the last."""
+        starts = [flow.started_s for flow in self.good if flow.started_s is not None]
+        first_s, last_s = min(starts, default=-math.inf), max(starts, default=math.inf)
+        if self.request.test in COMPLETION_TESTS:
+            times_s = (flows.measured(self.request, flow) for flow in self.good)
+            last_s = max((each[1] for each in times_s if each is not None), default=last_s)
+        else:
+            last_s += self.request.omit_s + self.request.duration_s
+        return first_s, last_s
+
     def _of_queues(self, get: Callable[[Queue], Sequence[float | None]]) -> Iterator[list[float]]:
-        """The known values of each queue on the path while flows ran, without `omit`."""
-        start_s, end_s = self._span_s
+        """The known values of each queue on the path under load, without `omit`."""
+        first_s, last_s = self._load_s
         for each in self.evidence.queues:
-            yield each.during(start_s + self.request.omit_s, end_s, get(each))
+            yield each.during(first_s + self.request.omit_s, last_s, get(each))
 
     @property
     def backlog_bytes(self) -> float | None:
@@ -256,36 +269,32 @@ class Group:
     @cached_property
     def cpu(self) -> tuple[float | None, float | None]:
         """% of the CPUs of client and server: as the tool reports, mean over flows; else the mean
-        of the samples over time and cores while the flows ran."""
+        of the samples over time and cores under load."""
         local, remote = self._cpu_of_tool
         return (
-            _busy_percent(self.evidence.client_cpu) if local is None else local,
-            _busy_percent(self.evidence.server_cpu) if remote is None else remote,
+            _busy_percent(self._loaded(self.evidence.client_cpu)) if local is None else local,
+            _busy_percent(self._loaded(self.evidence.server_cpu)) if remote is None else remote,
         )
 
     @property
     def cores(self) -> tuple[float | None, float | None]:
         """% of the processors of client and server that the script watches: mean of the samples
-        over time and cores while the flows ran."""
+        over time and cores under load."""
         asked, known = self.request, self.evidence
         return (
-            _cores_percent(known.client_cpu, asked.client_cores),
-            _cores_percent(known.server_cpu, asked.server_cores),
+            _cores_percent(self._loaded(known.client_cpu), asked.client_cores),
+            _cores_percent(self._loaded(known.server_cpu), asked.server_cores),
         )
+
+    def _loaded(self, samples: Sequence[CpuSample]) -> list[CpuSample]:
+        """Those that ended under load."""
+        first_s, last_s = self._load_s
+        return [each for each in samples if first_s < each.time_s <= last_s]
 
     @cached_property
     def pings(self) -> latency.Latency:
-        """The pings of the group, before, under and after load. Under load: sent while flows were
-        to run, not while a tool only waits (4 s at the end of a TCP_CRR); of transfers, until the
-        end of the last."""
-        starts = [flow.started_s for flow in self.good if flow.started_s is not None]
-        first_s, last_s = min(starts, default=-math.inf), max(starts, default=math.inf)
-        if self.request.test in COMPLETION_TESTS:
-            times_s = (flows.measured(self.request, flow) for flow in self.good)
-            last_s = max((each[1] for each in times_s if each is not None), default=last_s)
-        else:
-            last_s += self.request.omit_s + self.request.duration_s
-        return latency.split(self.evidence.pings, load=(first_s, last_s), busy=self.evidence.busy)
+        """The pings of the group, before, under and after load."""
+        return latency.split(self.evidence.pings, load=self._load_s, busy=self.evidence.busy)
 
     @property
     def start_skew_ms(self) -> float | None:

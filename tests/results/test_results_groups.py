@@ -196,9 +196,12 @@ def test_cpu_is_what_the_tool_measured():
     assert pick(evidence, "localCpu", "remoteCpu") == ["2.5", "4"]
 
 
-def test_cpu_is_sampled_where_the_tool_does_not_measure_it():
+def test_cpu_is_sampled_under_load_where_the_tool_does_not_measure_it():
+    # The flow is to last 24 s; then its process waits.
+    busy = ((1, (10.0, 30.0)), (2, (40.0, 40.0)), (25, (1.0, 1.0)))
     evidence = group(
-        instance(), client_cpu=(CpuSample(1.0, (10.0, 30.0)), CpuSample(2.0, (40.0, 40.0)))
+        instance(ended_s=START_S + 28),
+        client_cpu=tuple(CpuSample(START_S + at_s, shares) for at_s, shares in busy),
     )
     assert pick(evidence, "localCpu", "remoteCpu") == ["30", ""]
 
@@ -582,7 +585,7 @@ def test_mtu_that_a_factor_says_gives_way_to_the_one_that_was():
 
 
 def test_load_of_watched_processors_is_theirs_alone():
-    busy = tuple(CpuSample(START_S + each, (10.0, 50.0, 90.0)) for each in range(3))
+    busy = tuple(CpuSample(START_S + each, (10.0, 50.0, 90.0)) for each in range(1, 4))
     evidence = replace(
         group(instance(), asked=request(client_cores=(1, 2), server_cores=())),
         client_cpu=busy,

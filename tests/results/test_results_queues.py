@@ -90,6 +90,14 @@ def test_a_group_has_the_values_of_the_longest_queue_on_its_path():
     assert values(long, short)[:3] == ("2500", "4000", "2500")
 
 
+def test_while_a_tool_waits_after_its_flow_a_queue_is_not_under_load():
+    # The flow is to last 24 s; its process ends after 45 s.
+    flow = replace(samples.instance(), ended_s=BEGIN_S + 45)
+    evidence = replace(samples.group(flow), queues=(queue(backlog=[0, 4000, 2000, 0, 0]),))
+    found = groups.values(evidence)
+    assert (found["backlog"], found["queueDelay"]) == ("3000", "3000")
+
+
 def test_without_a_shaper_the_delay_of_a_queue_is_not_known():
     assert values(queue(backlog=[0, 3000], rate_bps=None)) == ("3000", "3000", "", "", "")
 

@@ -257,6 +257,20 @@ def test_a_flow_begins_at_its_instant(server):
     assert json.loads(line)["monotonic_ns"] >= start
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "TCP_STREAM", "TCP_MAERTS", "TCP_RR", "TCP_CRR", "UDP_STREAM bitrate=80000000", "UDP_RR",
+        "KV_RR", "TCP_FLOWS size=1000", "TCP_MESSAGES size=1000",
+    ],
+)  # fmt: skip
+def test_the_load_at_the_server_is_that_of_the_time_under_load_as_at_the_client(server, words):
+    start = time.monotonic_ns() + 900_000_000
+    told = result(server, *f"test={words} duration=0.4 start={start}".split())
+    # Both ends read the load of this machine, in ticks of 10 ms. Without a flow it may be idle.
+    assert told["server_cpu_percent"] == pytest.approx(told["client_cpu_percent"], abs=12)
+
+
 @contextlib.contextmanager
 def held(*words):
     """A process that waits for its start, the other end of its standard input, and what it says."""

@@ -11,6 +11,7 @@
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
 #include <linux/tcp.h>
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -548,7 +549,8 @@ int completions_server(struct flow *flow, struct json *result)
         close(epoll);
         return fail_errno(flow->why, "epoll");
     }
-    struct processor_use before = processor_use();
+    /* From the first data on: the client connects long before its start. */
+    struct processor_use before = {0};
     for (bool is_over = false, is_full = false; !is_over;) {
         int count = epoll_wait(epoll, events, EVENTS, is_full ? DESCRIPTORS_WAIT_MS : -1);
         if (is_full && !epoll_ctl(epoll, EPOLL_CTL_ADD, flow->listener, &listening))
@@ -563,8 +565,11 @@ int completions_server(struct flow *flow, struct json *result)
             else
                 read_arrival(&receiver, what);
         }
+        if (receiver.bytes && !before.instant)
+            before = processor_use();
     }
-    json_number(result, "server_cpu_percent", processor_percent(before, processor_use()));
+    json_number(result, "server_cpu_percent",
+                before.instant ? processor_percent(before, processor_use()) : NAN);
     json_integer(result, "server_received_bytes", receiver.bytes);
     if (!receiver.is_lasting)
         json_integer(result, "server_flows", receiver.whole);

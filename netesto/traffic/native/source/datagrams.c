@@ -407,14 +407,17 @@ int datagrams_server(struct flow *flow, struct json *result)
     if (!options->remote_buffer &&
         setsockopt(flow->listener, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer))
         setsockopt(flow->listener, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
-    struct processor_use before = processor_use();
+    struct load_watch load;
+    double percent = NAN;
     int64_t sent = -1, sending = 0, limit = INT64_MAX, seen_before = 0;
+    load_watch_begin(&load, flow->listener);
     while (!status) {
         if (sent < 0 ? !wait_for_either(flow->listener, flow->control, limit)
                      : !wait_for(flow->listener, POLLIN, limit))
             break;
         receive_batch(flow, &seen);
         if (sent < 0 && wait_for(flow->control, POLLIN, 0)) {
+            percent = load_watch_end(&load);
             sent = number_sent(flow, &sending);
             status = sent < 0 ? -1 : 0;
             seen_before = -1;
@@ -423,7 +426,9 @@ int datagrams_server(struct flow *flow, struct json *result)
             limit = now() + (seen.count < sent ? DRAIN : DRAIN_COPIES);
         seen_before = seen.count;
     }
-    json_number(result, "server_cpu_percent", processor_percent(before, processor_use()));
+    if (load.runs)
+        load_watch_end(&load);
+    json_number(result, "server_cpu_percent", percent);
     if (!status) {
         note_all_losses(&seen, options, sent, sending);
         json_integer(result, "server_received_bytes", seen.bytes);

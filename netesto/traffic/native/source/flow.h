@@ -18,6 +18,7 @@
 #endif
 
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -163,6 +164,15 @@ int64_t quantile_ns(const int64_t *sorted, size_t count, double p);
 
 struct processor_use processor_use(void);
 double processor_percent(struct processor_use before, struct processor_use after);
+
+struct load_watch {
+    pthread_t thread;
+    bool runs;
+    int fd;
+    struct processor_use before;
+};
+void load_watch_begin(struct load_watch *watch, int fd);
+double load_watch_end(struct load_watch *watch);
 
 /* ---- the tests; each has a client and a server function, which return 0, or -1 with `why`. */
 int stream_client(struct flow *flow, struct json *result);

@@ -7,6 +7,7 @@
 #include "flow.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -355,29 +356,36 @@ int requests_server(struct flow *flow, struct json *result)
     const struct options *options = &flow->options;
     /* Pages of the reply that are never written take no memory. */
     char *request = malloc(PIECE), *reply = calloc(1, (size_t)options->reply + 8);
-    struct processor_use before = processor_use();
+    struct load_watch load;
+    double percent = NAN;
     int fd = -1, status = request && reply ? 0 : fail(flow->why, "no memory");
     if (!status && options->test == UDP_RR) {
+        load_watch_begin(&load, flow->listener);
         serve_datagrams(flow, request, reply);
+        percent = load_watch_end(&load);
     } else if (!status && options->test != TCP_CRR) {
         fd = accept_one(flow, now() + CONNECT_TIMEOUT);
         status = fd < 0 ? -1 : 0;
         if (!status) {
+            load_watch_begin(&load, fd);
             if (options->test == KV_RR)
                 status = keyvalue_serve(fd, flow->why);
             else
                 serve_connection(options, fd, request, reply);
+            percent = load_watch_end(&load);
             json_tcp(result, "server", &fd, 1);
             abort_connection(fd);
         }
     } else if (!status) {
+        load_watch_begin(&load, flow->listener);
         /* Ends when the client says so or has gone. */
         while ((fd = accept_one(flow, INT64_MAX)) >= 0) {
             serve_connection(options, fd, request, reply);
             close(fd);
         }
+        percent = load_watch_end(&load);
     }
-    json_number(result, "server_cpu_percent", processor_percent(before, processor_use()));
+    json_number(result, "server_cpu_percent", percent);
     free(request);
     free(reply);
     return status;

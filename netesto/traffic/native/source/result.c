@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/tcp.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,4 +250,34 @@ double processor_percent(struct processor_use before, struct processor_use after
     if (ticks < 1 || !after.processors)
         return NAN;
     return fmin(100.0, 100.0 * (double)(after.busy - before.busy) / ticks / after.processors);
+}
+
+static void *await_first(void *argument)
+{
+    struct load_watch *watch = argument;
+    if (wait_for(watch->fd, POLLIN, INT64_MAX)) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+        watch->before = processor_use();
+    }
+    return NULL;
+}
+
+/* For a server: the load from the first data on, since clients connect long before their start. A
+ * thread of its own reads it, so that this delays no data: with many processors it takes a while. */
+void load_watch_begin(struct load_watch *watch, int fd)
+{
+    *watch = (struct load_watch){.fd = fd, .before = processor_use()};
+    watch->runs = !pthread_create(&watch->thread, NULL, await_first, watch);
+}
+
+/* In percent, as processor_percent(). The descriptor must still be open. */
+double load_watch_end(struct load_watch *watch)
+{
+    struct processor_use after = processor_use();
+    if (watch->runs) {
+        pthread_cancel(watch->thread);
+        pthread_join(watch->thread, NULL);
+        watch->runs = false;
+    }
+    return processor_percent(watch->before, after);
 }

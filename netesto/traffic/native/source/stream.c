@@ -345,6 +345,10 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
                         start(receivers, receive, flow, &receipt, sockets, end, &is_over)) &&
                        (!sends(options, end) ||
                         start(senders, transmit, flow, &receipt, sockets, end, &is_over));
+    struct load_watch load;
+    bool is_awaited = end == SERVER && !sends(options, SERVER);
+    if (is_awaited)
+        load_watch_begin(&load, sockets[0]);
     struct processor_use before = end == CLIENT ? approach(options->start) : processor_use();
     int64_t zero = now();
     if (has_started && end == CLIENT) {
@@ -372,7 +376,7 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
     if (is_good && sends(options, end))
         is_good = !read_done(flow, zero) || (failed(senders, count, flow->why), false);
     json_number(result, end == CLIENT ? "client_cpu_percent" : "server_cpu_percent",
-                processor_percent(before, processor_use()));
+                is_awaited ? load_watch_end(&load) : processor_percent(before, processor_use()));
     json_tcp(result, end == CLIENT ? "client" : "server", sockets, count);
     if (is_good && receives(options, end))
         tell_receipt(result, &receipt, end, zero);
