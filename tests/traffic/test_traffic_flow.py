@@ -5,6 +5,7 @@ import csv
 import itertools
 import json
 import re
+import resource
 import socket
 import struct
 import subprocess
@@ -269,6 +270,14 @@ def test_the_load_at_the_server_is_that_of_the_time_under_load_as_at_the_client(
     told = result(server, *f"test={words} duration=0.4 start={start}".split())
     # Both ends read the load of this machine, in ticks of 10 ms. Without a flow it may be idle.
     assert told["server_cpu_percent"] == pytest.approx(told["client_cpu_percent"], abs=12)
+
+
+def test_a_slow_stream_without_copies_waits_instead_of_polling(server):
+    before_s = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result(server, "test=TCP_STREAM", "duration=1", "zerocopy=msg", "bitrate=1000000")
+    after_s = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took_s = after_s.ru_utime + after_s.ru_stime - before_s.ru_utime - before_s.ru_stime
+    assert took_s < 0.5
 
 
 @contextlib.contextmanager

@@ -191,7 +191,9 @@ static void *transmit(void *argument)
             /* The instant at which, at this rate, everything before this write has been sent. */
             int64_t due = zero + (int64_t)((__int128)direction->sent * 8 * NS_PER_S / rate);
             if (due > time) {
-                /* No events: only the end of the test interrupts the wait. */
+                /* No events: only the end of the test and completions interrupt the wait. */
+                if (options->zerocopy == MSG)
+                    drain_errors(direction->fd);
                 wait_for(direction->fd, 0, due);
                 time = now();
                 continue;
