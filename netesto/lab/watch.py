@@ -177,8 +177,9 @@ class Watch:
         self._is_over_time = False
         self._last_sign = started
         self._next_glance = started
-        # The processor time of its processes when it was first found silent.
+        # When it was first found silent: the processor time of its processes, and what it did.
         self._ticks: dict[int, int] | None = None
+        self._doing = ""
         self._has_ended_spinner = False
         self._patience = 1
         self._guest_time = self._idle_s = self._sign_s = ""
@@ -235,15 +236,16 @@ class Watch:
         self._guest_time, self._idle_s = time_s, idle_s
         if lives:
             self._last_sign, self._sign_s = now, time_s
-            self._ticks = None
+            doing, self._ticks, self._doing = self._doing, None, ""
             self._has_ended_spinner = False
             self._patience = 1
             self._order()
             if self._ticks_polled is not None:
-                self._note_polling(float(time_s) - float(idle_s), self._ticks_polled)
+                self._note_polling(float(time_s) - float(idle_s), self._ticks_polled, doing)
 
-    def _note_polling(self, polled_s: float, before: Mapping[int, int]) -> None:
-        """Report once which program makes simulated time crawl."""
+    def _note_polling(self, polled_s: float, before: Mapping[int, int], doing: str) -> None:
+        """Report once which program makes simulated time crawl: the one that ran while the guest
+        was silent or, if it never was, the most active one."""
         if not before and not self._polled_s:
             self._polled_s = polled_s
         passed_s = polled_s - self._polled_s
@@ -253,9 +255,11 @@ class Watch:
         used_s = _seconds(self._ticks_polled) - _seconds(before)
         if not before or used_s > POLLED_WITHIN_S or self._warn is None:
             return
-        found = spinner.busiest(self._guest.leader, before)
+        found = None if doing else spinner.busiest(self._guest.leader, before)
         self._ticks_polled = None
-        name = described("", found.argv) if found and found.argv else "a program"
+        if found is not None and found.share > SPINNER_SHARE:
+            doing = described("", found.argv)
+        name = doing or "a program"
         self._warn(
             f"{name} polls, and simulated time crawls: {passed_s:.2g} s of it took {used_s:.2g} s"
             f" of processor time (at {self._guest_time} s). {POLLS}"
@@ -302,7 +306,7 @@ class Watch:
         self._next_glance = now + LULL_S
         ticks = spinner.processor_ticks(self._guest.leader)
         if self._ticks is None:
-            self._ticks = ticks
+            self._ticks, self._doing = ticks, self._guest.doing()
         used_s = _seconds(ticks) - _seconds(self._ticks)
         limit_s = self._stall_s * self._patience
         if self._is_in_haste:

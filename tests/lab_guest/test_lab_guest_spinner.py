@@ -112,6 +112,16 @@ def test_a_program_that_makes_simulated_time_crawl_is_told_once(tmp_path):
     )
 
 
+def test_the_program_that_polls_is_the_one_that_ran_while_the_guest_was_silent(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(watch, "LULL_S", 0.0)
+    monkeypatch.setattr(watch.Guest, "doing", lambda _guest: "flow (process 9)")
+    clocks = ("10.100 10.09", "10.300 10.24", "10.310 10.24", "10.500 10.38")
+    (told,) = warnings(tmp_path, clocks)
+    assert told.startswith("flow (process 9) polls, and simulated time crawls: 0.06 s of it ")
+
+
 @pytest.mark.parametrize(
     ("clocks", "kind"), [(("90.000 90.00", "170.000 169.98"), "sim"), (CRAWL, "uml")]
 )
