@@ -191,19 +191,20 @@ def _group(
     info = manifest.hosts[request.client].info
     told = files.read(f"raw/{request.client}/group.{request.group}.json", _told, {})
     counters = _counters(told)
+    instances = tuple(
+        _instance(files, manifest, record, instance, client=client, server=server)
+        for instance in record.instances
+    )
     return GroupEvidence(
         request=request,
         full_host=record.full_host,
         full_server=record.full_server,
         kernel=info.kernel,
         tool_version=info.tools.get(request.tool, ""),
-        instances=tuple(
-            _instance(files, manifest, record, instance, client=client, server=server)
-            for instance in record.instances
-        ),
+        instances=instances,
         pings=_pings(files, manifest, request, client),
-        client_cpu=_during(record, client.cpu),
-        server_cpu=_during(record, server.cpu),
+        client_cpu=_under_load(request, instances, client.cpu),
+        server_cpu=_under_load(request, instances, server.cpu),
         device=str(told.get("device", "")),
         counters=counters[1] if counters else None,
         counters_before=counters[0] if counters else None,
@@ -435,10 +436,19 @@ def _pings(
     return tuple(sorted(found, key=lambda sample: sample.time_s))
 
 
-def _during(record: GroupRecord, samples: Iterable[CpuSample]) -> tuple[CpuSample, ...]:
-    """The CPU samples taken while any flow of the group ran."""
-    start_s, end_s = flows.span_s(record.instances)
-    return tuple(sample for sample in samples if start_s < sample.time_s <= end_s)
+def _under_load(
+    request: GroupRequest, instances: Iterable[InstanceEvidence], samples: Sequence[CpuSample]
+) -> tuple[CpuSample, ...]:
+    """The CPU samples of which at least half lies within the load of the group."""
+    first_s, last_s = flows.load_s(request, instances)
+    if math.isinf(first_s):
+        return ()
+    before = (None, *samples)
+    return tuple(
+        sample
+        for sample, previous in zip(samples, before, strict=False)
+        if first_s <= (sample.time_s + (previous or sample).time_s) / 2 <= last_s
+    )
 
 
 def _told(path: Path) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from netesto.measured import SocketSample, TransferResult
-from netesto.model import MANY_CONNECTIONS, UDP_TESTS, FlowSpec
+from netesto.model import COMPLETION_TESTS, MANY_CONNECTIONS, UDP_TESTS, FlowSpec
 from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 from netesto.results.manifest import InstanceRecord
@@ -150,6 +150,18 @@ def measured(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | N
     if flow.result is None or begins is None:
         return None
     return begins[0], begins[0] + flow.result.elapsed_s
+
+
+def load_s(asked: FlowSpec, flows: Iterable[InstanceEvidence]) -> tuple[float, float]:
+    """While flows were to run, not while a tool only waits (1 s for the last datagrams, 4 s at the
+    end of a TCP_CRR); of transfers, until the end of the last. Infinite if no start is known."""
+    known = [flow for flow in flows if flow.started_s is not None]
+    starts = [flow.started_s for flow in known if flow.started_s is not None]
+    first_s, last_s = min(starts, default=-math.inf), max(starts, default=math.inf)
+    if asked.test in COMPLETION_TESTS:
+        times_s = (measured(asked, flow) for flow in known)
+        return first_s, max((each[1] for each in times_s if each is not None), default=last_s)
+    return first_s, last_s + asked.omit_s + asked.duration_s
 
 
 def unsampled_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float]:

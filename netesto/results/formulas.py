@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from netesto.measured import CpuSample, Datagrams, SocketSample, TransferResult
-from netesto.model import COMPLETION_TESTS, UDP_TESTS, FlowSpec, GroupRequest
+from netesto.model import UDP_TESTS, FlowSpec, GroupRequest
 from netesto.packets.found import Flow
 from netesto.results import flows, latency, numbers
 from netesto.results.evidence import (
@@ -217,16 +217,7 @@ class Group:
 
     @cached_property
     def _load_s(self) -> tuple[float, float]:
-        """While flows were to run, not while a tool only waits (1 s for the last datagrams, 4 s at
-        the end of a TCP_CRR); of transfers, until the end of the last."""
-        starts = [flow.started_s for flow in self.good if flow.started_s is not None]
-        first_s, last_s = min(starts, default=-math.inf), max(starts, default=math.inf)
-        if self.request.test in COMPLETION_TESTS:
-            times_s = (flows.measured(self.request, flow) for flow in self.good)
-            last_s = max((each[1] for each in times_s if each is not None), default=last_s)
-        else:
-            last_s += self.request.omit_s + self.request.duration_s
-        return first_s, last_s
+        return flows.load_s(self.request, self.good)
 
     def _of_queues(self, get: Callable[[Queue], Sequence[float | None]]) -> Iterator[list[float]]:
         """The known values of each queue on the path under load, without `omit`."""
@@ -272,8 +263,8 @@ class Group:
         of the samples over time and cores under load."""
         local, remote = self._cpu_of_tool
         return (
-            _busy_percent(self._loaded(self.evidence.client_cpu)) if local is None else local,
-            _busy_percent(self._loaded(self.evidence.server_cpu)) if remote is None else remote,
+            _busy_percent(self.evidence.client_cpu) if local is None else local,
+            _busy_percent(self.evidence.server_cpu) if remote is None else remote,
         )
 
     @property
@@ -282,14 +273,9 @@ class Group:
         over time and cores under load."""
         asked, known = self.request, self.evidence
         return (
-            _cores_percent(self._loaded(known.client_cpu), asked.client_cores),
-            _cores_percent(self._loaded(known.server_cpu), asked.server_cores),
+            _cores_percent(known.client_cpu, asked.client_cores),
+            _cores_percent(known.server_cpu, asked.server_cores),
         )
-
-    def _loaded(self, samples: Sequence[CpuSample]) -> list[CpuSample]:
-        """Those that ended under load."""
-        first_s, last_s = self._load_s
-        return [each for each in samples if first_s < each.time_s <= last_s]
 
     @cached_property
     def pings(self) -> latency.Latency:

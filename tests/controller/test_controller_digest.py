@@ -51,6 +51,22 @@ def _socket(port: int, server: str) -> bytes:
     return struct.pack("=IHHII", 16 + len(found), 20, 2, 1, 1) + found
 
 
+def test_cpu_usage_is_that_of_the_samples_half_under_load(tmp_path: Path):
+    """The flow is to run from 0.4 to 2.4 s; then its process waits until 4.4 s."""
+    flow = replace(FAILED, started_s=0.4, ended_s=4.4)
+    (tmp_path / "raw/a").mkdir(parents=True)
+    lines = [f'{{"time_s": {each}, "busy_percent": [{each}.5]}}\n' for each in range(6)]
+    (tmp_path / CPU).write_text("".join(lines))
+    told = samples.manifest(
+        samples.experiment(samples.group(flow, asked=samples.PLAIN)), files={CPU: ""}
+    )
+    (group,) = digest.evidence(tmp_path, told).groups
+    assert [each.busy_percent for each in group.client_cpu] == [(1.5,), (2.5,)]
+
+
+CPU = "raw/a/cpu.jsonl"
+
+
 def test_cpu_usage_is_unknown_in_simulated_time():
     (group, *_) = samples.two_flows().groups
     columns = groups.values(digest.without_cpu(group))
