@@ -19,9 +19,11 @@ from needs import unmet
 from worlds import World, machines
 
 from netesto import process
+from netesto.__main__ import OBJECTS
 
 # As every command does.
 process.reach_system_programs()
+gc.set_threshold(OBJECTS)
 
 # Tests of whole runs take longest: they are handed out first, so that no worker is left with one.
 SLOWEST_FIRST = (
