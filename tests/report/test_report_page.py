@@ -190,6 +190,24 @@ def test_how_queues_were_sampled_is_in_the_table_of_hosts_where_it_is_known(publ
     assert "200.0 (requested: 200) 201.5 230.0" in read(publish(evidence, hosts=hosts)).text
 
 
+def test_a_missed_sampling_interval_is_marked_by_what_the_group_requested(publish, read):
+    evidence = samples.all_failed()
+    first, *others = samples.manifest(evidence).groups
+    asked_ms = first.request.interval_s * 1000
+    sampled = replace(
+        first.instances[0],
+        asked_interval_ms=None,
+        achieved_interval_ms=asked_ms * 1.05,
+        achieved_interval_p99_ms=asked_ms * 1.05,
+        achieved_interval_worst_ms=asked_ms * 1.2,
+    )
+    instances = (sampled, *first.instances[1:])
+    groups = (replace(first, instances=instances), *others)
+    html = (publish(evidence, groups=groups) / "exp.html").read_text()
+    assert f'<td class="number">{asked_ms * 1.05:.1f}</td>' in html
+    assert f'<td class="number marked">{asked_ms * 1.2:.1f}</td>' in html
+
+
 def test_goodput_from_acknowledgements_is_told_as_such(publish, read):
     evidence = samples.two_flows()
     flow = evidence.groups[1].instances[0]
