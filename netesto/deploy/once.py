@@ -17,11 +17,11 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, TypeVar
 
 from netesto import interrupts, owned, process
 from netesto.deploy import onhost, payload, plan, remote
@@ -34,6 +34,8 @@ from netesto.model import Address, Endpoint
 from netesto.process import Child
 from netesto.transport import ssh
 from netesto.transport.client import connect
+
+Result = TypeVar("Result")
 
 # For unpacking, or pip, and the agent's start.
 _READY_S = 300.0
@@ -77,7 +79,7 @@ def agents(
     AgentError names every host that cannot have one, or one that is in use; others are told
     `holder`. `wait_s` is how long to wait for another run by ssh (None: do not wait), which is
     reported to `say`. `warn` is told of installed agents that do not answer."""
-    facts = asyncio.run(_looked(hosts, warn))
+    facts = asyncio.run(_all(_look(host, warn) for host in hosts))
     supply = Supply(
         Wanted(
             code=functools.cache(payload.code),
@@ -87,7 +89,8 @@ def agents(
         ),
         say,
     )
-    wanted = asyncio.run(_supplied(hosts, facts, supply))
+    supplied = (_supplied(host, each, supply) for host, each in zip(hosts, facts, strict=True))
+    wanted = asyncio.run(_all(supplied))
     started: list[Brought] = []
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(owned.folder_for_sockets())
@@ -104,27 +107,13 @@ async def _begun(
     started: "Sequence[Brought]", wait_s: float | None, say: Callable[[str], None]
 ) -> None:
     """Returns when all agents are ready. AgentError names every one that will not be."""
-    brought = await asyncio.gather(*(each.error("brought") for each in started))
-    _raise([error for error in brought if error is not None])
+    await _all(each.reached("brought") for each in started)
     await take_turns(started, wait_s, say)
-    ready = await asyncio.gather(*(each.error("ready") for each in started))
-    _raise([error for error in ready if error is not None])
-
-
-class Shared(Protocol):
-    """A host that another run may have (Brought)."""
-
-    def lock(self) -> str: ...
-
-    def begin(self, wait_s: float | None) -> None: ...
-
-    async def error(
-        self, stage: str, wait_s: float | None = None, say: Callable[[str], None] | None = None
-    ) -> AgentError | None: ...
+    await _all(each.reached("ready") for each in started)
 
 
 async def take_turns(
-    hosts: Sequence[Shared], wait_s: float | None, say: Callable[[str], None]
+    hosts: "Sequence[Brought]", wait_s: float | None, say: Callable[[str], None]
 ) -> None:
     """Start each host when the previous ones are ours. Every run takes hosts in the order of their
     locks, so that no two wait for each other, and one of several gets all. `wait_s` is for all."""
@@ -132,23 +121,10 @@ async def take_turns(
     for each in sorted(hosts, key=lambda host: host.lock()):
         left_s = None if wait_s is None else max(deadline_s - time.monotonic(), 0.0)
         each.begin(left_s)
-        if (error := await each.error("alone", left_s, say)) is not None:
-            raise error
+        await each.reached("alone", left_s, say)
 
 
-class Ending(Protocol):
-    """An ssh process that ends some time after `let_go`, as far as runs end it."""
-
-    @property
-    def child(self) -> Child: ...
-
-    @property
-    def is_gone(self) -> bool: ...
-
-    def let_go(self) -> None: ...
-
-
-def end(started: Sequence[Ending]) -> None:
+def end(started: "Sequence[Brought]") -> None:
     """End all at once. They put their hosts back even if nobody waits for it, as after a second
     Ctrl-C or during a cut."""
     is_interrupted = interrupts.is_ending()
@@ -171,40 +147,41 @@ def end(started: Sequence[Ending]) -> None:
             process.end(each.child)
 
 
-async def _looked(
-    hosts: Sequence[Target], warn: Callable[[str], None] = lambda _: None
-) -> list[Facts]:
-    """The facts of all hosts. AgentError names every host that cannot have an agent."""
-    found = await asyncio.gather(*(_look(host, warn) for host in hosts), return_exceptions=True)
-    for each in found:
-        if isinstance(each, BaseException) and not isinstance(each, AgentError):
-            raise each
-    _raise([each for each in found if isinstance(each, AgentError)])
-    return [each for each in found if isinstance(each, Facts)]
+async def _all(work: Iterable[Awaitable[Result]]) -> list[Result]:
+    """The results for all hosts. AgentError names every host that has none."""
+    done = await asyncio.gather(*work, return_exceptions=True)
+    errors = [each for each in done if isinstance(each, BaseException)]
+    refusals = [each for each in errors if isinstance(each, AgentError)]
+    if len(refusals) < len(errors):
+        raise next(each for each in errors if not isinstance(each, AgentError))
+    if refusals:
+        message = "\n".join(each.message for each in refusals)
+        raise AgentError(message, remedy=refusals[0].remedy)
+    return [each for each in done if not isinstance(each, BaseException)]
 
 
-async def _supplied(
-    hosts: Sequence[Target], facts: Sequence[Facts], supply: Supply
-) -> list[Wanted]:
-    """What each host is to have. AgentError names every one that no packages fit."""
-    found, errors = [], []
-    for host, each in zip(hosts, facts, strict=True):
-        try:
-            wanted = await supply.to(each)
-            plan.fitting(each, wanted)
-            found.append(wanted)
-        except AgentError as error:
-            errors.append(AgentError(error.message, host=host.name, remedy=error.remedy))
-    _raise(errors)
-    return found
-
-
-async def _look(host: Target, warn: Callable[[str], None]) -> Facts:
-    facts = await remote.look(host)
+@contextlib.contextmanager
+def _naming(host: Target) -> Iterator[None]:
+    """Errors of the body name the host."""
     try:
-        plan.check(facts, facts.cache)
+        yield
     except AgentError as error:
         raise AgentError(error.message, host=host.name, remedy=error.remedy) from None
+
+
+async def _supplied(host: Target, facts: Facts, supply: Supply) -> Wanted:
+    """What a host is to have. AgentError if no packages fit it."""
+    with _naming(host):
+        wanted = await supply.to(facts)
+        plan.fitting(facts, wanted)
+    return wanted
+
+
+async def _look(host: Target, warn: Callable[[str], None] = lambda _: None) -> Facts:
+    """The facts of a host. AgentError if it cannot have an agent."""
+    facts = await remote.look(host)
+    with _naming(host):
+        plan.check(facts, facts.cache)
     if facts.installed is not None and facts.installed.runs:
         await _check_free(host, facts, warn)
     return facts
@@ -214,26 +191,19 @@ async def _check_free(host: Target, facts: Facts, warn: Callable[[str], None]) -
     """AgentError if another run uses the agent that is installed on the host: the runs would
     disturb each other."""
     address = replace(host.address, path=Path(facts.places.socket))
+    holder = ""
     try:
         async with await connect(str(address), host=host.name, timeout=_ASK_S) as agent:
             holder = (await agent.info()).holder
-    except NoAnswerError:
-        holder = ""
+    except AgentError as error:
         await remote.check_unused(host, facts)
-        warn(
-            f"{host.name}: its installed agent does not answer (stopped, or hung). This run uses"
-            " another one, and what an earlier run has set on the host may still be set"
-        )
-    except AgentError:
-        holder = ""
-        await remote.check_unused(host, facts)
+        if isinstance(error, NoAnswerError):
+            warn(
+                f"{host.name}: its installed agent does not answer (stopped, or hung). This run"
+                " uses another one, and what an earlier run has set on the host may still be set"
+            )
     if holder:
         raise AgentBusyError(holder, host=host.name, remedy=_BUSY)
-
-
-def _raise(errors: Sequence[AgentError]) -> None:
-    if errors:
-        raise AgentError("\n".join(each.message for each in errors), remedy=errors[0].remedy)
 
 
 class Brought:
@@ -314,18 +284,15 @@ class Brought:
         self._close()
         try:
             self._ask({"do": "rejoin", "folder": self._place}, ())
-            if (error := await self.error("ready", or_stage="gone")) is not None:
-                raise error
+            await self.reached("ready", or_stage="gone")
             if self._ends("ready"):
                 return
             self._close()
-            [facts] = await _looked([self.host])
-            self.start(facts)
-            for stage in ("brought", "alone", "ready"):
-                if stage == "alone":
-                    self.begin(None)
-                if (error := await self.error(stage)) is not None:
-                    raise error
+            self.start(await _look(self.host))
+            await self.reached("brought")
+            self.begin(None)
+            await self.reached("alone")
+            await self.reached("ready")
         except BaseException:
             self._close()
             raise
@@ -357,24 +324,23 @@ class Brought:
             process.end(self.child)
         self._voice.end()
 
-    async def error(
+    async def reached(
         self,
         stage: str,
         wait_s: float | None = None,
-        say: Callable[[str], None] | None = None,
+        say: Callable[[str], None] = lambda _: None,
         *,
         or_stage: str = "",
-    ) -> AgentError | None:
-        """Wait for this stage of the agent; return the reason if it fails. `say` is told the name
-        of another run."""
+    ) -> None:
+        """Wait for this stage of the agent. AgentError with the reason if it fails. `say` is told
+        the name of another run."""
         name, told = self.host.name, 0
 
         def is_told() -> bool:
             nonlocal told
             waits = [each["waits"] for each in self._replies() if "waits" in each]
             for other in waits[told:]:
-                if say is not None:
-                    say(f"waiting: {name}: in use by {other}")
+                say(f"waiting: {name}: in use by {other}")
             told = len(waits)
             return bool(self._ends(stage, or_stage)) or self.is_gone
 
@@ -394,14 +360,14 @@ class Brought:
             if "error" not in ends[0]:
                 if ends[0]["stage"] == "ready":
                     self._voice.beat()
-                return None
+                return
             said = ends[0]["error"]
             known = {**_REMEDIES, _NO_INDEX: plan.bundle(self._facts)}
             remedies = (remedy for words, remedy in known.items() if words in said)
-            return AgentError(said, host=name, remedy=next(remedies, ""))
+            raise AgentError(said, host=name, remedy=next(remedies, ""))
         if not in_time:
-            return AgentError(f"no agent after {_READY_S:g} s", host=name)
-        return remote.ended(self.host, self.child.returncode, self._printed())
+            raise AgentError(f"no agent after {_READY_S:g} s", host=name)
+        raise remote.ended(self.host, self.child.returncode, self._printed())
 
     def _ends(self, *stages: str) -> list[Mapping[str, Any]]:
         return [each for each in self._replies() if each.get("stage") in stages or "error" in each]

@@ -123,7 +123,7 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
     """The facts of this host; changes nothing."""
     home = os.path.expanduser("~")
     python, version = best_python()
-    places = {name: expand(path) for name, path in request["records"].items()}
+    places = {name: os.path.expanduser(path) for name, path in request["records"].items()}
     return {
         "system": platform.system(),
         "machine": platform.machine(),
@@ -143,10 +143,12 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
         "addresses": addresses(),
         "free_bytes": {name: free(path) for name, path in places.items()},
         "noexec": [
-            path for path in map(expand, request["libraries"]) if disk(path).f_flag & os.ST_NOEXEC
+            path
+            for path in map(os.path.expanduser, request["libraries"])
+            if disk(path).f_flag & os.ST_NOEXEC
         ],
         "existing": {
-            name: [expand(path) for path in paths if os.path.lexists(expand(path))]
+            name: [path for path in map(os.path.expanduser, paths) if os.path.lexists(path)]
             for name, paths in request["watched"].items()
         },
         "absent": sorted(set(absent(request["written"]))),
@@ -158,7 +160,7 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
 
 def absent(paths: List[str]) -> Iterator[str]:
     """The folders that these paths are to be in, and that do not exist."""
-    for path in map(expand, paths):
+    for path in map(os.path.expanduser, paths):
         above = os.path.dirname(path)
         while not os.path.lexists(above):
             yield above
@@ -191,10 +193,6 @@ def group_name() -> str:
         return ""
 
 
-def expand(path: str) -> str:
-    return os.path.expanduser(path)
-
-
 def best_python() -> Tuple[str, str]:
     """The path and version of an interpreter that an agent can use, preferably this one; of this
     one if there is none."""
@@ -215,11 +213,16 @@ def has_pip(python: str) -> bool:
     return quiet([python, "-c", test])
 
 
-def quiet(argv: List[str]) -> bool:
+def quiet(
+    argv: List[str], timeout: Optional[float] = 20, env: Optional[Dict[str, str]] = None
+) -> bool:
     """Whether a command ends well."""
+    null = subprocess.DEVNULL
     try:
-        null = subprocess.DEVNULL
-        return subprocess.call(argv, stdin=null, stdout=null, stderr=null, timeout=20) == 0
+        return (
+            subprocess.call(argv, stdin=null, stdout=null, stderr=null, timeout=timeout, env=env)
+            == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -237,10 +240,13 @@ def addresses() -> List[str]:
     except (OSError, ValueError, subprocess.SubprocessError):
         return [own]
     for link in links:
-        found = [each for each in link["addr_info"] if each.get("scope") == "global"]
-        if own in [each["local"] for each in found]:
-            family = [each["family"] for each in found if each["local"] == own][0]
-            return [own] + [each["local"] for each in found if each["family"] != family][:1]
+        families = {
+            each["local"]: each["family"]
+            for each in link["addr_info"]
+            if each.get("scope") == "global"
+        }
+        if own in families:
+            return [own] + [one for one in families if families[one] != families[own]][:1]
     return [own]
 
 
@@ -452,14 +458,14 @@ def locked(path: str) -> Iterator[None]:
                 return
 
 
-def folder(source: BinaryIO, path: str, mode: int) -> None:
+def folder(path: str, mode: int) -> None:
     """Make a folder; an existing one stays unchanged."""
     if not os.path.isdir(path):
         os.makedirs(path)
         os.chmod(path, mode)
 
 
-def write(source: BinaryIO, path: str, mode: int, text: str) -> None:
+def write(path: str, mode: int, text: str) -> None:
     """Replace a file atomically."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fresh = path + ".new"
@@ -482,22 +488,28 @@ def unpack(source: BinaryIO, path: str, size: int, python: str) -> None:
         raise StepError("the connection ended within the archive")
     if os.path.isdir(path):
         return
-    draft = fresh_folder(path)
-    try:
+    with compiled_folder(path, python) as draft:
         with tarfile.open(fileobj=gzip.GzipFile(fileobj=io.BytesIO(data)), mode="r:") as archive:
             for member in archive:
                 extract(archive, member, draft)
-        finish(draft, path, python)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
-def fresh_folder(path: str) -> str:
-    """An empty folder beside `path`, without leftovers of an interrupted installation."""
+@contextlib.contextmanager
+def compiled_folder(path: str, python: str) -> Iterator[str]:
+    """A folder for the body to fill, which then gets the name `path`. What did not arrive compiled
+    for `python` is compiled now: the agent may not be allowed to, and would do so at each start."""
     draft = path + ".part"
+    # An interrupted installation may have left it.
     shutil.rmtree(draft, ignore_errors=True)
     os.makedirs(draft)
-    return draft
+    try:
+        yield draft
+        checked([python, "-m", "compileall", "-q", draft, "-s", draft, "-p", path], 120)
+        for place, _folders, _files in os.walk(draft):
+            os.chmod(place, 0o755)
+        os.rename(draft, path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def extract(archive: tarfile.TarFile, member: tarfile.TarInfo, draft: str) -> None:
@@ -515,33 +527,20 @@ def extract(archive: tarfile.TarFile, member: tarfile.TarInfo, draft: str) -> No
     os.utime(path, (member.mtime, member.mtime))
 
 
-def finish(draft: str, path: str, python: str) -> None:
-    """Compile for `python` now what did not arrive compiled for it: the agent may not be allowed
-    to, and would do so at each start."""
-    checked([python, "-m", "compileall", "-q", draft, "-s", draft, "-p", path], 120)
-    for place, _folders, _files in os.walk(draft):
-        os.chmod(place, 0o755)
-    os.rename(draft, path)
-
-
-def pip(source: BinaryIO, path: str, python: str, requirements: List[str]) -> None:
+def pip(path: str, python: str, requirements: List[str]) -> None:
     """Install packages from the host's own index as a new folder."""
     if os.path.isdir(path):
         return
-    draft = fresh_folder(path)
-    try:
+    with compiled_folder(path, python) as draft:
         words = ["-qq", "--no-input", "--disable-pip-version-check", "--only-binary=:all:"]
         checked([python, "-m", "pip", "install"] + words + ["--target", draft] + requirements, 600)
-        finish(draft, path, python)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
-def run(source: BinaryIO, argv: List[str], timeout: float) -> None:
+def run(argv: List[str], timeout: float) -> None:
     checked(argv, timeout)
 
 
-def script(source: BinaryIO, text: str, words: List[str], timeout: float) -> None:
+def script(text: str, words: List[str], timeout: float) -> None:
     """Run a shell script."""
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, "script")
@@ -567,7 +566,7 @@ def checked(argv: List[str], timeout: float) -> None:
         raise StepError("{}: exit status {}: {}".format(argv[0], done.returncode, "\n".join(words)))
 
 
-def supervise(source: BinaryIO, argv: List[str], socket_path: str, log: str) -> None:
+def supervise(argv: List[str], socket_path: str, log: str) -> None:
     """Start the supervisor of an agent, and wait until the agent listens."""
     os.makedirs(os.path.dirname(socket_path), 0o700, exist_ok=True)
     with open(log, "ab") as sink:
@@ -612,7 +611,7 @@ def last_lines(log: str) -> str:
         return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-5:])
 
 
-def stop(source: BinaryIO, lock: str) -> None:
+def stop(lock: str) -> None:
     """End the supervisor that holds `lock`, and its agent."""
     if not is_locked(lock):
         return
@@ -625,30 +624,28 @@ def stop(source: BinaryIO, lock: str) -> None:
         time.sleep(POLL_S)
 
 
-def spare(source: BinaryIO, spool: str) -> None:
+def spare(spool: str) -> None:
     """Stop if there are unfetched measurements."""
     left = unfetched(spool)
     if left:
         raise StepError("measurements of {} were never fetched".format(", ".join(left)))
 
 
-def remove(source: BinaryIO, path: str, digest: str, last: str = "") -> None:
+def remove(path: str, digest: str, last: str = "") -> None:
     """Remove a folder, its entry `last` after all others, or a file if it is still the one with
     this SHA-256 (empty: whatever it is)."""
     if os.path.isdir(path) and not os.path.islink(path):
         for name in names(path) if last else []:
             if name != last:
-                remove(source, os.path.join(path, name), "")
+                remove(os.path.join(path, name), "")
         shutil.rmtree(path)
     elif os.path.lexists(path) and (not digest or digest_of(path) == digest):
         os.unlink(path)
 
 
-def remove_if_empty(source: BinaryIO, path: str) -> None:
-    try:
+def remove_if_empty(path: str) -> None:
+    with contextlib.suppress(OSError):
         os.rmdir(path)
-    except OSError:
-        pass
 
 
 STEPS: Dict[str, Callable[..., None]] = {
@@ -669,7 +666,9 @@ STEPS: Dict[str, Callable[..., None]] = {
 def take(kind: str, source: BinaryIO, values: Dict[str, Any]) -> None:
     """Execute one step. OSError with its file or folder."""
     try:
-        STEPS[kind](source=source, **values)
+        if kind == "unpack":
+            values = dict(values, source=source)
+        STEPS[kind](**values)
     except OSError as error:
         # A write that fails does not name its file.
         error.filename = error.filename or values.get("path")
@@ -766,7 +765,8 @@ class Agent:
         """End the agent, which puts the host back, and remove the folder if it succeeded."""
         if self.child is not None:
             end(self.child)
-        if self.child is None or is_put_back(self.argv + ["--recover"], self.env):
+        # A killed agent has left changes; there is nothing to do if it ended by itself.
+        if self.child is None or quiet(self.argv + ["--recover"], None, self.env):
             shutil.rmtree(self.place, ignore_errors=True)
 
 
@@ -909,12 +909,6 @@ def end(child: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
-
-
-def is_put_back(argv: List[str], env: Dict[str, str]) -> bool:
-    """Undo the changes of a killed agent; there is nothing to do if it ended by itself."""
-    null = subprocess.DEVNULL
-    return subprocess.call(argv, stdin=null, stdout=null, stderr=null, env=env) == 0
 
 
 if __name__ == "__main__":

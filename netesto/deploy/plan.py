@@ -66,11 +66,6 @@ class Plan:
     notes: tuple[str, ...] = ()
     record: str = ""
 
-    @property
-    def goal(self) -> dict[str, str]:
-        """The file that has the `record` if somebody else was faster."""
-        return {"path": self.facts.places.record, "text": self.record}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:

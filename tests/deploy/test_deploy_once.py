@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from netesto import interrupts, process
-from netesto.deploy.once import end, take_turns
+from netesto.deploy.once import Brought, end, take_turns
 from netesto.errors import AgentError
 
 WAIT_S = 5.0
 
 
 @dataclass
-class Host:
+class Host(Brought):
     """A host that becomes free after a moment, or never."""
 
     name: str
@@ -30,9 +30,10 @@ class Host:
     def begin(self, wait_s):
         self.begun.append((self.name, wait_s))
 
-    async def error(self, stage, wait_s=None, say=None):
+    async def reached(self, stage, wait_s=None, say=None, *, or_stage=""):
         await asyncio.sleep(0.001)
-        return self.busy
+        if self.busy is not None:
+            raise self.busy
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_behind_a_host_that_is_in_use_none_is_taken(begun):
 
 
 @dataclass
-class Frozen:
+class Frozen(Brought):
     """A host whose ssh ignores the request to end."""
 
     child: process.Child

@@ -169,7 +169,7 @@ def test_a_removal_that_fails_midway_leaves_the_last_entry(tmp_path, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(onhost.shutil, "rmtree", fails)
         with pytest.raises(OSError):  # noqa: PT011 - it is ours
-            onhost.remove(io.BytesIO(), str(path), "", last="installed.json")
+            onhost.remove(str(path), "", last="installed.json")
     assert (path / "installed.json").exists()
 
 
