@@ -77,7 +77,7 @@ def tell(what: str, took_s: float, promised_s: float) -> None:
 
 def up_s(spec: str, *, agents: bool) -> float:
     """Until a lab is ready; taking it down is not counted."""
-    plan = labs.plan_of(labs.parse_spec(spec))
+    plan = labs.plan_of(labs.network(labs.parse_spec(spec)))
     began = time.perf_counter()
     with netns.up(plan, agents=agents):
         return time.perf_counter() - began

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -131,7 +132,7 @@ def memory_agents(folder: Path) -> bool:
         for name, address in zip(names, addresses, strict=True)
     ]
 
-    async def connect(endpoint: Endpoint) -> contextlib.nullcontext[ScriptedAgent]:
+    async def connect(endpoint: Endpoint):
         return contextlib.nullcontext(agents[endpoint.host])
 
     columns = fields.load(REPOSITORY / "fields.txt")
@@ -196,9 +197,9 @@ def memory_agents(folder: Path) -> bool:
 
 def write_samples(path: Path, start_s: float, flow_ports: list[tuple[int, int]]) -> None:
     """Every flow's socket, all at each tick, as socketfile writes them."""
-    header = {"format": socketfile.FORMAT, "dtype": socketfile.dtype_of(248)}
+    header = json.dumps({"format": socketfile.FORMAT, "dtype": socketfile.dtype_of(248)})
     ticks = SECONDS * SAMPLES_PER_S
-    records = np.zeros((ticks, len(flow_ports)), np.dtype(header["dtype"]))
+    records: Any = np.zeros((ticks, len(flow_ports)), np.dtype(json.loads(header)["dtype"]))
     draw = np.random.default_rng(1)
     times = start_s + np.arange(ticks)[:, None] / SAMPLES_PER_S
     records["before_s"], records["after_s"] = times, times + 0.001
@@ -212,7 +213,7 @@ def write_samples(path: Path, start_s: float, flow_ports: list[tuple[int, int]])
     for name in ("bytes_acked", "bytes_received", "bytes_sent", "segs_out", "data_segs_out"):
         records[f"tcpi_{name}"] = np.cumsum(draw.integers(1, 100_000, records.shape), axis=0)
     records["tcpi_total_retrans"] = np.cumsum(draw.random(records.shape) < 0.02, axis=0)
-    content = json.dumps(header).encode() + b"\n" + records.tobytes()
+    content = header.encode() + b"\n" + records.tobytes()
     path.write_bytes(zlib.compress(content, level=1, wbits=31))
 
 
