@@ -186,12 +186,21 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+# From this part of a unit on, three digits show the whole of it: 999.5 kbit/s are 1 Mbit/s.
+_ALMOST = 0.9995
+
+
+def _prefixed(value: float) -> str:
+    """A number with three digits, and the prefix of its unit: 94123456.0 is "94.1 M"."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor * _ALMOST:
+            return f"{value / factor:.3g} {prefix}"
+    return f"{value:.3g} "
+
+
 def format_rate(rate_bps: float) -> str:
     """A rate for people: 94123456.0 is "94.1 Mbit/s"."""
-    for factor, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
-        if abs(rate_bps) >= factor:
-            return f"{rate_bps / factor:.3g} {unit}"
-    return f"{rate_bps:.3g} bit/s"
+    return f"{_prefixed(rate_bps)}bit/s"
 
 
 def format_tc_rate(rate_bps: float) -> str:
@@ -201,9 +210,10 @@ def format_tc_rate(rate_bps: float) -> str:
 
 def format_time(seconds: float) -> str:
     """A duration for people: 0.2 is "200 ms", 75 is "1 min 15 s"."""
-    if seconds < 1:
+    if seconds < _ALMOST:
         return f"{seconds * 1000:.3g} ms"
-    if seconds < 60:
+    # Three digits show more as 60 s.
+    if seconds < 59.95:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -222,10 +232,7 @@ def format_size(size_bytes: int) -> str:
 
 def format_bytes(count: float) -> str:
     """A size for people: 1234567 is "1.23 MB"."""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} bytes"
+    return f"{count:.0f} bytes" if count < 1e3 * _ALMOST else f"{_prefixed(count)}B"
 
 
 def decimal(value: float) -> str:

@@ -84,3 +84,29 @@ def test_what_is_not_a_set_of_processors_is_refused(text):
 
 def test_a_set_of_processors_is_written_with_its_ranges():
     assert units.format_processors((9, 0, 1, 2, 5)) == "0-2,5,9"
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "shown"),
+    [
+        (999.4, "999 bit/s"),
+        (999.6, "1 kbit/s"),
+        (999_499, "999 kbit/s"),
+        (999_500, "1 Mbit/s"),
+        (999_960_000, "1 Gbit/s"),
+        (-999_960_000, "-1 Gbit/s"),
+        (1.5e13, "15 Tbit/s"),
+    ],
+)
+def test_a_rate_that_rounds_to_the_next_unit_has_that_unit(rate_bps: float, shown: str):
+    assert units.format_rate(rate_bps) == shown
+
+
+def test_a_size_that_rounds_to_the_next_unit_has_that_unit():
+    found = [units.format_bytes(count) for count in (0, 999, 999.6, 999_960, 1_234_567)]
+    assert found == ["0 bytes", "999 bytes", "1 kB", "1 MB", "1.23 MB"]
+
+
+def test_a_time_that_rounds_to_the_next_unit_has_that_unit():
+    found = [units.format_time(time_s) for time_s in (0.9994, 0.9996, 59.94, 59.96, 3599.7)]
+    assert found == ["999 ms", "1 s", "59.9 s", "1 min", "1 h 0 min"]

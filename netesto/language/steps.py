@@ -5,7 +5,7 @@ checked every type and range. `arguments` of a command are the same as text, all
 for showing.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
@@ -135,8 +135,9 @@ class Configure(RemoteCommand):
     @property
     def target(self) -> tuple[str, ...]:
         """The target of the setting: a later command with the same target replaces this one, unless
-        it `is_change`."""
-        return (self.host, *map(_target, self.settings))
+        it `is_change`. Limits and metrics that it leaves as they are do not belong to it."""
+        given = (name for each in self.settings for name in _given(each))
+        return (self.host, *map(_target, self.settings), *given)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -171,6 +172,14 @@ def _target(setting: Setting) -> str:
             return f"route to {to}"
         case Qdisc() | Netem():
             return "qdisc"
+
+
+def _given(setting: Setting) -> Iterator[str]:
+    """The names of the limits of a link, or metrics of a route, that a setting changes."""
+    if isinstance(setting, LinkLimits | RouteMetrics):
+        for each in fields(setting):
+            if getattr(setting, each.name) not in {None, ""}:
+                yield each.name
 
 
 def _demand(setting: Setting) -> Hashable:

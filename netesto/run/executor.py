@@ -13,7 +13,7 @@ from netesto.language.standing import Standing
 from netesto.results.evidence import OK
 from netesto.results.store import Store
 from netesto.run.request import CONTINUE
-from netesto.run.session import Session
+from netesto.run.session import Session, only_part
 
 
 @dataclass(slots=True)
@@ -68,6 +68,7 @@ class Executor:
         self._earlier = {exp for experiments in passed.values() for exp in experiments}
         # Settings of skipped parts that have not been made again yet.
         self._owed = Standing[steps.Configure]()
+        self._keeps = session.ground == "hosts"
         # The process that started a failed part repeats it, in a new guest.
         self._on_failure = CONTINUE if session.is_part else session.request.on_failure
         self._steps: Iterator[steps.Step] = iter(())
@@ -173,8 +174,8 @@ class Executor:
         for step in self._steps:
             if isinstance(step, steps.LeavePart) and step.index == index:
                 return
-            # Hosts still have what they keep.
-            if isinstance(step, steps.Configure) and not step.kept:
+            # Real hosts still have what they keep; those of a lab are new.
+            if isinstance(step, steps.Configure) and not (self._keeps and step.kept):
                 self._owed.add(step, step.settings, step)
 
     def _make_up(self, command: steps.RemoteCommand) -> None:
@@ -218,7 +219,8 @@ class Executor:
 
         again = planner.again(self._plan, part, attempt=attempt, before=self._last)
         self._attempts[part.index] = attempt
-        self._last += part.numbers
+        # As many as this attempt takes: NEXT_COUNTER skips others than before.
+        self._last += only_part(again).numbers
         self._results.take(self._last)
         self._counter = self._last
         self._steps = itertools.chain(again.steps(), self._steps)

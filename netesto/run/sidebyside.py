@@ -187,8 +187,10 @@ class SideBySide:
         if code != status.FAILED or self._is_ending or part.attempt > self._on_failure.retries:
             return None
         before = self._results.counter()
-        self._results.reserve(before, before + part.numbers)
-        again = self._task(self._guests.again(part, before=before))
+        another = self._guests.again(part, before=before)
+        # As many as this attempt takes: NEXT_COUNTER skips others than before.
+        self._results.reserve(before, before + another.numbers)
+        again = self._task(another)
         self._tasks.insert(self._tasks.index(task) + 1, again)
         self._retried.add(task)
         return again

@@ -232,6 +232,25 @@ def test_qdiscs_that_are_added_and_deleted_are_set_step_by_step():
     assert alone(ONE + text + SWEEP, 0)[:4] == [*["SET_QDISC a exp=0"] * 3, "enter 0"]
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("SET_LINK host=a rate=10mbit", "SET_LINK host=a delay=20ms"),
+        ("SET_LINK host=a to=b loss=0", "SET_LINK host=a to=b limit=50p"),
+        ("SET_ROUTE host=a to=b initcwnd=20", "SET_ROUTE host=a to=b rto_min=50"),
+    ],
+)
+def test_a_part_alone_has_what_a_later_setting_left_as_it_was(one: str, other: str):
+    text = f"{ONE}{one}\n{other}\n{SWEEP}"
+    name = one.split(maxsplit=1)[0]
+    assert alone(text, 1)[:3] == [f"{name} a exp=0", f"{name} a exp=0", "enter 1"]
+
+
+def test_of_the_same_limits_of_a_link_the_last_count():
+    text = f"{ONE}SET_LINK host=a rate=1mbit\nSET_LINK host=a rate=2mbit\n{SWEEP}"
+    assert alone(text, 1)[:2] == ["SET_LINK a exp=0", "enter 1"]
+
+
 def test_a_claim_behind_the_parts_goes_with_the_last_one():
     text = f"{ONE}{SWEEP}ASSERT rate > 9\nRUN one ca=nv\nASSERT rate > 8\n"
     assert [
@@ -392,6 +411,15 @@ def test_another_attempt_is_the_same_part(library: Path):
         7,
         "ca=bbr rep=1, attempt 2",
     )
+
+
+def test_another_attempt_may_skip_more_numbers_than_the_first():
+    plan = planned(f"{ONE}SWEEP ca=reno DO\nRUN one\nNEXT_COUNTER\nRUN one\nDONE\n")
+    part = plan.head.parts[0]
+    [second] = again(plan, part, attempt=2, before=10).head.parts
+    assert (part.numbers, second.numbers) == (10, 10)
+    [third] = again(plan, part, attempt=2, before=9).head.parts
+    assert third.numbers == 11
 
 
 def test_another_attempt_of_the_rest_has_new_numbers():

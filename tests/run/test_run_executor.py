@@ -83,6 +83,7 @@ class World:
     results: Store
     hosts: Hosts = field(default_factory=Hosts)
     watched: Watched = field(default_factory=Watched)
+    ground: str = "lab"
 
     def plan(self, text: str) -> Plan:
         script = Script("a", "a.nts", text, None)
@@ -100,7 +101,7 @@ class World:
             plan=self.plan(text),
             record=RUN,
             fields=FIELDS,
-            ground="lab",
+            ground=self.ground,
             out=self.results.folder,
             watcher=self.watched,
         )
@@ -218,6 +219,26 @@ def test_what_cells_that_are_passed_over_left_on_hosts_is_set_before_what_follow
     ]  # fmt: skip
 
 
+KEPT_SWEPT = """\
+SWEEP n=1,2 DO
+    IF $n == 1: SET_SYSCTL host=a net.ipv4.tcp_ecn=1 keep=1
+    DO_CLIENT host=a server=b exp=COUNTER
+    PROCESS_EXP
+DONE
+"""
+
+
+@pytest.mark.parametrize(
+    ("ground", "first"), [("lab", "SET_SYSCTL"), ("sim", "SET_SYSCTL"), ("hosts", "DO_CLIENT")]
+)
+def test_what_a_cell_that_is_passed_over_kept_is_still_there_only_on_real_hosts(
+    world, ground, first
+):
+    world.ground = ground
+    world.run(KEPT_SWEPT, passed={0: (7,)})
+    assert world.hosts.asked[0].split()[0] == first
+
+
 def test_what_the_next_command_sets_anew_is_not_set_again(world):
     world.run(SETTINGS_SWEPT, passed={0: (7,)})
     assert [each.split()[0] for each in world.hosts.asked] == [
@@ -245,6 +266,18 @@ def test_a_part_that_failed_is_run_again_under_numbers_behind_all_others(world):
         3,
     )
     assert world.watched.said == ["warning: ca=reno rep=1: experiment 1: failed; running it again"]
+
+
+def test_a_repetition_that_skips_more_numbers_takes_them_all(world):
+    world.hosts.failing = [2, 11]
+    text = f"SET ca=nv\n{ONE}SWEEP ca=reno,cubic DO\n{ONE}NEXT_COUNTER\n{ONE}DONE\n"
+    failures = world.run(text, on_failure=OnFailure(retries=1))
+    flows = [asked for asked in world.hosts.asked if asked.startswith("DO_CLIENT")]
+    assert (failures, flows, world.results.counter()) == (
+        [],
+        [f"DO_CLIENT {exp}" for exp in (1, 2, 10, 21, 30, 11, 20, 31, 40)],
+        40,
+    )
 
 
 def test_a_part_that_was_run_again_draws_other_waits_and_is_the_same_cell(world):

@@ -79,6 +79,7 @@ class Ground:
         self.store = store
         self.codes: dict[int, int] = {}
         self.awaited: dict[int, Path] = {}
+        self.numbers_again = 1
         self.said = io.StringIO()
         self.display = Display(Console(file=self.said, width=200), plain=True, quiet=False)
 
@@ -91,7 +92,8 @@ class Ground:
         return [sys.executable, "-c", PART, *words]
 
     def again(self, part: Part, *, before: int) -> Part:
-        return replace(part, before=before, attempt=part.attempt + 1)
+        numbers = self.numbers_again
+        return replace(part, before=before, numbers=numbers, attempt=part.attempt + 1)
 
     def run(self, count: int, *, jobs: int = 2, on_failure: OnFailure = CONTINUE) -> End:
         self.store.reserve(0, count)
@@ -179,6 +181,13 @@ def test_retries_have_an_end(ground):
         ("ca=0: experiment 3: failed",),
         [1, 2, 3],
     )
+
+
+def test_a_repetition_takes_as_many_numbers_as_it_needs(ground, store):
+    ground.codes[1] = 1
+    ground.numbers_again = 7
+    ground.run(2, on_failure=OnFailure(retries=1))
+    assert store.counter() == 9
 
 
 def test_a_world_that_is_not_ready_ends_the_run_and_keeps_what_there_is(ground):
