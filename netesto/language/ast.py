@@ -176,6 +176,19 @@ class Call:
 Expression: TypeAlias = Operand | Number | Name | Variable | Text | Unary | Binary | Call
 
 
+def operands(tree: Expression) -> tuple[Expression, ...]:
+    """The parts of an expression."""
+    match tree:
+        case Unary(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case Call(arguments=arguments):
+            return arguments
+        case _:
+            return ()
+
+
 @dataclass(frozen=True, slots=True)
 class MacroDefined:
     """`IF_DEF name`."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from netesto.language import ast
-from netesto.language.dimensions import counted, kind_of, measured, unit_of
+from netesto.language.dimensions import counted, kind_of, measured, written_kind
 from netesto.language.expressions import (
     COMPARISONS,
     Value,
@@ -19,22 +19,22 @@ from netesto.language.grammar import UnreadableError, parse_expression
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.language.steps import Claim, ColumnKind
 from netesto.nearest import hint
-from netesto.units import quantity
+from netesto.units import Kind, quantity
 
 
 class _EmptyColumnError(Exception):
     """A column in the arithmetic is empty."""
 
 
-def claim(text: str) -> ast.Expression:
-    """The tree of a claim. MisuseError for an invalid claim, and for one that compares or adds
-    incompatible values, such as a rate and a time."""
+def claim(text: str, columns: Mapping[str, str]) -> ast.Expression:
+    """The tree of a claim; `columns` are those with known values. MisuseError for an invalid claim,
+    and for one that compares or adds incompatible values, such as a rate and a time."""
     try:
         tree = parse_expression("claim", text)
     except UnreadableError as error:
         examples = "Examples: ASSERT rate > 90mbit   ASSERT fairness >= 0.9: unfair"
         raise unreadable(text, error, "claim", remedy=examples) from None
-    kind_of(tree)
+    kind_of(tree, columns)
     return tree
 
 
@@ -73,7 +73,7 @@ def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> Column
 
 
 def _check_arithmetic(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> None:
-    parts = _operands(tree)
+    parts = ast.operands(tree)
     for part in parts:
         if check_kinds(part, kinds) == "text":
             text = _shown(part)
@@ -85,20 +85,8 @@ def _check_arithmetic(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> 
         _side(tree, {}, in_base=False)
 
 
-def _operands(tree: ast.Expression) -> tuple[ast.Expression, ...]:
-    match tree:
-        case ast.Unary(operand=operand):
-            return (operand,)
-        case ast.Binary(left=left, right=right):
-            return (left, right)
-        case ast.Call(arguments=arguments):
-            return arguments
-        case _:
-            return ()
-
-
 def _has_name(tree: ast.Expression) -> bool:
-    return isinstance(tree, ast.Name) or any(_has_name(part) for part in _operands(tree))
+    return isinstance(tree, ast.Name) or any(_has_name(part) for part in ast.operands(tree))
 
 
 def _kind_beside(
@@ -124,7 +112,8 @@ def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
 
     A comparison with a unit is made in bit/s and seconds, so that `rate > 90mbit` is correct
     although the column counts Mbit/s; without a unit the numbers of the columns are compared
-    directly. An empty column makes every comparison false. MisuseError for an unknown column.
+    directly. The value of a factor, as of `limit=90mbit` in `rate > limit`, may bring the unit. An
+    empty column makes every comparison false. MisuseError for an unknown column.
     """
     match tree:
         case ast.Unary(operator="NOT", operand=operand):
@@ -136,8 +125,9 @@ def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
             first, second = holds(left, columns), holds(right, columns)
             return first or second
         case ast.Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
-            one = _side(left, columns, in_base=_has_unit(tree))
-            other = _side(right, columns, in_base=_has_unit(tree), text_of=one)
+            in_base = _has_unit(tree, columns)
+            one = _side(left, columns, in_base=in_base)
+            other = _side(right, columns, in_base=in_base, text_of=one)
             if one == "" or other == "":
                 return False
             return _compared(operator, one, other)
@@ -154,9 +144,10 @@ def seen(tree: ast.Expression, columns: Mapping[str, str]) -> list[str]:
 def _seen(tree: ast.Expression, columns: Mapping[str, str]) -> Iterator[str]:
     if isinstance(tree, ast.Name) and tree.text in columns:
         value = columns[tree.text].strip()
-        known = f"{value} {unit_of(tree.text)}".rstrip() if value else "empty"
+        unit = counted(tree.text).unit if number(value) is not None else ""
+        known = f"{value} {unit}".rstrip() if value else "empty"
         yield f"{tree.text} is {known}"
-    for part in _operands(tree):
+    for part in ast.operands(tree):
         yield from _seen(part, columns)
 
 
@@ -178,10 +169,14 @@ def _as_text(value: Value | str) -> str:
     return value if isinstance(value, str) else shown(value)
 
 
-def _has_unit(tree: ast.Expression) -> bool:
-    if isinstance(tree, ast.Number):
-        return number(tree.text) is None
-    return any(_has_unit(part) for part in _operands(tree))
+def _has_unit(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
+    match tree:
+        case ast.Number(text=text):
+            return number(text) is None
+        case ast.Name(text=name):
+            return written_kind(name, columns.get(name, "")) is not Kind.NUMBER
+        case _:
+            return any(_has_unit(part, columns) for part in ast.operands(tree))
 
 
 def _side(
@@ -239,7 +234,7 @@ def _column(name: str, columns: Mapping[str, str], *, in_base: bool) -> Value | 
         # A factor of a SWEEP has the written form: 10K, 20mbit.
         written = quantity(text)
         return text if written is None else written.value
-    return value * counted(name)[1] if in_base else value
+    return value * counted(name).factor if in_base else value
 
 
 def _no_column(name: str, columns: Iterable[str]) -> ColumnError:
@@ -258,7 +253,7 @@ def _number(tree: ast.Number) -> Value:
 def falsehood(made: Claim, columns: Mapping[str, str], *, exp: int | None = None) -> str:
     """Why a claim about the columns of an experiment is not true, in words with its place; "" if it
     is true, or nothing is known. `exp` is the experiment's number, if it has changed."""
-    tree = claim(made.text)
+    tree = claim(made.text, {})
     if not columns or holds(tree, columns):
         return ""
     text = made.text.strip()

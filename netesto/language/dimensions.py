@@ -2,69 +2,76 @@
 compatible."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import NamedTuple
 
 from netesto.language import ast
 from netesto.language.expressions import COMPARISONS, check_comparable
 from netesto.language.scope import MisuseError
 from netesto.units import Kind, Quantity, quantity
 
-# The dimension of columns of exp.csv, and their unit in bytes, seconds or bit/s (results.md, 2).
-# The others are unknown: OTHER may fill them with anything.
-_COUNTED: Sequence[tuple[re.Pattern[str], Kind, Decimal]] = (
-    (re.compile("rate|rateMin|rateMax|bitrate|pacing|sentRate"), Kind.RATE, Decimal(10**6)),
-    (
-        re.compile(
-            r"\w+Latency|rtt|minrtt|ping(?:Rtt|Idle|P\d+|Max|After)|udpJitter|queueDelay|oneWay\w+"
-        ),
-        Kind.TIME,
-        Decimal("0.000001"),
+
+class Counted(NamedTuple):
+    """What a column counts: the dimension, its unit in bytes, seconds or bit/s, and the unit's name
+    ("": it has none, or it is not known)."""
+
+    kind: Kind
+    factor: Decimal
+    unit: str
+
+
+# The columns of exp.csv (results.md, 2). The others are unknown: OTHER may fill them with anything.
+_COUNTED: Mapping[str, Counted] = {
+    "rate|rateMin|rateMax|reverseRate|bitrate|pacing|sentRate": Counted(
+        Kind.RATE, Decimal(10**6), "Mbit/s"
     ),
     (
-        re.compile("startSkew|synSkew|dataSkew|sampleInterval(?:P99|Worst)?"),
-        Kind.TIME,
-        Decimal("0.001"),
+        r"\w+Latency|rtt|minrtt|pktRtt|ping(?:Rtt|Idle|P\d+|Max|After)|udpJitter|queueDelay|"
+        r"oneWay\w+"
+    ): Counted(Kind.TIME, Decimal("0.000001"), "µs"),
+    "startSkew|synSkew|dataSkew|sampleInterval(?:P99|Worst)?": Counted(
+        Kind.TIME, Decimal("0.001"), "ms"
     ),
-    (re.compile("dur|delay|omit"), Kind.TIME, Decimal(1)),
-    (
-        re.compile(r"req|reply|(?:local|remote)Buffer|client-\wx-bytes|mtu|backlog(?:Max)?"),
-        Kind.SIZE,
-        Decimal(1),
+    "dur|delay|omit": Counted(Kind.TIME, Decimal(1), "s"),
+    r"req|reply|(?:local|remote)Buffer|client-\wx-bytes|mtu|backlog(?:Max)?": Counted(
+        Kind.SIZE, Decimal(1), "bytes"
     ),
-)
+}
 _FACTORS = frozenset({Kind.NUMBER, Kind.THOUSANDS})
-_UNKNOWN = (Kind.NUMBER, Decimal(1))
+_UNKNOWN = Counted(Kind.NUMBER, Decimal(1), "")
 
 
-def kind_of(tree: ast.Expression) -> Kind:
-    """The dimension of a part of a claim, as far as known. MisuseError if parts of different kinds
-    are compared or added."""
+def kind_of(tree: ast.Expression, columns: Mapping[str, str]) -> Kind:
+    """The dimension of a part of a claim, as far as known; `columns` are those with known values.
+    MisuseError if parts of different kinds are compared or added."""
     match tree:
         case ast.Number(text=text):
             return measured(text).kind
         case ast.Name(text=name):
-            return counted(name)[0]
+            known = counted(name)
+            return written_kind(name, columns.get(name, "")) if known is _UNKNOWN else known.kind
         case ast.Unary(operator="-" | "+", operand=operand):
-            return kind_of(operand)
+            return kind_of(operand, columns)
         case ast.Unary(operand=operand):
-            kind_of(operand)
+            kind_of(operand, columns)
             return Kind.NUMBER
         case ast.Binary(operator=operator, left=left, right=right):
-            one, other = kind_of(left), kind_of(right)
+            one, other = kind_of(left, columns), kind_of(right, columns)
             if operator in {"+", "-", *COMPARISONS}:
-                check_comparable(_leaf(left, one), one, _leaf(right, other), other)
-                known = one if other in _FACTORS else other
-                return Kind.NUMBER if operator in COMPARISONS else known
+                parts = _leaf(left, one, columns), _leaf(right, other, columns)
+                check_comparable(parts[0], one, parts[1], other)
+                known_kind = one if other in _FACTORS else other
+                return Kind.NUMBER if operator in COMPARISONS else known_kind
             # Twice a time is a time; the dimension of other products and quotients is unknown.
             if operator == "*" and one in _FACTORS:
                 return other
             return one if operator in {"*", "/"} and other in _FACTORS else Kind.NUMBER
         case ast.Call(function="min" | "max" | "abs" | "round", arguments=arguments):
-            return next(iter([kind_of(argument) for argument in arguments]))
+            return next(iter([kind_of(argument, columns) for argument in arguments]))
         case ast.Call(arguments=arguments):
             for argument in arguments:
-                kind_of(argument)
+                kind_of(argument, columns)
             return Kind.NUMBER
         case _:
             return Kind.NUMBER
@@ -78,38 +85,27 @@ def measured(text: str) -> Quantity:
     return found
 
 
-def _leaf(tree: ast.Expression, kind: Kind) -> str:
+def _leaf(tree: ast.Expression, kind: Kind, columns: Mapping[str, str]) -> str:
     """The first number or column in a part of a claim that counts `kind`; "" without one."""
     match tree:
         case ast.Number(text=text) | ast.Name(text=text):
-            return text if kind_of(tree) is kind else ""
-        case ast.Unary(operand=operand):
-            return _leaf(operand, kind)
-        case ast.Binary(left=left, right=right):
-            return _leaf(left, kind) or _leaf(right, kind)
-        case ast.Call(arguments=arguments):
-            return next(filter(None, (_leaf(each, kind) for each in arguments)), "")
+            return text if kind_of(tree, columns) is kind else ""
         case _:
-            return ""
+            found = (_leaf(part, kind, columns) for part in ast.operands(tree))
+            return next(filter(None, found), "")
 
 
-def counted(column: str) -> tuple[Kind, Decimal]:
-    """The dimension of a column, and its unit in bytes, seconds or bit/s."""
-    for pattern, kind, factor in _COUNTED:
-        if pattern.fullmatch(column):
-            return kind, factor
-    return _UNKNOWN
+def counted(column: str) -> Counted:
+    """What a column counts, as far as known."""
+    return next(
+        (unit for pattern, unit in _COUNTED.items() if re.fullmatch(pattern, column)), _UNKNOWN
+    )
 
 
-def unit_of(column: str) -> str:
-    """The unit of a column's numbers; "" if they have none, or it is not known."""
-    return _UNITS.get(counted(column), "")
-
-
-_UNITS = {
-    (Kind.RATE, Decimal(10**6)): "Mbit/s",
-    (Kind.TIME, Decimal("0.000001")): "µs",
-    (Kind.TIME, Decimal("0.001")): "ms",
-    (Kind.TIME, Decimal(1)): "s",
-    (Kind.SIZE, Decimal(1)): "bytes",
-}
+def written_kind(name: str, text: str) -> Kind:
+    """What the value of a column counts by the unit that it has itself, as that of a factor does:
+    10ms. Only sizes are shown with K, M and G."""
+    found = quantity(text)
+    if found is None or (found.kind is Kind.THOUSANDS and counted(name) is not _UNKNOWN):
+        return Kind.NUMBER
+    return found.kind

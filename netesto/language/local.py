@@ -186,8 +186,9 @@ def require(machine: Machine, words: Words, row: ast.Row) -> None:
 def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None:
     """ASSERT: `text` has its variables substituted and keeps its quotes."""
     text = needed(text)
-    tree = claim(text)
-    if not machine.processed:
+    processed = machine.processed
+    tree = claim(text, {} if processed is None else processed.notes.columns)
+    if processed is None:
         raise MisuseError(
             "ASSERT before any PROCESS_EXP",
             remedy="It is about the experiment processed last.",
@@ -203,7 +204,7 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
         check_kinds(tree, kinds)
     machine.draft.do(
         steps.Claim(
-            exp=machine.processed,
+            exp=processed.exp,
             text=text.strip(),
             message=message,
             place=row.place(),

@@ -120,8 +120,8 @@ class Machine:
         self.notes = Notes()
         self.seed = seed
         self.random = random.Random(seed)
-        # The experiment that was processed last; 0 if none was.
-        self.processed = 0
+        # The experiment that was processed last.
+        self.processed: steps.ProcessExperiment | None = None
         self.has_lab = False
         self.has_sent = False
         self.tracing = False
@@ -163,8 +163,8 @@ class Machine:
 
     def process(self, exp: int, notes: steps.ExperimentNotes, place: Place) -> None:
         """PROCESS_EXP."""
-        self.processed = exp
-        self.draft.do(steps.ProcessExperiment(exp=exp, notes=notes, place=place))
+        self.processed = steps.ProcessExperiment(exp=exp, notes=notes, place=place)
+        self.draft.do(self.processed)
 
     def send(self, name: str, words: tuple[str, ...], place: Place) -> None:
         """Execute a remote command."""

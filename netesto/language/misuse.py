@@ -117,7 +117,7 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
         case "ASSERT":
             colon = find_colon(text, 0)
             # A number is a possible value of any variable.
-            claim(REFERENCE.sub("1", text if colon < 0 else text[:colon]))
+            claim(REFERENCE.sub("1", text if colon < 0 else text[:colon]), {})
         case "RUN" if raws:
             _, comma, repetitions = raws[0].partition(",")
             if comma and "$" not in repetitions:

@@ -103,20 +103,10 @@ def _body(body: Sequence[ast.Statement], guards: frozenset[str], found: Survey) 
             found.dead += [] if statement.row is None else [statement.row]
             continue
         if ended and not isinstance(statement, ast.Macro):
-            found.dead.append(_row_of(statement))
+            found.dead.append(statement.row)
             ended = False
         _statement(statement, guards, found)
         ended = ended or (isinstance(statement, ast.Command) and statement.name == "END")
-
-
-def _row_of(statement: ast.Statement) -> ast.Row:
-    match statement:
-        case ast.IfBlock(branches=branches):
-            return branches[0].row
-        case ast.Blank() | ast.Remark() | ast.RemarkBlock() | ast.Unread():
-            raise AssertionError("no command stands in a comment")
-        case _:
-            return statement.row
 
 
 def _statement(statement: ast.Statement, guards: frozenset[str], found: Survey) -> None:
@@ -170,16 +160,10 @@ def _guards(condition: ast.Condition, found: Survey) -> frozenset[str]:
 
 
 def _operands(tree: ast.Expression) -> Iterator[str]:
-    match tree:
-        case ast.Operand(text=text):
-            yield text
-        case ast.Unary(operand=operand):
-            yield from _operands(operand)
-        case ast.Binary(left=left, right=right):
-            yield from _operands(left)
-            yield from _operands(right)
-        case _:
-            return
+    if isinstance(tree, ast.Operand):
+        yield tree.text
+    for part in ast.operands(tree):
+        yield from _operands(part)
 
 
 def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:

@@ -417,6 +417,39 @@ def test_claim(run_with, claim, failed):
     assert (asked.failed, asked.error) == ([f"4: experiment 1: {each}" for each in failed], None)
 
 
+FACTORS = {"rate": "18.9", "rtt": "30000", "delay": "10ms", "cwnd": "20", "bw": "20mbit", "n": "1K"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "failed"),
+    [
+        ("rate < bw", []),
+        ("rate > bw * 0.9", []),
+        ("rate > bw", ["rate > bw, but rate is 18.9 Mbit/s, bw is 20mbit"]),
+        ("rtt > 2 * delay", []),
+        ("rtt < delay", ["rtt < delay, but rtt is 30000 µs, delay is 10ms"]),
+        ("cwnd < n", []),
+        ("rate < n", ["rate < n, but rate is 18.9 Mbit/s, n is 1K"]),
+    ],
+)
+def test_the_value_of_a_factor_is_compared_with_its_unit(run_with, claim, failed):
+    text = f"OTHER bw=20mbit,n=1K\nDO_SERVER host=a\nPROCESS_EXP\nASSERT {claim}"
+    asked = run_with(text, columns=FACTORS)
+    assert (asked.failed, asked.error) == ([f"4: experiment 1: {each}" for each in failed], None)
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        ("rtt < bw", "4:8: rtt is a time and bw is a rate: not comparable"),
+        ("rtt < 2 * n", "4:8: rtt is a time and n is a size or a rate: not comparable"),
+    ],
+)
+def test_a_factor_that_counts_something_else_is_not_compared(run_with, claim, message):
+    text = f"OTHER bw=20mbit,n=1K\nDO_SERVER host=a\nPROCESS_EXP\nASSERT {claim}"
+    assert run_with(text, columns=FACTORS).message == message
+
+
 def test_unknown_column_is_an_error(run_with):
     asked = run_with("DO_SERVER host=a\nPROCESS_EXP\nASSERT raet > 1", columns=COLUMNS)
     assert asked.message == "3:8: unknown column raet"

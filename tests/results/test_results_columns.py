@@ -32,7 +32,15 @@ def test_fields_txt_begins_with_the_unit_of_the_table(name):
 @pytest.mark.parametrize("name", DEFAULT.names)
 def test_units_of_assert_are_those_of_the_table(name):
     known = column(name)
-    assert dimensions.unit_of(name) in {known.unit or known.page_unit, ""}
+    unit = dimensions.counted(name).unit
+    assert unit in {known.unit or known.page_unit, ""}
+
+
+@pytest.mark.parametrize(
+    "name", [each.name for each in COLUMNS.values() if each.unit in {"Mbit/s", "µs", "ms", "s"}]
+)
+def test_assert_knows_the_unit_of_every_rate_and_time(name):
+    assert dimensions.counted(name).unit == column(name).unit
 
 
 def test_measures_of_compare_are_columns_of_which_more_or_less_is_better():
