@@ -65,9 +65,19 @@ def read(path: Path, *, only: int | None = None) -> Capture:
                 f"link type {link} is unknown: its packets were not read"
                 for link in sorted(unknown)
             ),
+            *_disordered(table),
             *remarks,
         ),
     )
+
+
+def _disordered(table: Table) -> Iterator[str]:
+    if table.disordered:
+        are = "packet is" if table.disordered == 1 else "packets are"
+        yield (
+            f"{table.disordered} {are} earlier than others before them in the file, by up to "
+            f"{table.disorder_ns / _SECOND_NS:.4g} s: they are analysed in the order of their times"
+        )
 
 
 def _counted(fragments: int, cut: int, left_out: int, untimed: int) -> list[str]:

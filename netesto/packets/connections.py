@@ -15,13 +15,16 @@ from netesto.packets.octets import Flags, Integers
 PACKETS_MAX = 20_000_000
 PAIRS_MAX = 50_000
 
+# A time before the first.
+_NEVER = -(2**62)
+
 # Odd, with bits everywhere: products with it spread over all 64 bits (Knuth, volume 3, 6.4).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The packets between two ends, in the order of the capture.
+    """The packets between two ends, in the order of time.
 
     `from_client` is true for those of the client: the end that sent the first SYN or, if the
     connection began before the capture, the likely one. `client` and `server` are `address:port`.
@@ -51,6 +54,10 @@ class Table:
         self._blocks: list[Blocks] = []
         self.count = 0
         self.left_out = 0
+        # Packets whose time is before that of an earlier one, and the largest difference.
+        self.disordered = 0
+        self.disorder_ns = 0
+        self._newest_ns = _NEVER
 
     def add(self, decoded: Decoded) -> None:
         """Add the packets of a piece, up to the limits."""
@@ -70,10 +77,21 @@ class Table:
             Blocks(place[blocks.packet[kept]], blocks.order[kept], blocks.left[kept],
                    blocks.right[kept])
         )  # fmt: skip
-        self._pieces.append(packets.chosen(keep))
+        kept_packets = packets.chosen(keep)
+        self._note_order(kept_packets.time_ns)
+        self._pieces.append(kept_packets)
         self._pairs.append(pairs[keep])
         self._forward.append(forward[keep])
         self.count += len(keep)
+
+    def _note_order(self, time_ns: Integers) -> None:
+        if not len(time_ns):
+            return
+        newest_ns = np.maximum(np.maximum.accumulate(time_ns), self._newest_ns)
+        behind_ns = newest_ns - time_ns
+        self.disordered += int(np.count_nonzero(behind_ns))
+        self.disorder_ns = max(self.disorder_ns, int(behind_ns.max()))
+        self._newest_ns = int(newest_ns[-1])
 
     def _pair(self, packets: Packets, forward: Flags) -> NDArray[np.int32]:
         """The number of the two ends of each packet; -1 if there are too many of them."""
@@ -96,11 +114,17 @@ class Table:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def connections(self) -> Iterator[Connection]:
-        """Every connection, in the order of their first packets. The table is empty afterwards."""
+        """Every connection, in the order of their first packets. The table is empty afterwards.
+
+        A file made at several interfaces, or of several files, may not be in the order of time.
+        """
         if not self._pieces:
             return
         pair = np.concatenate(self._pairs)
-        order = np.argsort(pair, kind="stable")
+        keys = [pair]
+        if self.disordered:
+            keys.insert(0, np.concatenate([piece.time_ns for piece in self._pieces]))
+        order = np.lexsort(keys)
         pair = pair[order]
         forward = np.concatenate(self._forward)[order]
         columns = []
@@ -114,7 +138,9 @@ class Table:
         self._pieces, self._pairs, self._forward, self._blocks = [], [], [], []
         starts = _starts(packets, pair, forward)
         found = list(zip(starts.tolist(), [*starts[1:].tolist(), len(pair)], strict=True))
-        for begin, end in sorted(found, key=lambda each: order[each[0]]):
+        for begin, end in sorted(
+            found, key=lambda each: (packets.time_ns[each[0]], order[each[0]])
+        ):
             yield _connection(packets, forward, blocks, begin, end)
 
 

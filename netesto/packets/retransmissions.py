@@ -33,7 +33,7 @@ BEFORE_CAPTURE = -(2**62)
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The segments of one side, in the order of the capture: data, and FINs, which take one number.
+    """The segments of one side, in the order of time: data, and FINs, which take one number.
 
     `begin` and `end` count bytes from the first of the connection. `place` is the index of the
     packet, `acked` the highest acknowledgement before it, `highest` the highest end before it.

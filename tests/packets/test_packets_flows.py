@@ -90,6 +90,19 @@ def test_copies_of_packets_are_no_retransmissions(tmp_path: Path):
     )
 
 
+def test_packets_that_are_not_in_the_order_of_time_are_analysed_in_it(tmp_path: Path):
+    wire = ended(transfer())
+    in_order = flows(tmp_path, wire)
+    wire.frames = [*wire.frames[5:], *wire.frames[:5]]
+    found = capture.read(wire.write(tmp_path / "b.pcap"))
+    assert found.flows == in_order
+    [said] = found.remarks
+    assert said == (
+        "5 packets are earlier than others before them in the file, by up to 0.24 s: they are "
+        "analysed in the order of their times"
+    )
+
+
 def test_a_copy_of_a_syn_is_none_that_was_repeated(tmp_path: Path):
     wire = Wire()
     for time_ms, stamp in ((0, 1), (0.1, 1), (1000, 1001)):
