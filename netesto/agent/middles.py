@@ -19,12 +19,14 @@ from netesto.errors import AgentError, OutputError
 from netesto.hostsettings import LinkLimits
 
 _HEADER_BYTES = 14
-_FULL_PACKET_BYTES = 1500
 
 # As a lab builds links (lab.queueing): the burst of a shaper in seconds of its rate, longer in a
-# user-mode kernel in real time, but two packets at least; packets that a delay line holds beside
-# those of two bandwidth-delay products.
+# user-mode kernel in real time, but two packets at least; the RTT for which a queue has room, if
+# that of the link is shorter; the mean packet of RED; packets that a delay line holds beside those
+# of two bandwidth-delay products.
 _BURST_S, _UML_BURST_S = 0.001, 0.005
+_QUEUE_RTT_S = 0.05
+_RED_PACKET_BYTES = "1000"
 _DELAY_LINE_PACKETS = 1000
 _UNSHAPED_BPS = 20e9
 
@@ -33,6 +35,7 @@ _TICKS_PER_US = 15.625
 
 _ONTO = re.compile(r"Redirect to device ([^)\s]+)\)")
 _IN_BYTES = frozenset({"bfifo", "cake", "red"})
+_ABOVE_QUEUES = frozenset({"netem", "tbf"})
 
 Options = Mapping[str, Any]
 
@@ -132,11 +135,15 @@ def changed(
 ) -> tuple[Stage, ...]:
     """The stages that a link has with other limits. AgentError if it cannot have them."""
     by_kind = {stage.kind: dict(stage.options) for stage in stages}
-    queue = next((each for each in stages if each.kind not in {"netem", "tbf"}), None)
+    queue = next((each for each in stages if each.kind not in _ABOVE_QUEUES), None)
     tbf, netem = by_kind.get("tbf"), by_kind.get("netem")
+    if limits.delay_ms is not None or limits.loss_percent is not None or netem is not None:
+        netem = _netem(netem or {}, limits)
+    delay = {"delay": 0.0, "jitter": 0.0, **(netem or {}).get("delay", {})}
     if limits.rate_bps is not None:
         rate = limits.rate_bps / 8
-        tbf = {"rate": rate, "burst": 0, "limit": tbf["limit"] if tbf else _bdp(limits, mtu)}
+        room = max(10 * (mtu + _HEADER_BYTES), round(rate * max(_QUEUE_RTT_S, 2 * delay["delay"])))
+        tbf = {"rate": rate, "burst": 0, "limit": tbf["limit"] if tbf else room}
     if tbf is not None:
         # It depends only on the new rate and MTU.
         burst = max(math.ceil(tbf["rate"] * burst_s), 2 * (mtu + _HEADER_BYTES))
@@ -145,8 +152,10 @@ def changed(
         if tbf is None:
             raise AgentError(f"limit={limits.limit}: nothing queues on a link without rate=")
         queue, tbf = _queue(limits.limit, queue, tbf)
-    if limits.delay_ms is not None or limits.loss_percent is not None or netem is not None:
-        netem = _netem(netem or {}, limits, tbf)
+    if netem is not None:
+        rate = tbf["rate"] if tbf is not None else _UNSHAPED_BPS / 8
+        flying = rate * (delay["delay"] + delay["jitter"]) / mtu
+        netem = {"limit": _DELAY_LINE_PACKETS + math.ceil(2 * flying), **netem}
     made = (
         Stage("netem", netem) if netem is not None else None,
         Stage("tbf", tbf) if tbf else None,
@@ -161,7 +170,7 @@ def plan(middle: Middle, wanted: Sequence[Stage]) -> tuple[tuple[Step, ...], tup
     if described(wanted) == described(middle.stages):
         return (), ()
     if [stage.kind for stage in wanted] == kinds:
-        return _in_place(middle, wanted), _in_place(middle, middle.stages)
+        return _in_place(middle, wanted, middle.stages), _in_place(middle, middle.stages, wanted)
     if any(_words(stage) is None for stage in (*middle.stages, *wanted)):
         raise AgentError(
             f"link {middle.device}: its queue {kinds[-1]} cannot be rebuilt",
@@ -170,13 +179,34 @@ def plan(middle: Middle, wanted: Sequence[Stage]) -> tuple[tuple[Step, ...], tup
     return _rebuilt(middle, wanted), _rebuilt(middle, middle.stages)
 
 
-def _in_place(middle: Middle, stages: Sequence[Stage]) -> tuple[Step, ...]:
-    """tbf gives a queue of packets its own limit, so what is below follows it."""
+def _in_place(middle: Middle, stages: Sequence[Stage], now: Sequence[Stage]) -> tuple[Step, ...]:
+    """The steps from the stages `now` to others of the same kinds. tbf gives a FIFO its own limit,
+    so that of a FIFO always follows."""
     return tuple(
         Run(("tc", "-netns", middle.namespace, "qdisc", "change", *_place(middle, number), *words))
-        for number, stage in enumerate(stages)
-        if (words := _words(stage)) is not None
+        for number, (stage, was) in enumerate(zip(stages, now, strict=True))
+        if stage != was or stage.kind in _ABOVE_QUEUES or "fifo" in stage.kind
+        for words in (_changing(stage, stages),)
     )
+
+
+def _changing(stage: Stage, stages: Sequence[Stage]) -> tuple[str, ...]:
+    """The words that change a stage in place; of a queue only its limit ever changes."""
+    if stage.kind in _ABOVE_QUEUES:
+        return _words(stage) or ()
+    if stage.kind == "sfq":
+        raise AgentError("the limit of sfq cannot change", remedy="set it in LAB: limit=")
+    name = _limit_of(stage.kind)
+    words = (stage.kind, name, str(stage.options[name]))
+    if stage.kind == "red":
+        rate = next(each.options["rate"] * 8 for each in stages if each.kind == "tbf")
+        return (*words, "avpkt", _RED_PACKET_BYTES, "bandwidth", f"{rate:.0f}bit")
+    return words
+
+
+def _limit_of(kind: str) -> str:
+    """The name of a queue's limit, as tc shows and accepts it."""
+    return "memlimit" if kind == "cake" else "limit"
 
 
 def _rebuilt(middle: Middle, stages: Sequence[Stage]) -> tuple[Step, ...]:
@@ -200,8 +230,7 @@ def _words(stage: Stage) -> tuple[str, ...] | None:
         rate = f"{stage.options['rate'] * 8:.0f}bit"
         burst = _burst(stage.options)
         return ("tbf", "rate", rate, "burst", str(burst), "limit", str(stage.options["limit"]))
-    made = qdiscs.recreate(qdiscs.RootQdisc(stage.kind, "0:", stage.options))
-    return None if made is None else made[2:]
+    return qdiscs.words(stage.kind, stage.options)
 
 
 def _burst(options: Options) -> int:
@@ -214,8 +243,8 @@ def _burst(options: Options) -> int:
     return math.ceil(ticks / _TICKS_PER_US * rate / 1e6 - 1e-6)
 
 
-def _netem(before: Options, limits: LinkLimits, tbf: Options | None) -> dict[str, Any]:
-    """The options of a delay line. Without delay and loss, packets pass immediately."""
+def _netem(before: Options, limits: LinkLimits) -> dict[str, Any]:
+    """The delay and the loss of a delay line. Without them, packets pass immediately."""
     delay = dict(before.get("delay", {"delay": 0.0, "jitter": 0.0, "correlation": 0.0}))
     if limits.delay_ms is not None:
         delay["delay"] = limits.delay_ms / 1000
@@ -224,10 +253,7 @@ def _netem(before: Options, limits: LinkLimits, tbf: Options | None) -> dict[str
     loss = dict(before.get("loss-random", {"loss": 0.0, "correlation": 0.0}))
     if limits.loss_percent is not None:
         loss["loss"] = limits.loss_percent / 100
-    rate_bps = tbf["rate"] * 8 if tbf is not None else _UNSHAPED_BPS
-    flying = rate_bps / 8 * (delay["delay"] + delay["jitter"]) / _FULL_PACKET_BYTES
     return {
-        "limit": _DELAY_LINE_PACKETS + math.ceil(2 * flying),
         **({"delay": delay} if delay["delay"] else {}),
         **({"loss-random": loss} if loss["loss"] else {}),
     }
@@ -247,9 +273,8 @@ def _queue(
         )
     if queue is None:
         return None, tbf | {"limit": amount}
-    return replace(queue, options={**queue.options, "limit": amount}), tbf
-
-
-def _bdp(limits: LinkLimits, mtu: int) -> int:
-    """As lab.links: the bandwidth-delay product of a path with an RTT of 50 ms."""
-    return max(10 * (mtu + _HEADER_BYTES), round((limits.rate_bps or 0) / 8 * 0.05))
+    options = {**queue.options, _limit_of(queue.kind): amount}
+    if queue.kind == "red":
+        # The thresholds that tc derives.
+        options |= {"min": amount // 4 // 3, "max": amount // 4}
+    return replace(queue, options=options), tbf

@@ -59,31 +59,48 @@ def recreate(root: RootQdisc) -> tuple[str, ...] | None:
 
     A qdisc with children is not recreated: their classes and filters are not in the list.
     """
-    words = _RECIPES.get(root.kind)
-    if words is None or root.has_children:
-        return None
+    made = None if root.has_children else words(root.kind, root.options)
+    return made and ("handle", root.handle, *made)
+
+
+def words(kind: str, options: Options) -> tuple[str, ...] | None:
+    """The words with which tc creates a qdisc of a kind that it shows with these options; None if
+    they are unknown."""
     try:
-        return ("handle", root.handle, root.kind, *words(root.options))
+        return (kind, *_RECIPES[kind](options))
     except (KeyError, TypeError, ValueError):
         return None
 
 
 def _plain(*names: str) -> Callable[[Options], Sequence[str]]:
     """A recipe for options that tc prints and reads alike."""
+    return lambda options: [word for name in names for word in (name, str(options[name]))]
 
-    def words(options: Options) -> list[str]:
-        return [word for name in names for word in (name, str(options[name]))]
 
-    return words
+def _fq(options: Options) -> list[str]:
+    always = _plain("limit", "flow_limit", "buckets", "quantum", "initial_quantum")(options)
+    rate = ("maxrate", _bits(options["maxrate"])) if "maxrate" in options else ()
+    return [*always, *rate]
+
+
+def _fq_codel(options: Options) -> list[str]:
+    made = list(_plain("limit", "flows", "quantum")(options))
+    for name in ("target", "interval", "ce_threshold"):
+        if name in options:
+            # The kernel counts in units of 1.024 us, and shows whole microseconds, rounded down.
+            made += [name, f"{_number(options[name]) + 1:.0f}us"]
+    for name in ("memory_limit", "drop_batch"):
+        if name in options:
+            made += [name, str(options[name])]
+    return [*made, "ecn" if options.get("ecn") else "noecn"]
 
 
 def _tbf(options: Options) -> list[str]:
     if options.keys() - {"rate", "burst", "lat"}:
         raise ValueError("a second bucket is not recreated")
-    # tc prints bytes per second, bytes and microseconds, and reads a bare rate as bits per second.
-    rate_bps = _number(options["rate"]) * 8
+    # tc prints bytes and microseconds.
     burst, latency_us = options["burst"], options["lat"]
-    return ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst}", "latency", f"{latency_us}us"]
+    return ["rate", _bits(options["rate"]), "burst", f"{burst}", "latency", f"{latency_us}us"]
 
 
 def _netem(options: Options) -> list[str]:
@@ -101,6 +118,11 @@ def _netem(options: Options) -> list[str]:
     return words
 
 
+def _bits(value: object) -> str:
+    """A rate, which tc prints in bytes per second."""
+    return f"{_number(value) * 8:.0f}bit"
+
+
 def _number(value: object) -> float:
     if not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")
@@ -109,8 +131,8 @@ def _number(value: object) -> float:
 
 _RECIPES: Mapping[str, Callable[[Options], Sequence[str]]] = {
     "bfifo": _plain("limit"),
-    "fq": _plain("limit", "flow_limit", "buckets", "quantum", "initial_quantum"),
-    "fq_codel": _plain("limit", "flows", "quantum"),
+    "fq": _fq,
+    "fq_codel": _fq_codel,
     "netem": _netem,
     "pfifo": _plain("limit"),
     "pfifo_fast": _plain(),

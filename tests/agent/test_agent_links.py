@@ -16,7 +16,7 @@ from netesto.agent.journal import Run
 from netesto.agent.middles import Middle, Stage
 from netesto.errors import AgentError, MissingError, NotAllowedError
 from netesto.hostsettings import LinkAttribute, LinkLimits, RouteMetrics, Setting
-from netesto.lab import netns, plan, records, topology
+from netesto.lab import links, netns, plan, queueing, records, topology
 from netesto.lab.netns import Lab
 
 TIMEOUT_S = 30
@@ -156,6 +156,54 @@ def test_first_delay_of_a_link_makes_it_anew():
         "add dev a-b parent 1:1 handle 2: tbf rate 10000000bit burst 3028 limit 125000",
         "del dev a-b root",
         "add dev a-b root handle 1: tbf rate 10000000bit burst 3028 limit 125000",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "limit", "words"),
+    [
+        (Stage("bfifo", {"limit": 9}), "50K", "bfifo limit 50000"),
+        (Stage("cake", {"memlimit": 9, "rtt": 100000}), "50K", "cake memlimit 50000"),
+        (Stage("codel", {"limit": 9, "target": 4999}), "50p", "codel limit 50"),
+        (Stage("fq_codel", {"limit": 9, "flows": 7, "quantum": 5}), "50p", "fq_codel limit 50"),
+        (
+            Stage("red", {"limit": 9, "min": 1, "max": 2}),
+            "50K",
+            "red limit 50000 avpkt 1000 bandwidth 10000000bit",
+        ),
+    ],
+)
+def test_limit_of_every_queue_changes_in_place(queue, limit, words):
+    middle = Middle("n-links", "a-b", (TBF, queue))
+    wanted = middles.changed(middle.stages, LinkLimits(limit=limit), mtu=1500, burst_s=0.001)
+    (_, changed), (_, back) = middles.plan(middle, wanted)
+    assert isinstance(changed, Run)
+    assert isinstance(back, Run)
+    assert (" ".join(changed.argv[11:]), back.argv[:11]) == (words, changed.argv[:11])
+
+
+def test_queue_without_another_limit_stays_as_it_is_beside_another_rate():
+    middle = Middle("n-links", "a-b", (TBF, Stage("fq_codel", {"limit": 9, "flows": 7})))
+    wanted = middles.changed(middle.stages, LinkLimits(rate_bps=1e9), mtu=1500, burst_s=0.001)
+    steps, undo = middles.plan(middle, wanted)
+    assert [step.argv[10] for step in (*steps, *undo) if isinstance(step, Run)] == ["tbf", "tbf"]
+
+
+def test_limit_that_the_kernel_cannot_change_is_refused():
+    middle = Middle("n-links", "a-b", (TBF, Stage("sfq", {"limit": 127})))
+    wanted = middles.changed(middle.stages, LinkLimits(limit="50p"), mtu=1500, burst_s=0.001)
+    with pytest.raises(AgentError, match="the limit of sfq cannot change"):
+        middles.plan(middle, wanted)
+
+
+def test_queue_of_a_first_rate_is_that_of_a_lab():
+    delay = {"delay": {"delay": 0.1, "jitter": 0.0, "correlation": 0.0}, "limit": 1000}
+    wanted = middles.changed([Stage("netem", delay)], LinkLimits(rate_bps=1e7), mtu=1280, burst_s=0)
+    lab = links.link_settings({"rate": "10mbit", "delay": "100", "mtu": "1280"}, what="")
+    (_, *netem), (_, *tbf) = (words[2:] for words in queueing.qdiscs(lab, burst_s=0))
+    assert [str(wanted[0].options["limit"]), str(wanted[1].options["limit"])] == [
+        netem[netem.index("limit") + 1],
+        tbf[tbf.index("limit") + 1],
     ]
 
 

@@ -72,6 +72,30 @@ def test_netem_with_loss_is_made_again():
     assert recreate(RootQdisc("netem", "1:", options)) == words
 
 
+def test_fair_queue_keeps_its_rate():
+    options = {"limit": 83, "flow_limit": 100, "buckets": 1024, "quantum": 3028,
+               "initial_quantum": 15140, "maxrate": 125_000_000, "horizon": 10_000_000}  # fmt: skip
+    made = recreate(RootQdisc("fq", "1:", options))
+    assert made is not None
+    assert " ".join(made[3:]) == (
+        "limit 83 flow_limit 100 buckets 1024 quantum 3028 initial_quantum 15140"
+        " maxrate 1000000000bit"
+    )
+
+
+def test_controlled_delay_keeps_its_times_and_marks():
+    options = {
+        "limit": 83, "flows": 1024, "quantum": 1514, "target": 6999, "ce_threshold": 999,
+        "interval": 69999, "memory_limit": 33554432, "ecn": True, "drop_batch": 64,
+    }  # fmt: skip
+    made = recreate(RootQdisc("fq_codel", "1:", options))
+    assert made is not None
+    assert " ".join(made[3:]) == (
+        "limit 83 flows 1024 quantum 1514 target 7000us interval 70000us ce_threshold 1000us"
+        " memory_limit 33554432 drop_batch 64 ecn"
+    )
+
+
 @pytest.mark.parametrize(
     "root",
     [
