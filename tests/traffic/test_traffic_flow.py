@@ -164,6 +164,12 @@ def test_arrivals_have_a_gap(test, server):
     assert told["elapsed_ns"] >= 100_000_000
 
 
+@pytest.mark.parametrize("test", ["TCP_FLOWS", "TCP_MESSAGES"])
+def test_no_transfer_begins_after_the_duration_however_long_the_last_one_takes(test, server):
+    slow = ("size=3000000", "pacing=20000000")  # about a second
+    assert result(server, f"test={test}", "duration=0.4", *slow)["begun"] == 1
+
+
 def test_the_server_gets_each_flow_whole(server):
     told = result(server, "test=TCP_FLOWS", "size=100000", "count=10")
     assert (told["server_flows"], told["server_received_bytes"]) == (10, 1_000_000)

@@ -240,7 +240,8 @@ static int begin_message(struct sender *sender)
     return 0;
 }
 
-/* Whether another transfer remains to be started; its instant is `sender->next`. */
+/* Whether another transfer remains to be started; its instant is `sender->next`, without a gap the end
+ * of the previous one: until then `next` is when that began, or the end of the test. */
 static bool has_next(const struct sender *sender)
 {
     const struct options *options = &sender->flow->options;
@@ -262,7 +263,7 @@ static int begin_due(struct sender *sender)
     const struct options *options = &sender->flow->options;
     for (int n = 0; n < AT_ONCE && has_next(sender) && sender->next <= now(); n++) {
         if (!options->gap && sender->ended + (sender->lasting ? sender->complete : 0) < sender->begun)
-            return 0;
+            return set_timer(sender, sender->end);
         if (sender->lasting ? begin_message(sender) : begin_flow(sender))
             return -1;
         if (options->gap)
@@ -337,6 +338,8 @@ static int loop(struct sender *sender)
             if (events[n].data.ptr == &sender->timer) {
                 uint64_t times;
                 (void)!read(sender->timer, &times, sizeof times);
+                if (!options->gap)
+                    sender->next = now();
             } else if (events[n].data.ptr == sender) {
                 is_server_gone = true;
             } else if (advance(sender, events[n].data.ptr, events[n].events)) {
