@@ -514,3 +514,84 @@ def test_every_request_that_a_stall_delays_has_the_delay_in_its_latency(tmp_path
         True,
         True,
     )
+
+
+def swallow(listener: socket.socket, port: int, connections: list[socket.socket]) -> None:
+    """A server whose data connections are accepted and not read, until the client has ended."""
+    control, _ = listener.accept()
+    control.recv(1000)
+    with control, socket.create_server(("127.0.0.1", port)) as data:
+        control.sendall(b"ready\n")
+        connections.append(data.accept()[0])
+        while (said := control.recv(100)) and said != b"end\n":
+            pass
+        control.sendall(b"{}" if said else b"")
+
+
+@pytest.mark.parametrize("test", ["TCP_RR", "TCP_CRR"])
+def test_a_request_that_takes_longer_than_its_flow_ends_with_it(test):
+    connections: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=swallow, args=(listener, 12883, connections))
+        server.start()
+        words = (f"test={test}", "duration=0.2", "request=100000000")
+        status, told, said = flow(listener.getsockname()[1], *words, port=12883)
+        server.join()
+    connections[0].close()
+    assert (status, told["count"], said) == (0, 0, "")
+
+
+def read_to_the_end(connection: socket.socket) -> str:
+    try:
+        while connection.recv(1 << 20):
+            pass
+    except ConnectionResetError:
+        return "reset"
+    return "closed"
+
+
+@pytest.mark.parametrize("test", ["TCP_STREAM", "TCP_BIDI"])
+def test_what_a_killed_flow_still_held_is_dropped(test):
+    connections: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        server = threading.Thread(target=swallow, args=(listener, 12884, connections))
+        server.start()
+        words = [str(PROGRAM), "client", "127.0.0.1", str(port), "port=12884"]
+        with subprocess.Popen([*words, f"test={test}", "duration=60"]) as child:
+            while not connections or not connections[0].recv(1, socket.MSG_PEEK):
+                time.sleep(0.01)
+            child.kill()
+        server.join()
+    with connections[0] as held_by_server:
+        assert read_to_the_end(held_by_server) == "reset"
+
+
+def test_datagrams_last_for_the_duration_also_if_only_one_is_due_in_it(server):
+    began = time.monotonic()
+    told = result(server, "test=UDP_STREAM", "duration=1", "bitrate=1000", "length=1000")
+    assert (told["sent"], time.monotonic() - began >= 1) == (1, True)
+
+
+def test_requests_without_a_reply_are_counted_after_omit():
+    """Nobody answers: of the requests at 0, 1 and 2 s the first is omitted, the last in flight."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
+    ):
+        data.bind(("127.0.0.1", 12885))
+        server = threading.Thread(target=ignore, args=(listener,))
+        server.start()
+        words = ("test=UDP_RR", "duration=2", "omit=0.5", "request=10", "reply=10")
+        status, told, _ = flow(listener.getsockname()[1], *words, port=12885)
+        server.join()
+    assert (status, told["count"], told["lost"]) == (0, 0, 1)
+
+
+def ignore(listener: socket.socket) -> None:
+    control, _ = listener.accept()
+    with control:
+        control.recv(1000)
+        control.sendall(b"ready\n")
+        assert control.recv(100) == b"end\n"
+        control.sendall(b"{}")

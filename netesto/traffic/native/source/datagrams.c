@@ -123,6 +123,9 @@ int datagrams_client(struct flow *flow, struct json *result)
         if (!(slot & 255) && wait_for(flow->control, POLLIN, 0))
             status = fail(flow->why, "the server has ended");
     }
+    /* A flow lasts for its duration, also if no further datagram is due in it. */
+    if (!status && wait_for(flow->control, POLLIN, end))
+        status = fail(flow->why, "the server has ended");
     json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
     json_integer(result, "sent", sent);
     json_integer(result, "skipped", skipped);

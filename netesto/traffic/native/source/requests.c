@@ -159,6 +159,22 @@ static int receive_all(int fd, char *buffer, size_t size)
     return 1;
 }
 
+/* Write a request, not longer than until the end. The flow has begun when its first bytes are written. */
+static bool send_request(struct requester *requester, int fd)
+{
+    size_t size = (size_t)requester->flow->options.request;
+    for (size_t sent = 0; sent < size;) {
+        ssize_t more = send(fd, requester->request + sent, size - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (more >= 0) {
+            note_begin(requester);
+            sent += (size_t)more;
+        } else if (errno == EAGAIN ? !wait_for(fd, POLLOUT, requester->end) : errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* One request and its reply: 1, 0 at the end of the connection, -1 for an error with its reason. */
 static int exchange(struct requester *requester, int fd)
 {
@@ -167,9 +183,8 @@ static int exchange(struct requester *requester, int fd)
         note_begin(requester);
         return keyvalue_exchange(&requester->keyvalue, fd, requester->flow->why);
     }
-    if (write_all(fd, requester->request, (size_t)options->request))
+    if (!send_request(requester, fd))
         return 0;
-    note_begin(requester);
     return receive_all(fd, requester->reply, (size_t)options->reply) > 0;
 }
 
@@ -213,7 +228,7 @@ static int on_many_connections(struct requester *requester)
         note_begin(requester);
         if (fd < 0)
             return now() < requester->end ? -1 : 0;
-        bool is_good = !write_all(fd, requester->request, (size_t)options->request);
+        bool is_good = send_request(requester, fd);
         size_t got = 0;
         while (is_good && got < (size_t)options->reply && wait_for(fd, POLLIN, requester->end)) {
             size_t left = (size_t)options->reply - got;
@@ -222,8 +237,8 @@ static int on_many_connections(struct requester *requester)
             got += is_good ? (size_t)more : 0;
         }
         if (!is_good) {
-            close(fd);
-            return fail(flow->why, "a connection ended before its reply");
+            abort_connection(fd);
+            return now() < requester->end ? fail(flow->why, "a connection ended before its reply") : 0;
         }
         int status = got == (size_t)options->reply ? keep(requester, begin) : 0;
         /* The server closes first, so that TIME_WAIT is at the server and not at the client. */
@@ -269,7 +284,7 @@ static int by_datagrams(struct requester *requester, int fd)
         }
         if (is_answered ? keep(requester, begin) : 0)
             return -1;
-        if (!is_answered && now() < requester->end)
+        if (!is_answered && now() < requester->end && begin - requester->zero >= options->omit)
             requester->lost++;
     }
     return 0;
