@@ -127,7 +127,7 @@ class TransferResult:
 
     `reverse_rate_bps` is goodput from the server to the client, of a test in both directions.
     `latencies` is the number of transactions or transfers that were timed, `unfinished` that of the
-    transfers that were not completed.
+    transfers that were not completed, `unanswered` that of the datagrams without a reply.
     """
 
     rate_bps: float
@@ -149,6 +149,7 @@ class TransferResult:
     p99999_latency_us: float | None = None
     latencies: int | None = None
     unfinished: int | None = None
+    unanswered: int | None = None
     reverse_rate_bps: float | None = None
     local_congestion_control: str = ""
     remote_congestion_control: str = ""

@@ -13,6 +13,7 @@ from netesto.model import TIMED_TESTS
 from netesto.printable import printable
 from netesto.results import csvfile, numbers
 from netesto.results.columns import column, distinguishes
+from netesto.results.table import is_doubtful
 
 Row = Mapping[str, str]
 
@@ -120,7 +121,8 @@ def _text(row: Row, name: str) -> str:
 def _cell(row: Row, name: str) -> Text:
     value = _text(row, name)
     if (column(name).in_ms or name in _LATENCIES) and (us := numbers.parse(value)) is not None:
-        value = f"{us / 1000:.2f}"
+        mark = "~" if name in _LATENCIES and is_doubtful(row, name) else ""
+        value = f"{mark}{us / 1000:.2f}"
     elif name not in SHOWN:
         value = numbers.trimmed(value)
     wrong = name == "status" and value not in {"", "ok"}

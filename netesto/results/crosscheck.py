@@ -305,16 +305,23 @@ class _Flow:
             )
 
     def _unanswered(self) -> Iterator[str]:
-        """Requests at fixed instants without a reply when the flow ended, if they are more than the
-        greatest latency explains: a stall at the end is in no latency."""
+        """Requests that no latency has, and a rate of requests that was not achieved."""
         rate, result = self.request.requests_per_s, self.result
+        if result.unanswered:
+            yield f"{result.unanswered} requests had no reply within 1 s: no latency has them"
         if not rate or result.latencies is None or result.max_latency_us is None:
             return
         missing = rate * self.request.duration_s - result.latencies
+        # More than the maximum latency explains: a stall at the end is in no latency.
         if missing > rate * result.max_latency_us / 1e6 + FEW_REQUESTS:
             yield (
                 f"{missing:.0f} requests that were due had no reply when the flow ended, or were "
                 "lost: no latency has them"
+            )
+        elif missing > max(FEW_REQUESTS, rate * self.request.duration_s * TOLERANCE):
+            yield (
+                f"{result.latencies / self.request.duration_s:.4g} requests a second had a reply; "
+                f"requested: {rate}: each waits for the reply before it, which its latency includes"
             )
 
     def _packets(self) -> Iterator[str]:

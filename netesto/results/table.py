@@ -114,19 +114,31 @@ def _in_ms(*keys: str) -> Callable[[Values], str]:
     return show
 
 
-def _tail(values: Values) -> str:
-    """Percentiles, with `~` if they rest on few slower values: above latencyTail, which is that of
-    the flow with the fewest latencies."""
-    known_percent = numbers.parse(values.get("latencyTail", "")) or 0
-    shown = [
-        f"{'~' if percent > known_percent else ''}{numbers.figure(text)}" if text else UNKNOWN
-        for name, percent in _TAIL.items()
-        for text in [values.get(name, "")]
-    ]
-    return " / ".join(shown) if {*shown} != {UNKNOWN} else UNKNOWN
+def _percentiles(*names: str) -> Callable[[Values], str]:
+    """Percentiles, with `~` if they rest on few slower values."""
+
+    def show(values: Values) -> str:
+        shown = [
+            f"{'~' if is_doubtful(values, name) else ''}{numbers.figure(text)}" if text else UNKNOWN
+            for name in names
+            for text in [values.get(name, "")]
+        ]
+        return " / ".join(shown) if {*shown} != {UNKNOWN} else UNKNOWN
+
+    return show
 
 
-_TAIL = {"p999Latency": 99.9, "p9999Latency": 99.99, "p99999Latency": 99.999}
+_PERCENTS = {
+    "p50Latency": 50, "p90Latency": 90, "p99Latency": 99, "p999Latency": 99.9,
+    "p9999Latency": 99.99, "p99999Latency": 99.999,
+}  # fmt: skip
+
+
+def is_doubtful(values: Values, name: str) -> bool:
+    """Whether this percentile rests on fewer than ten slower values: it is above latencyTail, which
+    is that of the flow with the fewest latencies. netperf does not report how many it has."""
+    known_percent = numbers.parse(values.get("latencyTail", ""))
+    return known_percent is not None and _PERCENTS[name] > known_percent
 
 
 # More reasons would be a wall of text before the table.
@@ -139,8 +151,11 @@ _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "min/avg/max Rates": ("Mbit/s", _several("rateMin", "rateMean", "rateMax")),
     "fairness": ("Jain's index", _fairness),
     "min/mean/max Latencies": ("µs", _several("minLatency", "meanLatency", "maxLatency")),
-    "p50/p90/p99 Latencies": ("µs", _several("p50Latency", "p90Latency", "p99Latency")),
-    "p99.9/p99.99/p99.999 Latencies": ("µs", _tail),
+    "p50/p90/p99 Latencies": ("µs", _percentiles("p50Latency", "p90Latency", "p99Latency")),
+    "p99.9/p99.99/p99.999 Latencies": (
+        "µs",
+        _percentiles("p999Latency", "p9999Latency", "p99999Latency"),
+    ),
     "oneWayMin/Mean/Max": ("ms", _in_ms("oneWayMin", "oneWayMean", "oneWayMax")),
     "ping p50/p95/max": ("ms", _in_ms("pingP50", "pingP95", "pingMax")),
 }

@@ -60,6 +60,17 @@ def test_latencies_are_those_of_requests_alone(capsys):
     ]
 
 
+def test_a_percentile_of_few_latencies_is_marked(capsys):
+    rows = (
+        "exp,test,p50Latency,p99Latency,latencyTail,status\n"
+        "1.0,TCP_FLOWS,20510,23000,50,ok\n2.0,TCP_RR,20510,23000,,ok\n"
+    )
+    assert [row[-3:-1] for row in shown(rows, capsys)[1:]] == [
+        ["20.51", "~23.00"],
+        ["20.51", "23.00"],
+    ]
+
+
 def test_rows_of_groups_alone_are_shown(capsys):
     rows = FLOWS.splitlines(keepends=True)
     assert [row[0] for row in shown(rows[0] + rows[2], capsys)] == ["exp", "1.1"]

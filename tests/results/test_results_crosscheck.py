@@ -515,3 +515,22 @@ def test_requests_that_a_stall_at_the_end_swallowed_are_warned_of():
 
 def test_requests_in_flight_at_the_end_are_no_warning():
     assert unanswered(397) == []
+
+
+def test_a_rate_of_requests_that_the_path_is_too_slow_for_is_a_warning():
+    slow = told(latencies=200, max_latency_us=2e6, local_retransmits=None)
+    assert doubts(
+        flow(slow), tool="native", test="TCP_RR", requests_per_s=100, request_bytes=200_000
+    ) == [
+        (
+            "group 1, flow 1: 50 requests a second had a reply; requested: 100: each waits for the "
+            "reply before it, which its latency includes"
+        )
+    ]
+
+
+def test_datagrams_without_a_reply_are_a_warning():
+    lossy = told(latencies=200, unanswered=3, local_retransmits=None)
+    assert doubts(flow(lossy), tool="native", test="UDP_RR") == [
+        "group 1, flow 1: 3 requests had no reply within 1 s: no latency has them"
+    ]

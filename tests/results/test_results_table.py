@@ -122,6 +122,18 @@ def test_percentiles_above_the_tail_of_the_flow_with_the_fewest_latencies_are_ma
     assert row.cells == ("~70 / ~80 / —",)
 
 
+def test_percentiles_of_few_latencies_are_marked_from_the_median_on():
+    values = {"p50Latency": "20", "p90Latency": "30", "p99Latency": "31", "latencyTail": "50.000"}
+    row = next(row for row in rows([values]) if "p99 " in row.name)
+    assert row.cells == ("20 / ~30 / ~31",)
+
+
+def test_percentiles_of_a_tool_that_reports_no_number_of_latencies_are_not_marked():
+    values = {"p50Latency": "20", "p90Latency": "30", "p99Latency": "31"}
+    row = next(row for row in rows([values]) if "p99 " in row.name)
+    assert row.cells == ("20 / 30 / 31",)
+
+
 def test_latencies_of_ping_are_in_milliseconds():
     values = {"pingP50": "39900", "pingP95": "48100.5", "pingMax": "0"}
     row = next(row for row in rows([values]) if row.name == "ping p50/p95/max")

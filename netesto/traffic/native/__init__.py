@@ -367,6 +367,7 @@ def _requests(result: _Result, request: GroupRequest, *, started_s: float) -> Tr
         rate_bps=rate * bits,
         elapsed_s=request.duration_s,
         transactions_per_s=rate,
+        unanswered=result.whole("lost"),
         intervals=_intervals(
             result.numbers("client_transactions"),
             request,
