@@ -27,7 +27,7 @@ REFRESHES_PER_SECOND = 5
 @dataclass(slots=True)
 class _Flow:
     start_s: float
-    duration_s: float
+    duration_s: float | None
     rate_bps: float | None = None
     status: str = ""
 
@@ -150,13 +150,16 @@ class Display:
         with self._lock:
             self._now = text
 
-    def flow_accepted(self, exp: int, flow: str, *, start_s: float, duration_s: float) -> None:
+    def flow_accepted(
+        self, exp: int, flow: str, *, start_s: float, duration_s: float | None
+    ) -> None:
         del exp
         with self._lock:
             self._flows[flow] = _Flow(start_s, duration_s)
             wait_s = start_s - self._clock.now()
             when = f", starts in {units.format_time(wait_s)}" if wait_s > 1 else ""
-            self._line(f"flow {flow}: {units.format_time(duration_s)}{when}")
+            lasts = "until done" if duration_s is None else units.format_time(duration_s)
+            self._line(f"flow {flow}: {lasts}{when}")
 
     def flow_progress(self, exp: int, flow: str, rate_bps: float) -> None:
         del exp
@@ -222,7 +225,11 @@ class Display:
 
 
 def _flow_row(name: str, flow: _Flow, now_s: float) -> tuple[Text, ProgressBar, Text]:
-    done = min(max((now_s - flow.start_s) / flow.duration_s, 0.0), 1.0) if flow.duration_s else 1.0
+    done = 1.0
+    if flow.duration_s:
+        done = min(max((now_s - flow.start_s) / flow.duration_s, 0.0), 1.0)
+    # Without a total the bar shows only that something happens.
+    total = 1.0 if flow.duration_s or flow.status else None
     if flow.status == "ok":
         state = Text("ended", style="green")
     elif flow.status:
@@ -233,4 +240,4 @@ def _flow_row(name: str, flow: _Flow, now_s: float) -> tuple[Text, ProgressBar, 
         state = Text("running")
     else:
         state = Text(f"{units.format_rate(flow.rate_bps):>12}", style="cyan")
-    return Text(name), ProgressBar(total=1.0, completed=done, width=24), state
+    return Text(name), ProgressBar(total=total, completed=done, width=24), state

@@ -25,8 +25,11 @@ class Observer(Protocol):
     def doing(self, text: str) -> None:
         """The current activity, in a few words."""
 
-    def flow_accepted(self, exp: int, flow: str, *, start_s: float, duration_s: float) -> None:
-        """A flow ("bbr client1→server1 #1") will start at UTC `start_s` and last `duration_s`."""
+    def flow_accepted(
+        self, exp: int, flow: str, *, start_s: float, duration_s: float | None
+    ) -> None:
+        """A flow ("bbr client1→server1 #1") will start at UTC `start_s` and last `duration_s`, or
+        (None) until its transfers are done."""
 
     def flow_progress(self, exp: int, flow: str, rate_bps: float) -> None:
         """A flow's goodput now."""

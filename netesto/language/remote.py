@@ -337,6 +337,18 @@ class Remote:
                 near=("omit=",),
                 remedy="It must be less than dur.",
             )
+        if texts["test"] in COMPLETION_TESTS and "size" not in texts:
+            raise MisuseError(
+                f"test={texts['test']} without size=",
+                near=("test=",),
+                remedy="Add the bytes of each transfer, for example size=10K.",
+            )
+        if texts.get("arrivals") == "poisson" and not given.maybe_number("gap"):
+            raise MisuseError(
+                "arrivals=poisson without gap=",
+                near=("arrivals=",),
+                remedy="Add the mean gap, for example gap=100ms.",
+            )
         derived: dict[str, Value] = {}
         # The first begins immediately.
         last_s = ((given.maybe_number("count") or 1) - 1) * (given.maybe_number("gap") or 0)

@@ -22,6 +22,8 @@ from netesto.traffic.netperf import Netperf
 # MAX_MSS in the source of iperf3; the payload of the largest packet of IP and UDP.
 LARGEST_IPERF3_MSS = 9216
 LARGEST_DATAGRAM = 65_507
+# What the number and the time in each datagram of native and iperf3 need.
+NUMBERED_DATAGRAM = 16
 # The limit of memcached, with room for its overhead.
 LARGEST_VALUE = 1_000_000
 # The default of receivers, and the replacement if it is missing.
@@ -48,23 +50,21 @@ _TCP_STREAMS = STREAM_TESTS - {"UDP_STREAM"}
 _TCP = TESTS - UDP_TESTS
 
 
-def _largest_datagram(flow: FlowSpec) -> int:
-    """In bytes; 0 without datagrams."""
-    if flow.test not in UDP_TESTS:
-        return 0
-    sizes = (flow.request_bytes, flow.reply_bytes) if flow.test in REQUEST_TESTS else (0,)
-    return max(flow.length_bytes or 0, *sizes)
+def _list(names: Collection[str]) -> str:
+    return ", ".join(names)
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option that not every tool supports: its name in messages, its arguments of DO_CLIENT and
-    the tools that support it (both separated by spaces), and whether a flow needs it."""
+    the tools that support it (both separated by spaces), whether a flow needs it, and what to do if
+    no tool supports it."""
 
     name: str
     arguments: str
     tools: str
     is_needed: Callable[[FlowSpec], bool]
+    remedy: str = ""
 
 
 def _of(
@@ -82,7 +82,13 @@ def _beyond(
     name: str, arguments: str, tests: Collection[str], is_set: Callable[[FlowSpec], object]
 ) -> Option:
     """An option of these tests, wanted for another, for which it has no meaning."""
-    return Option(name, arguments, "", lambda flow: flow.test not in tests and bool(is_set(flow)))
+    return Option(
+        name,
+        arguments,
+        "",
+        lambda flow: flow.test not in tests and bool(is_set(flow)),
+        remedy=f"It is for {_list(sorted(tests))}.",
+    )
 
 
 # The options that tools support; some versions support more (Tool.extras). Unlisted options are
@@ -91,15 +97,23 @@ def _beyond(
 OPTIONS = (
     Option("arrivals, count or gap", "arrivals count gap", "",
            lambda f: f.test not in COMPLETION_TESTS
-           and (f.arrivals, f.count, f.gap_s) != ("constant", 0, 0)),
+           and (f.arrivals, f.count, f.gap_s) != ("constant", 0, 0),
+           remedy=f"They are for {' and '.join(sorted(COMPLETION_TESTS))}."),
     Option("arrivals=poisson without gap", "arrivals gap", "",
            lambda f: f.arrivals == "poisson" and not f.gap_s),
     _of("bitrate", "bitrate pace", "iperf3 native", STREAM_TESTS, lambda f: f.bitrate_bps),
     _beyond("bitrate", "bitrate pace", STREAM_TESTS, lambda f: f.bitrate_bps),
     Option("cpu sets", "cpu", "iperf3 native",
            lambda f: max(len(f.client_cpus), len(f.server_cpus)) > 1),
-    Option(f"datagrams above {LARGEST_DATAGRAM} bytes", "req reply len", "",
-           lambda f: _largest_datagram(f) > LARGEST_DATAGRAM),
+    Option(f"datagrams above {LARGEST_DATAGRAM} bytes", "req reply", "",
+           lambda f: f.test == "UDP_RR"
+           and max(f.request_bytes, f.reply_bytes) > LARGEST_DATAGRAM,
+           remedy="Write: req=64 reply=64 (without req a request has 1 MB)"),
+    Option(f"datagrams above {LARGEST_DATAGRAM} bytes", "len", "",
+           lambda f: f.test == "UDP_STREAM" and (f.length_bytes or 0) > LARGEST_DATAGRAM,
+           remedy="Write: len=1400"),
+    Option(f"datagrams below {NUMBERED_DATAGRAM} bytes", "len", "netperf",
+           lambda f: f.test == "UDP_STREAM" and 0 < (f.length_bytes or 0) < NUMBERED_DATAGRAM),
     Option("different buffers", "localBuffer remoteBuffer", "netperf native",
            lambda f: f.local_buffer_bytes != f.remote_buffer_bytes),
     Option("dscp", "dscp", "netperf iperf3 native", lambda f: f.dscp is not None),
@@ -129,7 +143,8 @@ OPTIONS = (
     _of("skiprx", "skiprx", "native", _TCP_STREAMS, lambda f: f.skip_receive),
     _beyond("skiprx", "skiprx", _TCP_STREAMS, lambda f: f.skip_receive),
     Option(f"values above {LARGEST_VALUE} bytes", "size", "",
-           lambda f: f.test == "KV_RR" and (f.size_bytes or 0) > LARGEST_VALUE),
+           lambda f: f.test == "KV_RR" and (f.size_bytes or 0) > LARGEST_VALUE,
+           remedy=f"Write: size={LARGEST_VALUE}"),
     _beyond("zerocopy", "zerocopy", _TCP_STREAMS, lambda f: f.zerocopy != "0"),
     _of("zerocopy=msg", "zerocopy", "native", _TCP_STREAMS, lambda f: f.zerocopy == "msg"),
     _of("zerocopy=sendfile", "zerocopy", "iperf3 native", _TCP_STREAMS,
@@ -158,6 +173,11 @@ def choose(
     missing."""
     if flow.tool != "auto" and flow.tool not in TOOLS:
         raise MissingError(f"{flow.tool}: no such traffic tool", remedy=f"Tools: {_list(TOOLS)}.")
+    for option in needed_options(flow):
+        if not _is_anywhere(option, flow.test):
+            raise MissingError(
+                f"no tool can do {flow.test} with {option.name}", remedy=option.remedy
+            )
     lacks = {name: _lack(tool, flow, available, extras) for name, tool in TOOLS.items()}
     lacks |= {
         name: why for name, why in (unusable or {}).items() if lacks.get(name) == NOT_INSTALLED
@@ -169,15 +189,16 @@ def choose(
             return TOOLS[name]
     absent = [name for name in candidates if lacks[name] == NOT_INSTALLED]
     remedy = _INSTALLATION[absent[0]] if absent else ""
-    if _largest_datagram(flow) > LARGEST_DATAGRAM:
-        remedy = (
-            "Write: len=1400"
-            if flow.test == "UDP_STREAM"
-            else "Write: req=64 reply=64 (without req a request has 1 MB)"
-        )
     raise MissingError(
         "; ".join(f"{name} {lacks[name]}" for name in candidates),
         remedy=f"tool={able[0]} can." if able else remedy,
+    )
+
+
+def _is_anywhere(option: Option, test: str) -> bool:
+    """Whether some version of a tool supports it for this test."""
+    return bool(option.tools) or any(
+        test in tool.tests and f"{name} {option.name}" in EXTRAS for name, tool in TOOLS.items()
     )
 
 
@@ -198,7 +219,3 @@ def _lack(tool: Tool, flow: FlowSpec, available: Collection[str], extras: Collec
     if tool.name not in available:
         return NOT_INSTALLED
     return ""
-
-
-def _list(names: Collection[str]) -> str:
-    return ", ".join(names)

@@ -154,17 +154,17 @@ def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message)
         (
             "DO_CLIENT host=a server=b test=UDP_RR req=100K tool=netperf",
             43,
-            "netperf cannot do UDP_RR with datagrams above 65507 bytes",
+            "no tool can do UDP_RR with datagrams above 65507 bytes",
         ),
         (
             "DO_CLIENT host=a server=b test=TCP_RR len=9K tool=netperf",
             43,
-            "netperf cannot do TCP_RR with len",
+            "no tool can do TCP_RR with len",
         ),
         (
             "DO_CLIENT host=a server=b test=UDP_STREAM mss=1000 tool=iperf3",
             47,
-            "iperf3 cannot do UDP_STREAM with mss",
+            "no tool can do UDP_STREAM with mss",
         ),
         (
             "DO_CLIENT host=a server=b hold=1",

@@ -54,6 +54,8 @@ def test_blocks_that_do_not_fit_have_a_remedy(script):
         "FOR i IN 1..9999999999999999999 DO\nDONE\n",
         "IF 5ms > 3mbit: ECHO a\n",
         "DO_CLIENT host=a server=b dur=5 omit=5 exp=COUNTER\n",
+        "DO_CLIENT host=a server=b test=TCP_FLOWS\n",
+        "DO_CLIENT host=a server=b test=TCP_MESSAGES size=1K arrivals=poisson\n",
         "DO_SERVER host=a\nPROCESS_EXP\nASSERT ca > 5\n",
     ],
 )

@@ -1,5 +1,7 @@
 """The tool of a test is the requested one, or the first that supports it."""
 
+from dataclasses import replace
+
 import pytest
 
 from netesto import traffic
@@ -44,9 +46,25 @@ def test_the_default_request_is_too_large_for_a_datagram_and_the_remedy_has_one_
     with pytest.raises(MissingError) as caught:
         traffic.choose(FlowSpec(test="UDP_RR", tool="netperf"), BOTH)
     assert str(caught.value) == (
-        "netperf cannot do UDP_RR with datagrams above 65507 bytes\n"
+        "no tool can do UDP_RR with datagrams above 65507 bytes\n"
         "Write: req=64 reply=64 (without req a request has 1 MB)"
     )
+
+
+def test_an_option_of_other_tests_is_no_tools_fault():
+    with pytest.raises(MissingError) as caught:
+        traffic.choose(FlowSpec(test="TCP_STREAM", size_bytes=1000), BOTH)
+    assert str(caught.value) == (
+        "no tool can do TCP_STREAM with size\nIt is for KV_RR, TCP_FLOWS, TCP_MESSAGES."
+    )
+
+
+def test_a_datagram_that_has_no_room_for_its_number_is_left_to_netperf():
+    flow = FlowSpec(test="UDP_STREAM", length_bytes=15)
+    assert traffic.choose(flow, [*BOTH, "native"]).name == "netperf"
+    with pytest.raises(MissingError) as caught:
+        traffic.choose(replace(flow, tool="native"), ["native"])
+    assert str(caught.value) == "native cannot do UDP_STREAM with datagrams below 16 bytes"
 
 
 def test_what_only_some_versions_can_do_needs_one_of_them_at_both_hosts():
