@@ -22,21 +22,17 @@ def of(folder: Path, wanted: Collection[int]) -> list[Mapping[str, str]]:
 def altered(folder: Path) -> Iterator[str]:
     """Warnings, in words, of complete experiments in `folder` whose rows in exp.csv are missing, or
     differ from those derived from their data; experiments without derived files are skipped."""
-    for exp in _altered(folder, csvfile.salvage(folder / store.TABLE)):
-        yield (
-            f"{folder / store.TABLE}: the rows of experiment {exp} differ from those derived from"
-            f" its data; `netesto report {folder}` rebuilds them"
-        )
-
-
-def _altered(folder: Path, rows: Iterable[Mapping[str, str]]) -> list[int]:
-    found = csvfile.by_experiment(rows)
-    return [
-        exp
-        for exp in (store.experiments(folder) if folder.is_dir() else [])
-        if (derived := _derived(folder / str(exp) / store.DERIVED))
-        and not _agree(derived, found.get(exp, [{}]), exp)
-    ]
+    there = store.experiments(folder) if folder.is_dir() else []
+    derived = {exp: _derived(folder / str(exp) / store.DERIVED) for exp in there}
+    if not any(derived.values()):
+        return
+    found = csvfile.by_experiment(csvfile.salvage(folder / store.TABLE))
+    for exp in there:
+        if derived[exp] and not _agree(derived[exp], found.get(exp, [{}]), exp):
+            yield (
+                f"{folder / store.TABLE}: the rows of experiment {exp} differ from those derived"
+                f" from its data; `netesto report {folder}` rebuilds them"
+            )
 
 
 def _agree(derived: Mapping[str, str], rows: Sequence[Mapping[str, str]], exp: int) -> bool:
