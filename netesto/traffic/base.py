@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, Self
 
+from netesto.errors import OutputError
 from netesto.measured import TransferResult
 from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime
 from netesto.units import format_processors
@@ -17,6 +18,72 @@ LARGEST = 1e18
 def pinned(cpus: tuple[int, ...]) -> list[str]:
     """The prefix of a command that runs it only on these processors; empty without any."""
     return ["taskset", "-c", format_processors(cpus)] if cpus else []
+
+
+def version_in(output: str, pattern: re.Pattern[str], command: str) -> str:
+    """The version that a command printed. OutputError if there is none."""
+    if match := pattern.search(output):
+        return match[1]
+    raise OutputError(f"{command} prints no version: {output.strip()[:80]!r}")
+
+
+class Printed:
+    """A value that `tool` printed as JSON, at this `place` of the whole; OutputError names the
+    dotted path of what is missing."""
+
+    def __init__(self, value: object, tool: str, place: str = "") -> None:
+        self._value = value
+        self._tool = tool
+        self._place = place
+
+    def find(self, path: str) -> object:
+        """The value at `path`; None if there is none."""
+        value = self._value
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def node(self, path: str) -> "Printed":
+        value = self.find(path)
+        if not isinstance(value, dict):
+            raise OutputError(f"{self._tool} printed no {self._place}{path}")
+        return Printed(value, self._tool, f"{self._place}{path}.")
+
+    def nodes(self, path: str) -> "list[Printed]":
+        values = self.find(path)
+        if not isinstance(values, list):
+            raise OutputError(f"{self._tool} printed no {self._place}{path}")
+        return [Printed(value, self._tool, f"{self._place}{path}.") for value in values]
+
+    def number(self, path: str) -> float:
+        return self._number(self.find(path), path)
+
+    def known(self, path: str) -> float | None:
+        """The number at `path`; None if there is nothing."""
+        value = self.find(path)
+        return None if value is None else self._number(value, path)
+
+    def whole(self, path: str) -> int | None:
+        value = self.known(path)
+        return None if value is None else int(value)
+
+    def numbers(self, path: str) -> list[float]:
+        values = self.find(path)
+        if not isinstance(values, list):
+            raise OutputError(f"{self._tool} printed no numbers for {self._place}{path}")
+        return [self._number(value, path) for value in values]
+
+    def text(self, path: str) -> str:
+        value = self.find(path)
+        return value if isinstance(value, str) else ""
+
+    def _number(self, value: object, path: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise OutputError(f"{self._tool} printed no number for {self._place}{path}")
+        # Also of NaN and Infinity, which Python reads as JSON.
+        if not abs(value) < LARGEST:
+            raise OutputError(f"{self._tool} printed an impossible {self._place}{path}")
+        return float(value)
 
 
 class Tool(Protocol):
@@ -38,18 +105,22 @@ class Tool(Protocol):
     @property
     def connects_early(self) -> bool:
         """True if a client connects before its start instant."""
+        return False
 
     @property
     def extras(self) -> Mapping[str, re.Pattern[str]]:
         """The options (their names in `choice.OPTIONS`) that only some versions support, with the
         words for them in the help."""
+        return {}
 
     @property
     def server_port(self) -> int:
         """The port of a lasting server, unless it is in use."""
+        return 0
 
-    def for_version(self, version: str) -> Self:
+    def for_version(self, version: str) -> Self:  # noqa: ARG002 - most have only one
         """The tool that starts this installed version; `parse` reads the output of all versions."""
+        return self
 
     def version_command(self) -> list[str]:
         """The command that prints the version."""
@@ -59,6 +130,7 @@ class Tool(Protocol):
 
     def help_command(self) -> list[str]:
         """The command that prints the help, in which `extras` are found; empty without extras."""
+        return []
 
     def server_command(self, port: int) -> list[str]:
         """The server, in the foreground, listening on `port`."""

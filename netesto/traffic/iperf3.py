@@ -30,7 +30,7 @@ from netesto.errors import OutputError
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
 from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime
 from netesto.traffic import ports as traffic_ports
-from netesto.traffic.base import LARGEST, pinned
+from netesto.traffic.base import LARGEST, Printed, Tool, pinned, version_in
 
 JSON_STREAM_SINCE = (3, 17)
 
@@ -47,7 +47,7 @@ _VERSION = re.compile(r"^iperf (\d+(?:\.\d+)*\S*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Iperf3:
+class Iperf3(Tool):
     """iperf3, with one server process for each instance. Without a version its options are those
     that every version has."""
 
@@ -55,8 +55,6 @@ class Iperf3:
     name: ClassVar = "iperf3"
     tests: ClassVar = frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
     lasting_server: ClassVar = False
-    connects_early: ClassVar = False
-    server_port: ClassVar = 0
     extras: ClassVar = {
         "pacing": re.compile("--fq-rate"),
         "skiprx": re.compile("--skip-rx-copy"),
@@ -71,9 +69,7 @@ class Iperf3:
         return ["iperf3", "--version"]
 
     def parse_version(self, output: str) -> str:
-        if match := _VERSION.search(output):
-            return match[1]
-        raise OutputError(f"iperf3 --version prints no version: {output.strip()[:80]!r}")
+        return version_in(output, _VERSION, "iperf3 --version")
 
     def help_command(self) -> list[str]:
         return ["iperf3", "--help"]
@@ -117,7 +113,7 @@ class Iperf3:
         if request.test == "UDP_STREAM" or not line.startswith('{"event":"interval"'):
             return None
         try:
-            return _Node(jsontext.parse(line), "").number("data.sum.bits_per_second")
+            return Printed(jsontext.parse(line), "iperf3").number("data.sum.bits_per_second")
         except (ValueError, OutputError):
             return None
 
@@ -161,46 +157,6 @@ class Iperf3:
         )
 
 
-class _Node:
-    """A place in the JSON; OutputError names the dotted path that is missing."""
-
-    def __init__(self, value: object, place: str) -> None:
-        self.value = value
-        self.place = place
-
-    def find(self, path: str) -> object:
-        """The value at `path`; None if there is none."""
-        value = self.value
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
-
-    def node(self, path: str) -> "_Node":
-        value = self.find(path)
-        if not isinstance(value, dict):
-            raise OutputError(f"iperf3 printed no {self.place}{path}")
-        return _Node(value, f"{self.place}{path}.")
-
-    def nodes(self, path: str) -> "list[_Node]":
-        values = self.find(path)
-        if not isinstance(values, list):
-            raise OutputError(f"iperf3 printed no {self.place}{path}")
-        return [_Node(value, f"{self.place}{path}.") for value in values]
-
-    def number(self, path: str) -> float:
-        value = self.find(path)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise OutputError(f"iperf3 printed no number for {self.place}{path}")
-        # Also of NaN, which Python reads as JSON.
-        if not abs(value) < LARGEST:
-            raise OutputError(f"iperf3 printed an impossible {self.place}{path}")
-        return float(value)
-
-    def text(self, path: str) -> str:
-        value = self.find(path)
-        return value if isinstance(value, str) else ""
-
-
 def _whole_seconds(seconds: float) -> int:
     return max(1, math.ceil(seconds))
 
@@ -223,31 +179,23 @@ def _stream_rate(request: GroupRequest) -> str:
 
 
 def _common_options(request: GroupRequest) -> list[str]:
-    options = []
-    if request.length_bytes is not None:
-        options += ["-l", str(request.length_bytes)]
-    if request.mss_bytes is not None:
-        options += ["-M", str(request.mss_bytes)]
-    if request.zerocopy == "sendfile":
-        options += ["-Z"]
-    if request.zerocopy == "msg":
-        options += ["--zerocopy=z"]
-    if request.skip_receive:
-        options += ["--skip-rx-copy"]
-    if request.pacing_bps is not None:
-        options += ["--fq-rate", str(round(request.pacing_bps))]
-    if request.local_buffer_bytes:
-        options += ["-w", str(request.local_buffer_bytes)]
-    if request.parallel > 1:
-        options += ["-P", str(request.parallel)]
-    if request.dscp is not None:
-        options += ["-S", str(request.dscp << 2)]
-    if request.omit_s > 0:
-        options += ["-O", str(math.ceil(request.omit_s))]
-    return options
+    values: dict[str, object] = {
+        "-l": request.length_bytes,
+        "-M": request.mss_bytes,
+        "-Z": "" if request.zerocopy == "sendfile" else None,
+        "--zerocopy=z": "" if request.zerocopy == "msg" else None,
+        "--skip-rx-copy": "" if request.skip_receive else None,
+        "--fq-rate": None if request.pacing_bps is None else round(request.pacing_bps),
+        "-w": request.local_buffer_bytes or None,
+        "-P": request.parallel if request.parallel > 1 else None,
+        "-S": None if request.dscp is None else request.dscp << 2,
+        "-O": math.ceil(request.omit_s) if request.omit_s > 0 else None,
+    }
+    given = ((option, str(value)) for option, value in values.items() if value is not None)
+    return [word for pair in given for word in pair if word]
 
 
-def _document(output: str) -> _Node:
+def _document(output: str) -> Printed:
     """The one document of `-J`, or the events of `--json-stream` joined into the same shape."""
     start = output.find("{")
     text = output[start:] if start >= 0 else ""
@@ -261,7 +209,7 @@ def _document(output: str) -> _Node:
         raise OutputError(f"iperf3 printed no complete JSON{found}") from None
     if not isinstance(value, dict):
         raise OutputError("iperf3 printed JSON that is not an object")
-    return _Node(value, "")
+    return Printed(value, "iperf3")
 
 
 def _joined(text: str) -> dict[str, object]:
@@ -270,7 +218,7 @@ def _joined(text: str) -> dict[str, object]:
     for line in text.splitlines():
         if not line.startswith("{"):
             continue
-        event = _Node(jsontext.parse(line), "")
+        event = Printed(jsontext.parse(line), "iperf3")
         name, data = event.text("event"), event.find("data")
         if name == "interval":
             intervals.append(data)
@@ -279,12 +227,12 @@ def _joined(text: str) -> dict[str, object]:
     return document
 
 
-def _sender_retransmits(document: _Node) -> int | None:
+def _sender_retransmits(document: Printed) -> int | None:
     value = document.find("end.sum_sent.retransmits")
     return value if isinstance(value, int) and 0 <= value < LARGEST else None
 
 
-def _mss_bytes(document: _Node) -> int | None:
+def _mss_bytes(document: Printed) -> int | None:
     """The MSS that was set, else that of the control connection to the same server."""
     for key in ("start.tcp_mss", "start.tcp_mss_default"):
         value = document.find(key)
@@ -293,15 +241,15 @@ def _mss_bytes(document: _Node) -> int | None:
     return None
 
 
-def _client_ports(document: _Node) -> tuple[int, ...]:
+def _client_ports(document: Printed) -> tuple[int, ...]:
     """The ports of the streams, without that of the control connection."""
     connected = document.find("start.connected")
-    nodes = [_Node(each, "") for each in connected] if isinstance(connected, list) else []
+    nodes = [Printed(each, "iperf3") for each in connected] if isinstance(connected, list) else []
     ports = (node.find("local_port") for node in nodes)
     return tuple(port for port in ports if isinstance(port, int))
 
 
-def _intervals(document: _Node, request: GroupRequest, start_s: float) -> tuple[Interval, ...]:
+def _intervals(document: Printed, request: GroupRequest, start_s: float) -> tuple[Interval, ...]:
     """The receiver's intervals; of a TCP stream the sender's, if the server reported none."""
     return tuple(
         Interval(
@@ -313,7 +261,7 @@ def _intervals(document: _Node, request: GroupRequest, start_s: float) -> tuple[
     )
 
 
-def _measured(document: _Node, request: GroupRequest) -> list[_Node]:
+def _measured(document: Printed, request: GroupRequest) -> list[Printed]:
     has_server = isinstance(document.find("server_output_json.intervals"), list)
     if request.test == "UDP_STREAM" and not has_server:
         return []
@@ -321,14 +269,14 @@ def _measured(document: _Node, request: GroupRequest) -> list[_Node]:
     return [node for node in nodes if node.find("sum.omitted") is False]
 
 
-def _zero_s(document: _Node, started_s: float, system: SystemTime) -> float:
+def _zero_s(document: Printed, started_s: float, system: SystemTime) -> float:
     """The instant from which the times of intervals count: the end of the omitted part."""
     # It started after its process did, and in the second that it reports.
     start_s = max(started_s, document.number("start.timestamp.timesecs") - system.first_s)
     return start_s + document.number("start.test_start.omit")
 
 
-def _datagrams(document: _Node, request: GroupRequest, start_s: float) -> Datagrams | None:
+def _datagrams(document: Printed, request: GroupRequest, start_s: float) -> Datagrams | None:
     """Its own numbers, which count a copy of a datagram as one out of order. Those of an interval
     are by arrival: a number that comes late makes one lost in an earlier interval fewer lost. None
     if its version does not report both ends."""

@@ -25,7 +25,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Self
 
 from netesto.errors import OutputError
 from netesto.measured import Datagrams, Interval, TransferResult
@@ -39,7 +38,7 @@ from netesto.model import (
     SystemTime,
 )
 from netesto.traffic import ports as traffic_ports
-from netesto.traffic.base import LARGEST
+from netesto.traffic.base import LARGEST, Tool, version_in
 from netesto.units import format_processors
 
 # At the end of a stream netperf waits for data in flight, and in TCP_CRR netserver waits for
@@ -87,29 +86,19 @@ _INTERIM = re.compile(r"^NETPERF_(INTERIM_RESULT|UNITS|INTERVAL|ENDING)\[(\d{1,1
 _HEADER = "MIGRATED "
 
 
-class Netperf:
+class Netperf(Tool):
     """netperf with netserver; interim results appear as they happen, with UTC times."""
 
     name = "netperf"
     tests = (STREAM_TESTS | REQUEST_TESTS) - {"TCP_BIDI", "KV_RR"}
     lasting_server = True
-    connects_early = False
     server_port = traffic_ports.NETSERVER_PORT
-    extras: ClassVar[Mapping[str, re.Pattern[str]]] = {}
-
-    def for_version(self, version: str) -> Self:  # noqa: ARG002 - 2.7.0 is the last release
-        return self
 
     def version_command(self) -> list[str]:
         return ["netperf", "-V"]
 
     def parse_version(self, output: str) -> str:
-        if match := _VERSION.search(output):
-            return match[1]
-        raise OutputError(f"netperf -V prints no version: {output.strip()[:80]!r}")
-
-    def help_command(self) -> list[str]:
-        return []
+        return version_in(output, _VERSION, "netperf -V")
 
     def server_command(self, port: int) -> list[str]:
         return ["netserver", "-D", "-p", str(port)]

@@ -16,10 +16,9 @@ where they do not meet the needs of experiments:
 import itertools
 import re
 import statistics
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from netesto import jsontext
 from netesto.errors import OutputError
@@ -38,7 +37,7 @@ from netesto.model import (
     SystemTime,
 )
 from netesto.traffic import ports as traffic_ports
-from netesto.traffic.base import LARGEST
+from netesto.traffic.base import Printed, Tool, version_in
 from netesto.units import decimal, format_processors
 
 PROGRAM = Path(__file__).parent / "netesto-flow"
@@ -49,6 +48,7 @@ END_SLACK_S = 15.0
 COMPLETION_S = 30.0
 
 _NAME = "netesto-flow"
+_VERSION = re.compile(rf"^{_NAME} (\S.*)$", re.MULTILINE)
 
 
 def times_name(request: GroupRequest, instance: int) -> str:
@@ -57,7 +57,7 @@ def times_name(request: GroupRequest, instance: int) -> str:
     return f"{kind}.{request.group}.{instance}{end}"
 
 
-class Native:
+class Native(Tool):
     """One process for each instance at the client, one for all at the server."""
 
     name: ClassVar = "native"
@@ -65,22 +65,12 @@ class Native:
     lasting_server: ClassVar = True
     connects_early: ClassVar = True
     server_port: ClassVar = traffic_ports.FLOW_SERVER_PORT
-    extras: ClassVar[Mapping[str, re.Pattern[str]]] = {}
-
-    def for_version(self, version: str) -> Self:  # noqa: ARG002 - both come with this package
-        return self
 
     def version_command(self) -> list[str]:
         return [str(PROGRAM), "version"]
 
     def parse_version(self, output: str) -> str:
-        name, _, version = output.strip().partition(" ")
-        if name != _NAME or not version:
-            raise OutputError(f"{_NAME} version prints no version: {output.strip()[:80]!r}")
-        return version
-
-    def help_command(self) -> list[str]:
-        return []
+        return version_in(output, _VERSION, f"{_NAME} version")
 
     def server_command(self, port: int) -> list[str]:
         return [str(PROGRAM), "server", str(port)]
@@ -151,10 +141,10 @@ class Native:
         if not line.startswith('{"event":"interval"'):
             return None
         try:
-            interval = _Result(jsontext.parse(line))
+            interval = Printed(jsontext.parse(line), _NAME)
             length_s = interval.number("length_ns") / 1e9
-            if interval.has("transactions"):
-                bits = interval.number("transactions") * request.request_bytes * 8
+            if (transactions := interval.known("transactions")) is not None:
+                bits = transactions * request.request_bytes * 8
             else:
                 bits = interval.number("bytes") * 8
         except (ValueError, OutputError):
@@ -183,55 +173,18 @@ class Native:
         return _stream(result, request, started_s=started_s)
 
 
-class _Result:
-    """The members of an object; OutputError names one that is missing."""
-
-    def __init__(self, members: Mapping[str, object]) -> None:
-        self._members = members
-
-    def has(self, key: str) -> bool:
-        return key in self._members
-
-    def number(self, key: str) -> float:
-        value = self._members.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise OutputError(f"{_NAME} printed no number for {key}")
-        # Also of NaN and Infinity, which Python reads as JSON.
-        if not abs(value) < LARGEST:
-            raise OutputError(f"{_NAME} printed an impossible {key}")
-        return float(value)
-
-    def known(self, key: str) -> float | None:
-        return self.number(key) if self.has(key) else None
-
-    def whole(self, key: str) -> int | None:
-        return int(self.number(key)) if self.has(key) else None
-
-    def text(self, key: str) -> str:
-        value = self._members.get(key, "")
-        return value if isinstance(value, str) else ""
-
-    def numbers(self, key: str) -> list[float]:
-        values = self._members.get(key)
-        if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
-            raise OutputError(f"{_NAME} printed no numbers for {key}")
-        if not all(abs(value) < LARGEST for value in values):
-            raise OutputError(f"{_NAME} printed impossible numbers for {key}")
-        return [float(value) for value in values]
-
-
-def _result(output: str) -> _Result:
+def _result(output: str) -> Printed:
     for line in reversed(output.splitlines()):
         if line.startswith('{"event":"result"'):
             try:
                 members = jsontext.parse(line)
             except ValueError:
                 raise OutputError(f"{_NAME} printed an incomplete result") from None
-            return _Result(members)
+            return Printed(members, _NAME)
     raise OutputError(f"{_NAME} printed no result")
 
 
-def _common(result: _Result) -> TransferResult:
+def _common(result: Printed) -> TransferResult:
     """The common values of every test. The rate is the caller's."""
     return TransferResult(
         rate_bps=0.0,
@@ -268,7 +221,7 @@ def _measured(count: int, request: GroupRequest) -> list[tuple[int, float, float
     ]
 
 
-def _stream(result: _Result, request: GroupRequest, *, started_s: float) -> TransferResult:
+def _stream(result: Printed, request: GroupRequest, *, started_s: float) -> TransferResult:
     """The rate is that of the direction under test, in TCP_BIDI from the client to the server."""
     reverse_bytes = result.known("client_received_bytes") if request.test == "TCP_BIDI" else None
     receiver = "client" if request.is_reverse else "server"
@@ -289,7 +242,7 @@ def _stream(result: _Result, request: GroupRequest, *, started_s: float) -> Tran
     )
 
 
-def _datagrams(result: _Result, request: GroupRequest, *, started_s: float) -> TransferResult:
+def _datagrams(result: Printed, request: GroupRequest, *, started_s: float) -> TransferResult:
     return replace(
         _common(result),
         rate_bps=result.number("server_received_bytes") * 8 / request.duration_s,
@@ -308,7 +261,7 @@ def _datagrams(result: _Result, request: GroupRequest, *, started_s: float) -> T
 _TIME_SET_NS = 100_000
 
 
-def _arrivals(result: _Result, request: GroupRequest, *, started_s: float) -> Datagrams:
+def _arrivals(result: Printed, request: GroupRequest, *, started_s: float) -> Datagrams:
     rows = {
         key: result.numbers(key)
         for key in (
@@ -356,7 +309,7 @@ def _arrivals(result: _Result, request: GroupRequest, *, started_s: float) -> Da
     )
 
 
-def _requests(result: _Result, request: GroupRequest, *, started_s: float) -> TransferResult:
+def _requests(result: Printed, request: GroupRequest, *, started_s: float) -> TransferResult:
     rate = result.number("count") / request.duration_s
     bits = request.request_bytes * 8.0
     if request.test == "KV_RR":
@@ -377,7 +330,7 @@ def _requests(result: _Result, request: GroupRequest, *, started_s: float) -> Tr
     )
 
 
-def _completions(result: _Result, request: GroupRequest, system: SystemTime) -> TransferResult:
+def _completions(result: Printed, request: GroupRequest, system: SystemTime) -> TransferResult:
     """The times of the completed transfers, and the number of others. If somebody set the system's
     time meanwhile, from which the kernel takes their ends, the times are unknown."""
     begun, failed = int(result.number("begun")), int(result.number("failed"))
@@ -396,7 +349,7 @@ def _completions(result: _Result, request: GroupRequest, system: SystemTime) -> 
     return replace(times, rate_bps=bits / elapsed_s, elapsed_s=elapsed_s, unfinished=failed)
 
 
-def _timed(result: _Result) -> TransferResult:
+def _timed(result: Printed) -> TransferResult:
     """The statistics of times."""
     return replace(
         _common(result),
@@ -413,6 +366,6 @@ def _timed(result: _Result) -> TransferResult:
     )
 
 
-def _us(result: _Result, key: str) -> float | None:
+def _us(result: Printed, key: str) -> float | None:
     value_ns = result.known(key)
     return None if value_ns is None else value_ns / 1e3
