@@ -22,17 +22,19 @@ _IPERF3_TEXT = re.compile(
 )
 _IPERF3_EVENT = re.compile(r'^\{"event":\s*"(?:start|error)"', re.MULTILINE)
 _NETPERF = re.compile(r"^MIGRATED (?P<test>[A-Z_ ]+?) TEST\b|^THROUGHPUT=", re.MULTILINE)
-_NETPERF_RATE = re.compile(r"^THROUGHPUT=(?P<rate>[\d.]+)\s*$", re.MULTILINE)
-_NETPERF_UNIT = re.compile(r"^THROUGHPUT_UNITS=(?P<unit>\S+)\s*$", re.MULTILINE)
-_NETPERF_AGAIN = re.compile(r"^LOCAL_TRANSPORT_RETRANS=(?P<count>\d{1,15})\s*$", re.MULTILINE)
-_NETPERF_TIME = re.compile(r"^ELAPSED_TIME=(?P<seconds>[\d.]+)\s*$", re.MULTILINE)
-# The one line of numbers of a stream test: sizes, seconds, 10^6 bits per second.
+# The words of -k: WORD=VALUE.
+_NETPERF_WORD = re.compile(r"^([A-Z_]+)=(\S+)\s*$", re.MULTILINE)
+# The one line of numbers of a stream test (sizes, seconds, throughput), and that of units above it.
 _NETPERF_STREAM = re.compile(
-    r"^\s*\d+\s+\d+\s+\d+\s+(?P<seconds>\d+\.\d+)\s+(?P<rate>\d+\.\d+)\b.*$", re.MULTILINE
+    r"^\s*\d+\s+\d+\s+\d+\s+(?P<seconds>\d+\.\d+)\s+(?P<rate>\d+\.\d+)\b", re.MULTILINE
 )
-_MBIT: Mapping[str, float] = {
-    "10^3bits/s": 1e3, "10^6bits/s": 1e6, "10^9bits/s": 1e9, "bits/s": 1.0,
-}  # fmt: skip
+_NETPERF_UNIT = re.compile(r"^bytes .*\bsecs\.\s+(\S+/s)(?:ec)?\b", re.MULTILINE)
+# Bits per second, by the units of -f.
+_NETPERF_UNITS: Mapping[str, float] = {
+    "bits/s": 1.0,
+    **{f"10^{3 * power}bits/s": 1000.0**power for power in (1, 2, 3)},
+    **{f"{prefix}Bytes/s": 8 * 1024.0**power for power, prefix in enumerate("KMG", start=1)},
+}
 
 
 def recognise(file: File) -> Form | None:
@@ -68,25 +70,39 @@ def _netperf(data: bytes) -> ClientOutput:
     text = data.decode("utf-8", errors="replace")
     if not text.strip():
         return ClientOutput(reason="empty", kind="empty")
-    rate, seconds = None, None
-    if (match := _NETPERF_RATE.search(text)) is not None:
-        unit = _NETPERF_UNIT.search(text)
-        factor = _MBIT.get("10^6bits/s" if unit is None else unit["unit"])
-        rate = None if factor is None else float(match["rate"]) * factor
-        elapsed = _NETPERF_TIME.search(text)
-        seconds = None if elapsed is None else float(elapsed["seconds"])
-    elif (match := _NETPERF_STREAM.search(text)) is not None:
-        rate, seconds = float(match["rate"]) * 1e6, float(match["seconds"])
-    bps = iperf3.number(rate)
+    words = dict(_NETPERF_WORD.findall(text))
+    unit = words.get("THROUGHPUT_UNITS")
+    if "THROUGHPUT" not in words and (table := _NETPERF_STREAM.search(text)) is not None:
+        words |= {"THROUGHPUT": table["rate"], "ELAPSED_TIME": table["seconds"]}
+        unit = (told := _NETPERF_UNIT.search(text)) and told[1]
+    rate = _decimal(words.get("THROUGHPUT", ""))
+    unit_bps = _NETPERF_UNITS.get(unit or "10^6bits/s")
+    bps = None if rate is None or unit_bps is None else iperf3.number(rate * unit_bps)
     if bps is None:
         first = next(line.strip() for line in text.splitlines() if line.strip())
         return ClientOutput(reason=f"no result: {first[:160]}", kind="no-result")
-    again = _NETPERF_AGAIN.search(text)
+    named = _NETPERF.search(text)
+    test = (named and named["test"]) or ""
+    is_reverse = "MAERTS" in test
+    again = words.get("REMOTE_TRANSPORT_RETRANS" if is_reverse else "LOCAL_TRANSPORT_RETRANS", "")
     return ClientOutput(
-        sent=Sent(bps, None if again is None else int(again["count"])),
+        sent=Sent(bps, int(again) if again.isdecimal() and len(again) < 16 else None),
         received_bps=bps,
-        duration_s=iperf3.number(seconds),
+        # What iperf3 says of a test.
+        document={
+            "start": {
+                "test_start": {
+                    "protocol": "UDP" if test.startswith("UDP") else "TCP",
+                    "reverse": int(is_reverse),
+                }
+            }
+        },
+        duration_s=_decimal(words.get("ELAPSED_TIME", "")),
     )
+
+
+def _decimal(text: str) -> float | None:
+    return iperf3.number(float(text)) if re.fullmatch(r"\d+(?:\.\d+)?", text) else None
 
 
 def _flent(data: bytes) -> ClientOutput:

@@ -64,8 +64,8 @@ def _of_document(document: Document, count: int, *, received_is_enough: bool) ->
         return ClientOutput(reason=reason, kind="error", document=document, documents=count)
     sent, received = _sent(document, "sum_sent"), _sent(document, "sum_received")
     if sent is None and received_is_enough:
-        # For UDP, older versions have one sum, of the sent data.
         sent = received or _sent(document, "sum")
+        received = received or _not_lost(document, sent)
     if sent is None:
         return ClientOutput(
             reason="no result: no end.sum_sent.bits_per_second",
@@ -85,6 +85,14 @@ def _of_document(document: Document, count: int, *, received_is_enough: bool) ->
 def _sent(document: Document, name: str) -> Sent | None:
     bps = number(document, "end", name, "bits_per_second")
     return None if bps is None else Sent(bps, whole(document, "end", name, "retransmits"))
+
+
+def _not_lost(document: Document, sent: Sent | None) -> Sent | None:
+    """For UDP, older versions have one sum: the sent rate, and the datagrams that were lost."""
+    packets, lost = (whole(document, "end", "sum", key) for key in ("packets", "lost_packets"))
+    if sent is None or not packets or lost is None or lost > packets:
+        return None
+    return Sent(sent.bps * (packets - lost) / packets)
 
 
 def at(value: object, *path: str | int) -> object:

@@ -1,5 +1,6 @@
 """Experiments grouped by case: the durations of transfers, and the throughput of flows."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -18,7 +19,8 @@ from netesto.results.manifest import GroupRecord, Manifest
 EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence]
 """The evidence in the folder of an experiment, without files that are damaged."""
 
-_FILES = ("completions.", "times.")
+# Of a group and a flow.
+_FILE = re.compile(r"(?:completions|times)\.(\d+)\.(\d+)(?:\.csv)?")
 
 
 def name(known: Manifest, factors: Mapping[str, str]) -> str:
@@ -41,8 +43,9 @@ def _by_group(case: str, requests: Sequence[GroupRequest]) -> dict[str, str]:
 
 
 def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
-    """The times of all transfers and transactions of each case, in the order of the experiments;
-    the number of incomplete ones, if any; and failures and unreadable files, in words."""
+    """The times of the transfers and transactions of each case, of all flows that ended well, in
+    the order of the experiments; the number of incomplete ones, if any; and failures and unreadable
+    files, in words."""
     found: dict[str, list[Times]] = defaultdict(list)
     failed: dict[str, int] = defaultdict(int)
     faults: list[str] = []
@@ -51,8 +54,15 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
         cases = _by_group(case, [group.request for group in timed])
         for group in timed:
             faults += _failed_flows(cases[str(group.request.group)], known.exp, group)
+        good = {
+            (group.request.group, flow.instance)
+            for group in known.groups
+            for flow in group.instances
+            if flow.status == OK
+        }
         for path in sorted(known.files):
-            if not PurePosixPath(path).name.startswith(_FILES):
+            match = _FILE.fullmatch(PurePosixPath(path).name)
+            if match is None or (int(match[1]), int(match[2])) not in good:
                 continue
             try:
                 completions.check(place, known, path)
@@ -60,7 +70,7 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
             except (OSError, OutputError) as error:
                 faults.append(str(error))
             else:
-                own = cases.get(PurePosixPath(path).name.split(".")[1], case)
+                own = cases.get(match[1], case)
                 found[own].append(part)
                 if count:
                     failed[own] += count

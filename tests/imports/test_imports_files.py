@@ -19,7 +19,7 @@ from imports_trees import mpstat as mpstat_file
 
 from netesto import cli
 from netesto.errors import OutputError
-from netesto.imports import iperf3, mpstat, tree
+from netesto.imports import formats, iperf3, mpstat, tree
 from netesto.results import csvfile, store
 from netesto.results import imported as imported_runs
 
@@ -147,6 +147,54 @@ def test_files_are_recognised_by_their_content(tmp_path):
         ("c", "netperf", "9411.520"),
         ("d", "netperf", "200.000"),
     ]
+
+
+# Output of netperf 2.7.0 -f g, without the spaces at the ends of its lines.
+NETPERF_TABLE = """\
+MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 127.0.0.1 () port 0 AF_INET : demo
+Recv   Send    Send
+Socket Socket  Message  Elapsed
+Size   Size    Size     Time     Throughput
+bytes  bytes   bytes    secs.    10^9bits/sec
+
+131072  16384  16384    1.01        4.75
+"""
+
+
+@pytest.mark.parametrize(
+    ("unit", "bps"),
+    [
+        ("10^3bits/s", 4750),
+        ("10^6bits/s", 4.75e6),
+        ("10^9bits/s", 4.75e9),
+        ("KBytes/s", 38912),
+        ("MBytes/s", 4.75 * 8 * 2**20),
+        ("GBytes/s", 4.75 * 8 * 2**30),
+        ("Trans/s", None),
+    ],
+)
+def test_the_throughput_of_netperf_is_in_the_units_that_it_prints(unit, bps):
+    table = NETPERF_TABLE.replace("10^9bits/s", unit)
+    words = f"THROUGHPUT=4.75\nTHROUGHPUT_UNITS={unit}\nELAPSED_TIME=1.01\n"
+    found = [formats.read(text.encode(), "netperf") for text in (table, words)]
+    sent = None if bps is None else iperf3.Sent(bps)
+    assert [(each.sent, each.duration_s) for each in found] == [
+        (sent, None if bps is None else 1.01)
+    ] * 2
+
+
+def test_a_reverse_test_of_netperf_has_the_retransmissions_of_its_sender(tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    # Verbatim output of netperf 2.7.0.
+    (source / "a.out").write_text(
+        "MIGRATED TCP MAERTS TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 127.0.0.1 () port 0"
+        " AF_INET : demo\nTHROUGHPUT=0.20\nTHROUGHPUT_UNITS=GBytes/s\nREMOTE_RECV_THROUGHPUT=0.00\n"
+        "LOCAL_TRANSPORT_RETRANS=0\nREMOTE_TRANSPORT_RETRANS=52\nELAPSED_TIME=1.00\n"
+    )
+    assert imported(source) == 0
+    names = ("test", "rate", "localRetrans", "remoteRetrans")
+    assert [rows(source)[1][name] for name in names] == ["TCP_MAERTS", "1717.987", "", "52.0"]
 
 
 @pytest.mark.parametrize(

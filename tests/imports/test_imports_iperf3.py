@@ -85,6 +85,14 @@ def test_the_one_sum_of_udp_of_older_versions_is_what_was_sent():
     assert iperf3.read(text.encode(), received_is_enough=True).sent == iperf3.Sent(8.0)
 
 
+def test_the_goodput_of_udp_of_older_versions_is_without_the_lost_datagrams():
+    text = (
+        '{"start": {}, "end": {"sum": {"bits_per_second": 8e6, "lost_packets": 1, "packets": 4}}}'
+    )
+    found = iperf3.read(text.encode(), received_is_enough=True)
+    assert (found.sent, found.received_bps) == (iperf3.Sent(8e6), 6e6)
+
+
 def test_a_text_with_times_in_front_of_its_lines_is_recognised(tmp_path):
     path = tmp_path / "log"
     path.write_text("Sun Nov  3 21:33:03 2024 Connecting to host 127.0.0.1, port 5201\n")

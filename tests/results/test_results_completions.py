@@ -109,3 +109,13 @@ def test_times_are_left_out_if_the_record_of_their_flow_is_damaged(stepped):
     (stepped / "12/raw/client1/flow.1.2.json").write_text("{}")
     path = stepped / "12/raw/client1/completions.1.2.csv"
     assert cases.times(stepped)[2] == [f"{path}: not used: flow.1.2.json is damaged"]
+
+
+def test_times_of_a_flow_that_failed_are_in_no_case(stepped):
+    path = stepped / "12" / manifest.NAME
+    known = manifest.read(path)
+    (group,) = known.groups
+    flows = (replace(group.instances[0], status="killed"), group.instances[1])
+    files = {name: text for name, text in known.files.items() if "1.2" not in name}
+    manifest.write(replace(known, groups=(replace(group, instances=flows),), files=files), path)
+    assert cases.times(stepped) == ({}, {}, ["x: flow 12.1.1 failed: killed"])
