@@ -2,12 +2,12 @@
 
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netesto.packets.decode import ACK, SYN, TCP, Blocks, Decoded, Packets
+from netesto.packets.decode import ACK, SYN, TCP, Blocks, Decoded, Packets, joined
 from netesto.packets.octets import Flags, Integers
 
 # The limits of a capture in memory: packets, of 62 bytes each, and pairs of addresses and ports. A
@@ -71,12 +71,8 @@ class Table:
         # The new place of each packet; -1 for omitted ones.
         place = np.full(len(packets), -1, np.int64)
         place[keep] = np.arange(len(keep)) + self.count
-        blocks = decoded.blocks
-        kept = place[blocks.packet] >= 0
-        self._blocks.append(
-            Blocks(place[blocks.packet[kept]], blocks.order[kept], blocks.left[kept],
-                   blocks.right[kept])
-        )  # fmt: skip
+        blocks = replace(decoded.blocks, packet=place[decoded.blocks.packet])
+        self._blocks.append(blocks.chosen(blocks.packet >= 0))
         kept_packets = packets.chosen(keep)
         self._note_order(kept_packets.time_ns)
         self._pieces.append(kept_packets)
@@ -127,11 +123,7 @@ class Table:
         order = np.lexsort(keys)
         pair = pair[order]
         forward = np.concatenate(self._forward)[order]
-        columns = []
-        for each in fields(Packets):
-            column = np.concatenate([getattr(piece, each.name) for piece in self._pieces])
-            columns.append(column[order])
-        packets = Packets(*columns)
+        packets = joined(self._pieces, order)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         blocks = _by_packet(self._blocks, place)
@@ -174,11 +166,8 @@ def _is_forward(p: Packets) -> Flags:
 def _by_packet(pieces: list[Blocks], place: Integers) -> Blocks:
     """All SACK blocks, in the order of the sorted packets."""
     packet = place[np.concatenate([each.packet for each in pieces])]
-    order = np.concatenate([each.order for each in pieces])
-    rank = np.lexsort((order, packet))
-    left = np.concatenate([each.left for each in pieces])
-    right = np.concatenate([each.right for each in pieces])
-    return Blocks(packet[rank], order[rank], left[rank], right[rank])
+    rank = np.lexsort((np.concatenate([each.order for each in pieces]), packet))
+    return replace(joined(pieces, rank), packet=packet[rank])
 
 
 def _starts(packets: Packets, pair: NDArray[np.int32], forward: Flags) -> Integers:
@@ -205,23 +194,17 @@ def _starts(packets: Packets, pair: NDArray[np.int32], forward: Flags) -> Intege
 def _connection(
     packets: Packets, forward: Flags, blocks: Blocks, begin: int, end: int
 ) -> Connection:
-    own = Packets(*(getattr(packets, each.name)[begin:end] for each in fields(Packets)))
-    first, last = np.searchsorted(blocks.packet, (begin, end))
-    own_blocks = Blocks(
-        blocks.packet[first:last] - begin, blocks.order[first:last], blocks.left[first:last],
-        blocks.right[first:last],
-    )  # fmt: skip
+    own = packets.chosen(slice(begin, end))
+    of_own = blocks.chosen(slice(*np.searchsorted(blocks.packet, (begin, end))))
+    own_blocks = replace(of_own, packet=of_own.packet - begin)
     way = forward[begin:end]
     is_copy = _copies(own)
     copies = int(is_copy.sum())
     if copies:
         place = np.cumsum(~is_copy) - 1
-        kept = ~is_copy[own_blocks.packet]
+        kept = own_blocks.chosen(~is_copy[own_blocks.packet])
         own, way = own.chosen(~is_copy), way[~is_copy]
-        own_blocks = Blocks(
-            place[own_blocks.packet[kept]], own_blocks.order[kept], own_blocks.left[kept],
-            own_blocks.right[kept],
-        )  # fmt: skip
+        own_blocks = replace(kept, packet=place[kept.packet])
     is_from_client = _client_is_forward(own, way)
     from_client = way if is_from_client else ~way
     # From a packet of the client; the first one of either side serves as well.

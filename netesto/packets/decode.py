@@ -4,7 +4,9 @@ RFC 791, 8200 (IP), 9293 (TCP), 7323 (window scale, time stamps), 2018 (SACK), 7
 of tcpdump.org/linktypes.html. Values outside the captured bytes are ignored.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +42,25 @@ _OPTION_BYTES_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Packets:
+class Columns:
+    """Columns of the same length, which subclasses have as fields."""
+
+    def chosen(self, which: Integers | Flags | slice) -> Self:
+        """The rows at these indexes, or where this mask is true."""
+        return type(self)(*(getattr(self, each.name)[which] for each in fields(self)))
+
+
+Table = TypeVar("Table", bound=Columns)
+
+
+def joined(pieces: Sequence[Table], order: Integers) -> Table:
+    """The rows of all pieces, of which there is at least one, in this order."""
+    columns = ([getattr(each, name.name) for each in pieces] for name in fields(pieces[0]))
+    return type(pieces[0])(*(np.concatenate(column)[order] for column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Packets(Columns):
     """Columns of the packets of TCP and UDP, in the order of the capture.
 
     `payload` is the length of the data according to the headers, even if it was not captured.
@@ -71,13 +91,9 @@ class Packets:
     def __len__(self) -> int:
         return len(self.time_ns)
 
-    def chosen(self, which: Integers | Flags) -> "Packets":
-        """The packets at these indexes, or where this mask is true."""
-        return Packets(*(getattr(self, each.name)[which] for each in fields(self)))
-
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class Blocks(Columns):
     """The SACK blocks of a piece, in the order of the capture; `packet` is an index of Packets,
     `order` the place of the block in its packet."""
 

@@ -121,9 +121,7 @@ class _Grid:
         both = zip(*times, least.tolist(), values[last].tolist(), strict=True)
         found: list[Point] = []
         for begin_s, end_s, low, end in both:
-            found += (
-                [(begin_s, low), (end_s, end)] if (begin_s, low) != (end_s, end) else [(end_s, end)]
-            )
+            found += dict.fromkeys([(begin_s, low), (end_s, end)])
         return tuple(found)
 
     def points(self, samples: Samples) -> tuple[Point, ...]:

@@ -51,7 +51,8 @@ _PCAP_HEADER, _RECORD_HEADER = 24, 16
 _SECTION, _INTERFACE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 3, 6
 _SECTION_START = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER: dict[bytes, Literal["<", ">"]] = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
-_SECTION_MIN, _INTERFACE_MIN, _SIMPLE_MIN, _ENHANCED_MIN = 28, 20, 16, 32
+_SECTION_MIN, _INTERFACE_MIN = 28, 20
+_PACKET_MIN = {_SIMPLE: 16, _ENHANCED: 32}
 _IF_TSRESOL, _IF_TSOFFSET = 9, 14
 
 _SECOND_NS = 10**9
@@ -238,10 +239,6 @@ class _Interface:
     offset_s: int = 0
 
 
-class _DamagedBlockError(Exception):
-    """An invalid block."""
-
-
 class _Pcapng:
     """The blocks of a pcapng file."""
 
@@ -259,11 +256,7 @@ class _Pcapng:
             at = 0
             while True:
                 # Until the piece or the section ends.
-                try:
-                    starts, following = self._walk(data, at)
-                    fault = ""
-                except _DamagedBlockError as error:
-                    starts, following, fault = *error.args[1:], str(error.args[0])
+                starts, following, fault = self._walk(data, at)
                 for batch in _batches(starts):
                     yield self._records(data, batch)
                 if fault:
@@ -272,7 +265,7 @@ class _Pcapng:
                     )
                     return
                 is_stuck, at = following == at, following
-                if is_stuck or not self._begins_section(data, at):
+                if is_stuck or not data.startswith(_SECTION_START, at):
                     break
             rest, place = data[at:], place + at
         if rest:
@@ -280,22 +273,18 @@ class _Pcapng:
                 f"byte {place}: the file ends inside a block ({len(rest)} bytes of it are there)"
             )
 
-    @staticmethod
-    def _begins_section(data: bytes, at: int) -> bool:
-        return data[at : at + 4] == _SECTION_START
-
-    def _walk(self, data: bytes, at: int) -> tuple[list[int], int]:
-        """The places of packets up to the next section, or the last whole block; and what follows.
-
-        _DamagedBlockError with the same two if a block is impossible.
-        """
+    def _walk(self, data: bytes, at: int) -> tuple[list[int], int, str]:
+        """The places of packets up to the next section, the last whole block, or an impossible one;
+        the place of what follows; and what is impossible about it."""
         starts: list[int] = []
         note = starts.append
         end = len(data)
-        if self._begins_section(data, at):
+        if data.startswith(_SECTION_START, at):
             if at + _SECTION_MIN > end:
-                return starts, at
-            at = self._section(data, at)
+                return starts, at, ""
+            at, fault = self._section(data, at)
+            if fault:
+                return starts, at, fault
         read = struct.Struct(f"{self._order}II").unpack_from
         while at + 12 <= end:
             kind, length = read(data, at)
@@ -303,42 +292,39 @@ class _Pcapng:
             if kind == _SECTION:
                 break
             if length < 12 or length % 4 or length > BLOCK_BYTES_MAX:
-                raise _DamagedBlockError(f"a block of {length} bytes", starts, at)
+                return starts, at, f"a block of {length} bytes"
             if following > end:
                 break
-            if kind == _ENHANCED:
-                if length < _ENHANCED_MIN:
-                    raise _DamagedBlockError(f"a packet block of {length} bytes", starts, at)
-                note(at)
-            elif kind == _SIMPLE:
-                if length < _SIMPLE_MIN:
-                    raise _DamagedBlockError(f"a packet block of {length} bytes", starts, at)
+            if kind in _PACKET_MIN:
+                if length < _PACKET_MIN[kind]:
+                    return starts, at, f"a packet block of {length} bytes"
                 note(at)
             elif kind == _INTERFACE:
                 if length < _INTERFACE_MIN or len(self._interfaces) >= INTERFACES_MAX:
-                    raise _DamagedBlockError("an impossible interface", starts, at)
+                    return starts, at, "an impossible interface"
                 self._interfaces.append(_interface(data, at, length, self._order))
             if read(data, following - 8)[1] != length:
-                raise _DamagedBlockError("a block whose two lengths differ", starts, at)
+                return starts, at, "a block whose two lengths differ"
             at = following
-        return starts, at
+        return starts, at, ""
 
-    def _section(self, data: bytes, at: int) -> int:
-        """Begin a section; return the place after its header, or wait for the rest of it."""
+    def _section(self, data: bytes, at: int) -> tuple[int, str]:
+        """Begin a section; the place after its header, or `at` until its rest was read or if it is
+        impossible, and why."""
         order = _BYTE_ORDER.get(data[at + 8 : at + 12])
         if order is None:
-            raise _DamagedBlockError("a section without byte order", [], at)
+            return at, "a section without byte order"
         (length,) = struct.unpack_from(f"{order}I", data, at + 4)
         if length < _SECTION_MIN or length % 4 or length > BLOCK_BYTES_MAX:
-            raise _DamagedBlockError(f"a section header of {length} bytes", [], at)
+            return at, f"a section header of {length} bytes"
         if at + length > len(data):
-            return at
+            return at, ""
         if self._sections == SECTIONS_MAX:
-            raise _DamagedBlockError(f"more than {SECTIONS_MAX} sections", [], at)
+            return at, f"more than {SECTIONS_MAX} sections"
         self._sections += 1
         self._order = order
         self._interfaces = []
-        return at + int(length)
+        return at + int(length), ""
 
     def _records(self, data: bytes, blocks: Integers) -> Records:
         octets = Octets(data, self._order)
@@ -351,7 +337,7 @@ class _Pcapng:
         snaps = np.array([each.snap or PACKET_BYTES_MAX for each in interfaces], np.int64)[number]
         original = octets.u32(blocks + np.where(is_simple, 8, 24))
         captured = np.where(is_simple, np.minimum(original, snaps), octets.u32(blocks + 20))
-        room = np.where(is_simple, length - _SIMPLE_MIN, length - _ENHANCED_MIN)
+        room = length - np.where(is_simple, _PACKET_MIN[_SIMPLE], _PACKET_MIN[_ENHANCED])
         ticks = (octets.u32(blocks + 12).astype(np.uint64) << np.uint64(32)) | octets.u32(
             blocks + 16
         ).astype(np.uint64)

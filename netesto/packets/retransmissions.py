@@ -6,6 +6,7 @@ docs/measurements.md states the rules and what they cannot know.
 import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -67,21 +68,18 @@ def order(segments: Segments, *, is_from_start: bool) -> Order:
     again = segments.begin < segments.highest
     late = np.zeros(len(again), np.bool_)
     # Left and right end, and the following segment, which revealed it.
-    lefts: list[int] = []
     holes: list[tuple[int, int, int]] = []
     if not is_from_start and len(again):
-        lefts.append(BEFORE_CAPTURE)
         holes.append((BEFORE_CAPTURE, int(segments.begin[0]), 0))
     events = np.flatnonzero(again | (segments.begin > segments.highest))
     for i in events.tolist():
         if len(holes) > HOLES_MAX:
-            del holes[0], lefts[0]
+            del holes[0]
         begin, end = int(segments.begin[i]), int(segments.end[i])
         if not again[i]:
-            lefts.append(int(segments.highest[i]))
             holes.append((int(segments.highest[i]), begin, i))
             continue
-        at = max(0, bisect.bisect_right(lefts, begin) - 1)
+        at = max(0, bisect.bisect_right(holes, begin, key=itemgetter(0)) - 1)
         witness = -1
         while at < len(holes) and holes[at][0] < end:
             left, right, seen = holes[at]
@@ -91,7 +89,6 @@ def order(segments: Segments, *, is_from_start: bool) -> Order:
             witness = max(witness, seen)
             rest = [each for each in ((left, begin, seen), (end, right, seen)) if each[0] < each[1]]
             holes[at : at + 1] = rest
-            lefts[at : at + 1] = [each[0] for each in rest]
             at += len(rest)
         if witness >= 0:
             late[i] = _is_late(segments, i, witness)

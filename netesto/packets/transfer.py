@@ -3,6 +3,7 @@
 docs/measurements.md, "From packets", has the definition of each value and its limits.
 """
 
+import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -121,17 +122,12 @@ class Transfer:
         has_data = self.payload > 0
         if not self.is_whole or not has_data.any() or self.segments.begin[has_data].min() > 0:
             return None
-        low, high = 0, len(self.acks.place)
-        # The known arrivals never decrease, which permits a binary search.
-        while low < high:
-            middle = (low + high) // 2
-            if arrived(self.acks, middle, self.size) >= self.size:
-                high = middle
-            else:
-                low = middle + 1
-        if low == len(self.acks.place):
+        acks = range(len(self.acks.place))
+        # The known arrivals never decrease.
+        last = bisect.bisect_left(acks, self.size, key=lambda at: arrived(self.acks, at, self.size))
+        if last == len(acks):
             return None
-        return int(self.acks.time_ns[low] - self.segments.time_ns[has_data][0])
+        return int(self.acks.time_ns[last] - self.segments.time_ns[has_data][0])
 
 
 def arrived(acks: Acknowledgements, at: int, size: int) -> int:
