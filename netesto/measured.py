@@ -138,6 +138,8 @@ class TransferResult:
     remote_cpu_percent: float | None = None
     local_retransmits: int | None = None
     remote_retransmits: int | None = None
+    local_data_segments: int | None = None
+    remote_data_segments: int | None = None
     min_latency_us: float | None = None
     max_latency_us: float | None = None
     mean_latency_us: float | None = None

@@ -254,23 +254,28 @@ def _clock_warnings(manifest: Manifest) -> Iterator[str]:
 
 
 def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
-    """Warnings of queues that were sampled at another interval than their groups requested: the
-    group that began first decides."""
-    requested_ms: dict[Queue, list[float]] = {}
-    for group in evidence.groups:
-        for queue in group.queues:
-            requested_ms.setdefault(queue, []).append(group.request.interval_s * 1000)
-    for queue, asked_ms in requested_ms.items():
+    """Warnings of queues that were sampled at another interval than requested. The first group of
+    their host decides; of the routers and links of a lab, the first of the experiment."""
+    sampled = dict.fromkeys(queue for group in evidence.groups for queue in group.queues)
+    for queue in sampled:
         gaps = flows.summary(queues.gaps_s(queue.time_s))
-        if gaps is not None and all(gaps.misses(each) for each in asked_ms):
-            yield f"queue {queue.place}: sampled {gaps}; requested {asked_ms[0]:.4g} ms"
+        requested_ms = [1000 * each.interval_s for each in _deciding(evidence, queue)]
+        if gaps is not None and all(gaps.misses(each_ms) for each_ms in requested_ms):
+            yield f"queue {queue.place}: sampled {gaps}; requested {requested_ms[0]:.4g} ms"
     spans_s = [flows.span_s(group.instances) for group in evidence.groups if group.instances]
-    for queue in requested_ms:
+    for queue in sampled:
         if any(start_s <= at_s <= end_s for at_s in queue.replaced_s for start_s, end_s in spans_s):
             yield (
                 f"queue {queue.place}: a qdisc was replaced while flows ran ({queue.kind}): what "
                 "the old one dropped or marked after its last sample is not counted"
             )
+
+
+def _deciding(evidence: ExperimentEvidence, queue: Queue) -> list[GroupRequest]:
+    """The groups of the queue's host, one of which was the first, or all."""
+    node = queue.place.partition("/")[0]
+    requests = [group.request for group in evidence.groups]
+    return [each for each in requests if node in {each.client, each.server}] or requests
 
 
 def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:

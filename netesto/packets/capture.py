@@ -19,6 +19,9 @@ from netesto.packets.transfer import Transfer
 NEAR = 0.1
 RTT_LEAST_NS = 200_000
 
+# Packets that several processors handle at once have times that differ by less from their order.
+DISORDER_NS = 1_000_000
+
 # Each flow takes a millisecond of analysis and some memory; further ones are counted.
 FLOWS_MAX = 10_000
 
@@ -72,7 +75,7 @@ def read(path: Path, *, only: int | None = None) -> Capture:
 
 
 def _disordered(table: Table) -> Iterator[str]:
-    if table.disordered:
+    if table.disorder_ns > DISORDER_NS:
         are = "packet is" if table.disordered == 1 else "packets are"
         yield (
             f"{table.disordered} {are} earlier than others before them in the file, by up to "

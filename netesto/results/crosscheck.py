@@ -333,7 +333,8 @@ class _Flow:
             return sample.total_retransmits
 
         last = flows.total(samples, count)
-        if again is None or last is None:
+        end_s = (self.flow.started_s or 0.0) + self.result.elapsed_s
+        if again is None or last is None or _break_off(samples, end_s):
             return
         found = Range(last, last + _unseen(samples, count))
         if not found.holds(again, slack=FEW_SEGMENTS):
@@ -394,7 +395,7 @@ def _break_off(samples: Sequence[SocketSample], end_s: float) -> bool:
     """True if samples end long before the flows, for example because the sampler was killed: then
     socket values do not cover the whole flow."""
     times_s = sorted({each.time_s for each in samples})
-    gap_s = max((after - before for before, after in itertools.pairwise(times_s)), default=math.inf)
+    gap_s = max((after - before for before, after in itertools.pairwise(times_s)), default=0.0)
     is_closed = any(each.state == "CLOSE" for each in samples)
     return bool(times_s) and not is_closed and times_s[-1] + 2 * gap_s < end_s
 

@@ -58,6 +58,11 @@ def told_retransmits(asked: FlowSpec, result: TransferResult) -> int | None:
     return result.remote_retransmits if asked.is_reverse else result.local_retransmits
 
 
+def told_data_segments(asked: FlowSpec, result: TransferResult) -> int | None:
+    """The same of the segments with data."""
+    return result.remote_data_segments if asked.is_reverse else result.local_data_segments
+
+
 def steady_samples(asked: FlowSpec, flow: InstanceEvidence) -> tuple[SocketSample, ...]:
     """The sender's samples while it was connected, from the start of the flow on and without the
     first `omit_s` seconds. native connects before the start: until then the socket is idle."""

@@ -173,31 +173,34 @@ class Group:
 
     @cached_property
     def retransmitted(self) -> float | None:
-        """Segments (tcpi_total_retrans).
+        """Segments (tcpi_total_retrans)."""
+        return self._final(lambda each: each.total_retransmits, flows.told_retransmits)
+
+    @cached_property
+    def data_segments(self) -> float | None:
+        """Segments with data, retransmissions included (tcpi_data_segs_out: RFC 4898,
+        tcpEStatsPerfDataSegsOut; Linux 4.6)."""
+        return self._final(lambda each: each.data_segments_out, flows.told_data_segments)
+
+    def _final(
+        self,
+        count: Callable[[SocketSample], int | None],
+        told: Callable[[FlowSpec, TransferResult], int | None],
+    ) -> float | None:
+        """The final value of a counter, summed over all flows.
 
         A connection that its tool resets (SO_LINGER 0) loses its counters before the kernel reports
         its end. Then the tool may have read a higher value than the last sample has.
         """
         if not flows.is_seen_whole(self.request.test):
             return None
-        return numbers.total(
-            self._retransmitted(flow, samples)
-            for flow, samples in zip(self.good, self.samples, strict=True)
-        )
-
-    def _retransmitted(
-        self, flow: InstanceEvidence, samples: tuple[SocketSample, ...]
-    ) -> float | None:
-        seen = flows.total(samples, lambda sample: sample.total_retransmits)
-        if seen is None or flow.result is None or flows.are_ends_known(samples):
-            return seen
-        return max(seen, flows.told_retransmits(self.request, flow.result) or 0)
-
-    @cached_property
-    def data_segments(self) -> float | None:
-        """Segments with data, retransmissions included (tcpi_data_segs_out: RFC 4898,
-        tcpEStatsPerfDataSegsOut; Linux 4.6)."""
-        return self.total(lambda sample: sample.data_segments_out)
+        found: list[float | None] = []
+        for flow, samples in zip(self.good, self.samples, strict=True):
+            seen = flows.total(samples, count)
+            if seen is not None and flow.result and not flows.are_ends_known(samples):
+                seen = max(seen, told(self.request, flow.result) or 0)
+            found.append(seen)
+        return numbers.total(found)
 
     @property
     def rtt_us(self) -> float | None:

@@ -231,3 +231,11 @@ def test_a_queue_that_was_sampled_as_one_of_its_groups_requested_is_no_warning()
     first, second = (replace(group, queues=(queue,)) for group in evidence.groups)
     often = replace(second, request=replace(second.request, interval_s=0.05))
     assert not [*record._queue_warnings(replace(evidence, groups=(first, often)))]
+
+
+def test_a_link_that_was_sampled_as_another_group_requested_is_no_warning():
+    evidence = samples.two_flows()
+    first, second = evidence.groups
+    often = replace(first, request=replace(first.request, interval_s=0.01))
+    of_second = replace(second, queues=(sampled_queue(evidence, 0.01),))
+    assert not [*record._queue_warnings(replace(evidence, groups=(often, of_second)))]

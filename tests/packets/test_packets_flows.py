@@ -103,6 +103,13 @@ def test_packets_that_are_not_in_the_order_of_time_are_analysed_in_it(tmp_path: 
     )
 
 
+def test_an_order_that_differs_by_microseconds_gives_no_remark(tmp_path: Path):
+    wire = Wire().opened()
+    wire.sent(50.008, 0, 1000)
+    wire.server(50, 0)
+    assert capture.read(wire.write(tmp_path / "a.pcap")).remarks == ()
+
+
 def test_a_copy_of_a_syn_is_none_that_was_repeated(tmp_path: Path):
     wire = Wire()
     for time_ms, stamp in ((0, 1), (0.1, 1), (1000, 1001)):

@@ -236,6 +236,12 @@ def test_captured_retransmissions_that_the_kernel_did_not_make_are_told():
     )
 
 
+def test_a_single_sample_before_the_end_of_a_flow_contradicts_nothing():
+    idle = (sample(START_S - 0.1, total_retransmits=0, bytes_acked=1, bytes_received=0),)
+    found = flow(told(local_retransmits=30), client=idle, server=idle, captured=(captured(30),))
+    assert doubts(found) == []
+
+
 def test_captured_retransmissions_that_agree_give_no_warning():
     assert doubts(flow(captured=(captured(110),))) == []
 

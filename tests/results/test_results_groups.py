@@ -318,11 +318,16 @@ def test_what_a_socket_had_counted_at_its_end_counts():
 
 
 def test_what_a_tool_read_last_counts_where_the_kernel_did_not_report_the_end_of_a_socket():
-    reset = seen(sample(1.0, total_retransmits=52), result=told(local_retransmits=53))
-    closed = seen(
-        sample(1.0, total_retransmits=2, state="CLOSE"), result=told(local_retransmits=99)
+    reset = seen(
+        sample(1.0, total_retransmits=52, data_segments_out=400),
+        result=told(local_retransmits=53, local_data_segments=500),
     )
-    assert pick(group(reset, closed), "retrans_total") == ["55"]
+    closed = seen(
+        sample(1.0, total_retransmits=2, data_segments_out=50, state="CLOSE"),
+        result=told(local_retransmits=99, local_data_segments=999),
+    )
+    found = pick(group(reset, closed), "retrans_total", "data_segs_out", "retransSegs%")
+    assert found == ["55", "550", "10.000"]
 
 
 def test_connections_of_single_transactions_have_no_counts():

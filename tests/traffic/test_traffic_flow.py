@@ -62,6 +62,11 @@ def test_bytes_of_a_stream_are_those_of_its_intervals(server):
     assert sum(told["server_received"]) == told["server_received_bytes"] > 0
 
 
+def test_segments_with_data_are_at_least_those_of_the_bytes(server):
+    got = result(server, "test=TCP_STREAM", "duration=0.2")
+    assert got["client_data_segments"] * got["client_mss_bytes"] >= got["server_received_bytes"]
+
+
 def test_the_window_is_the_duration_in_intervals(server):
     told = result(server, "test=TCP_MAERTS", "duration=0.5", "interval=0.2")
     assert len(told["client_received"]) == 3

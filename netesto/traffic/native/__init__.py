@@ -193,6 +193,8 @@ def _common(result: Printed) -> TransferResult:
         remote_cpu_percent=result.known("server_cpu_percent"),
         local_retransmits=result.whole("client_retransmits"),
         remote_retransmits=result.whole("server_retransmits"),
+        local_data_segments=result.whole("client_data_segments"),
+        remote_data_segments=result.whole("server_data_segments"),
         local_congestion_control=result.text("client_congestion_control"),
         remote_congestion_control=result.text("server_congestion_control"),
         mss_bytes=result.whole("client_mss_bytes"),

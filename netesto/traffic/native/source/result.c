@@ -114,7 +114,7 @@ void json_free(struct json *json)
 /* The kernel's counters of this end's sockets, summed; the names are those of tcp_info. */
 void json_tcp(struct json *json, const char *end, const int *sockets, int count)
 {
-    int64_t retransmits = 0, bytes_acked = 0;
+    int64_t retransmits = 0, data_segments = 0, bytes_acked = 0;
     char key[64], control[16] = "";
     struct tcp_info info = {0};
     for (int n = 0; n < count; n++) {
@@ -122,6 +122,7 @@ void json_tcp(struct json *json, const char *end, const int *sockets, int count)
         if (getsockopt(sockets[n], IPPROTO_TCP, TCP_INFO, &info, &size))
             return;
         retransmits += info.tcpi_total_retrans;
+        data_segments += info.tcpi_data_segs_out;
         bytes_acked += (int64_t)info.tcpi_bytes_acked;
     }
     socklen_t size = sizeof control;
@@ -129,6 +130,8 @@ void json_tcp(struct json *json, const char *end, const int *sockets, int count)
     control[sizeof control - 1] = '\0';
     snprintf(key, sizeof key, "%s_retransmits", end);
     json_integer(json, key, retransmits);
+    snprintf(key, sizeof key, "%s_data_segments", end);
+    json_integer(json, key, data_segments);
     snprintf(key, sizeof key, "%s_bytes_acked", end);
     json_integer(json, key, bytes_acked);
     snprintf(key, sizeof key, "%s_congestion_control", end);
