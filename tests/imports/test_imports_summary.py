@@ -3,7 +3,9 @@
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from imports_trees import Tree, document, failed, output
@@ -160,6 +162,30 @@ def test_cpus_of_our_own_runs_count_as_those_of_mpstat(own):
     # Of eleven intervals the first four and the last do not count.
     sums = [(core.cpu, core.samples, core.sums[0], core.sums[-1]) for core in file.cores]
     assert sums == [("0", 6, pytest.approx(180.0), pytest.approx(420.0)), ("1", 6, 0.0, 600.0)]
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """The folder of an experiment with another manifest."""
+    place = folder / "manifest.json"
+    value = json.loads(place.read_text())
+    change(value)
+    place.write_text(json.dumps(value))
+    return folder
+
+
+def test_cpus_count_only_while_flows_were_to_run(own, tmp_path):
+    copy = Path(shutil.copytree(own / "1", tmp_path / "1"))
+
+    def waits_at_the_end(value: dict[str, Any]) -> None:
+        value["groups"][0]["request"]["duration_s"] = 0.09
+
+    (file, *_) = watched.of(changed(copy, waits_at_the_end))[1]
+    assert [core.samples for core in file.cores] == [3, 3]
+
+
+def test_cpus_do_not_count_in_simulated_time(own, tmp_path):
+    copy = Path(shutil.copytree(own / "1", tmp_path / "1"))
+    assert watched.of(changed(copy, lambda value: value.update(simulated_time=True))) == {}
 
 
 def test_damaged_accounts_of_cpus_are_not_summed(own, tmp_path):
