@@ -11,6 +11,7 @@ from typing import Any
 
 from netesto import texts
 from netesto.errors import MissingError, UsageError
+from netesto.transport.addresses import SshAddress
 
 SUFFIXES = (".ini", ".yml", ".yaml")
 
@@ -25,17 +26,6 @@ _SECTION = re.compile(r"\[([^\]:]+)(?::(\w+))?\]")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
 # A mistake in a range could fill the memory.
 HOSTS_MAX = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class AnsibleHost:
-    """A host under its name in the inventory. `user` and `port` are those of ssh if they are not
-    given."""
-
-    name: str
-    host: str
-    user: str = ""
-    port: int | None = None
 
 
 @dataclass(slots=True)
@@ -75,17 +65,10 @@ class _Found:
         return own
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The hosts, in order; `ignored` are variables, sections and folders without a meaning here."""
-
-    hosts: tuple[AnsibleHost, ...]
-    ignored: tuple[str, ...]
-
-
-def read(path: Path) -> Read:
-    """The hosts of an inventory. UsageError says what is wrong and where; MissingError if a
-    required package is not installed."""
+def read(path: Path) -> tuple[dict[str, SshAddress], list[str]]:
+    """The hosts of an inventory, by their names there; and the variables, sections and folders that
+    have no meaning here. UsageError says what is wrong and where; MissingError if a required
+    package is not installed."""
     text = texts.read(path)
     found = _Found()
     if path.suffix == ".ini":
@@ -93,13 +76,13 @@ def read(path: Path) -> Read:
     else:
         _read_yaml(text, str(path), found)
     found.ignored |= {f"{each}/": None for each in _FOLDERS if (path.parent / each).is_dir()}
-    hosts = tuple(_host(name, _variables(name, found), str(path)) for name in found.hosts)
+    hosts = {name: _address(name, _variables(name, found), str(path)) for name in found.hosts}
     if not hosts:
         raise UsageError(f"{path}: names no host")
-    return Read(hosts, tuple(found.ignored))
+    return hosts, list(found.ignored)
 
 
-def _host(name: str, variables: Mapping[str, str], where: str) -> AnsibleHost:
+def _address(name: str, variables: Mapping[str, str], where: str) -> SshAddress:
     host = variables.get("ansible_host", name)
     for text, what in ((name, "name"), (host, f"ansible_host {host!r}")):
         if _HOST.fullmatch(text) is None:
@@ -107,12 +90,7 @@ def _host(name: str, variables: Mapping[str, str], where: str) -> AnsibleHost:
     port = variables.get("ansible_port")
     if port is not None and not (port.isdecimal() and 0 < int(port) < 65536):
         raise UsageError(f"{where}: host {name}: invalid port {port!r}")
-    return AnsibleHost(
-        name,
-        host,
-        variables.get("ansible_user", ""),
-        None if port is None else int(port),
-    )
+    return SshAddress(host, variables.get("ansible_user", ""), None if port is None else int(port))
 
 
 def _variables(name: str, found: _Found) -> dict[str, str]:

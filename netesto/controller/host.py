@@ -410,45 +410,35 @@ def holder() -> str:
 async def in_time(endpoint: Endpoint) -> AsyncIterator[None]:
     """AgentError if the body takes longer than REPLY_S, or than LONGEST_REPLY_S on a machine whose
     processors have no rest, as with ssh to very many hosts at once."""
-    patience = _Patience()
+    loop = asyncio.get_running_loop()
+    begun_s, given_s, before = loop.time(), REPLY_S, psutil.cpu_times()
+    limit = asyncio.timeout(given_s)
+    decision: asyncio.TimerHandle
+
+    def decide() -> None:
+        nonlocal given_s, before, decision
+        now = psutil.cpu_times()
+        if given_s < LONGEST_REPLY_S and had_no_rest(before, now):
+            given_s, before = given_s + MORE_S, now
+            limit.reschedule(begun_s + given_s)
+            decision = next_decision()
+
+    def next_decision() -> asyncio.TimerHandle:
+        return loop.call_at(begun_s + given_s - DECISION_S, decide)
+
+    decision = next_decision()
     try:
-        async with patience.limit:
+        async with limit:
             yield
     except TimeoutError:
         raise AgentError(
-            f"agent unreachable at {endpoint.agent}: no answer within {patience.given_s:g} s",
+            f"agent unreachable at {endpoint.agent}: no answer within {given_s:g} s",
             host=endpoint.host,
-            remedy=f"Is the host up, and its agent running?"
-            f"{SLOW_HERE if patience.given_s > REPLY_S else ''}",
+            remedy="Is the host up, and its agent running?"
+            f"{SLOW_HERE if given_s > REPLY_S else ''}",
         ) from None
     finally:
-        patience.end()
-
-
-class _Patience:
-    """A timeout of REPLY_S, extended as long as this machine's processors have no rest."""
-
-    def __init__(self) -> None:
-        self.given_s = REPLY_S
-        self.limit = asyncio.timeout(REPLY_S)
-        self._loop = asyncio.get_running_loop()
-        self._begun_s = self._loop.time()
-        self._before = psutil.cpu_times()
-        self._decision = self._next_decision()
-
-    def end(self) -> None:
-        self._decision.cancel()
-
-    def _next_decision(self) -> asyncio.TimerHandle:
-        return self._loop.call_at(self._begun_s + self.given_s - DECISION_S, self._decide)
-
-    def _decide(self) -> None:
-        now = psutil.cpu_times()
-        if self.given_s < LONGEST_REPLY_S and had_no_rest(self._before, now):
-            self.given_s += MORE_S
-            self._before = now
-            self.limit.reschedule(self._begun_s + self.given_s)
-            self._decision = self._next_decision()
+        decision.cancel()
 
 
 def had_no_rest(before: Sequence[float], after: Sequence[float]) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
@@ -147,20 +148,17 @@ def load(
         others = {host.hostname: host.alias for host in listed if host.alias}
         aliases = {**others, **(aliases or {})}
     elif path.suffix in ansible.SUFFIXES:
-        found = ansible.read(path)
-        if found.ignored:
-            warnings = [f"{path}: without effect here: {', '.join(found.ignored)}"]
-        endpoints = [
-            Endpoint(host=each.name, agent=str(SshAddress(each.host, each.user, each.port)))
-            for each in found.hosts
-        ]
+        found, ignored = ansible.read(path)
+        if ignored:
+            warnings = [f"{path}: without effect here: {', '.join(ignored)}"]
+        endpoints = [Endpoint(host=name, agent=str(address)) for name, address in found.items()]
     else:
         endpoints = _read(path) if is_file else [_named(word.strip()) for word in text.split(",")]
         if not is_file and path.suffix and (meant := nearest(text, _files_of_hosts(path.parent))):
             warnings = [f"--hosts {text}: interpreted as the name of a host. Did you mean {meant}?"]
-    names = [endpoint.host for endpoint in endpoints]
-    if twice := next((name for name in names if names.count(name) > 1), ""):
-        raise UsageError(f"{text}: host {twice} is named twice", remedy="Leave one out.")
+    [(name, count)] = Counter(endpoint.host for endpoint in endpoints).most_common(1)
+    if count > 1:
+        raise UsageError(f"{text}: host {name} is named twice", remedy="Leave one out.")
     by_agent: dict[str, str] = {}
     by_address: dict[Address, str] = {}
     for endpoint in endpoints:

@@ -62,8 +62,8 @@ def manifest(
         ended_monotonic_s=time.monotonic(),
         ground=ground,
         simulated_time=ground == wallclock.SIMULATED,
-        wall_s=None if speed is None else speed.wall_s,
-        speed_up=None if speed is None else speed.speed_up,
+        wall_s=speed.wall_s,
+        speed_up=speed.speed_up,
         topology=topology,
         paths=tuple(paths),
         groups=tuple(

@@ -27,10 +27,10 @@ _HALF_NS = 0.5
 @dataclass(frozen=True, slots=True)
 class Speed:
     """The real time that simulated time took, in whole seconds. `speed_up` is simulated seconds per
-    real second; None if there was less than one."""
+    real second; None if there was less than one. Both are None if unknown, and in real time."""
 
-    wall_s: float
-    speed_up: float | None
+    wall_s: float | None = None
+    speed_up: float | None = None
 
 
 def await_moment(ground: str) -> None:
@@ -59,14 +59,13 @@ class Stopwatch:
         """Real time in seconds; in simulated time in whole seconds, None if unknown."""
         if not self._is_simulated:
             return round(time.monotonic() - self._since_s, 3)
-        speed = self.speed()
-        return None if speed is None else speed.wall_s
+        return self.speed().wall_s
 
-    def speed(self) -> Speed | None:
-        """The speed of time; None in real time, or if the file cannot be made."""
+    def speed(self) -> Speed:
+        """The speed of simulated time; unknown if the file cannot be made."""
         now_wall_s, now_s = self._dated_s(), time.monotonic()
         if now_wall_s is None or self._since_wall_s is None:
-            return None
+            return Speed()
         return speed(now_s - self._since_s, now_wall_s - self._since_wall_s)
 
     def _dated_s(self) -> int | None:
@@ -84,8 +83,8 @@ class Stopwatch:
         return made_s
 
 
-def speed(simulated_s: float, wall_s: float) -> Speed | None:
-    """The speed; None if the machine's clock was set back in between."""
+def speed(simulated_s: float, wall_s: float) -> Speed:
+    """The speed; unknown if the machine's clock was set back in between."""
     if wall_s < 0:
-        return None
+        return Speed()
     return Speed(wall_s, round(simulated_s / wall_s, 3) if wall_s else None)

@@ -130,12 +130,11 @@ class Session:
             )
 
     def _ended(self, end: End, stopwatch: Stopwatch) -> RunRecord:
-        speed = stopwatch.speed()
         return replace(
             self.record,
             simulated_time=guest.ground_inside() == wallclock.SIMULATED,
             wall_s=stopwatch.wall_s(),
-            speed_up=None if speed is None else speed.speed_up,
+            speed_up=stopwatch.speed().speed_up,
             ended=runs.utc(time.time()),
             exit_status=end.status,
             failures=end.failures,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from netesto.controller import ansible
-from netesto.controller.ansible import AnsibleHost
 from netesto.errors import MissingError, UsageError
+from netesto.transport.addresses import SshAddress
 
 INI = """\
 # two racks
@@ -48,7 +48,9 @@ all:
 """
 
 
-def read(folder: Path, text: str, name: str = "hosts.ini") -> ansible.Read:
+def read(
+    folder: Path, text: str, name: str = "hosts.ini"
+) -> tuple[dict[str, SshAddress], list[str]]:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return ansible.read(path)
@@ -61,37 +63,40 @@ def refused(folder: Path, text: str, name: str = "hosts.ini") -> str:
 
 
 def test_hosts_of_an_ini_file_have_what_they_and_their_groups_say(tmp_path):
-    assert read(tmp_path, INI).hosts == (
-        AnsibleHost("mail", "192.0.2.9"),
-        AnsibleHost("w01.example.net", "w01.example.net", "net", 23),
-        AnsibleHost("w02.example.net", "w02.example.net", "net", 23),
-        AnsibleHost("w03.example.net", "w03.example.net", "net", 23),
-        AnsibleHost("w9", "w9", "root", 2222),
-        AnsibleHost("db-a", "db-a", "root", 22),
-        AnsibleHost("db-b", "db-b", "root", 22),
-    )
+    hosts, _ = read(tmp_path, INI)
+    assert [*hosts.items()] == [
+        ("mail", SshAddress("192.0.2.9")),
+        ("w01.example.net", SshAddress("w01.example.net", "net", 23)),
+        ("w02.example.net", SshAddress("w02.example.net", "net", 23)),
+        ("w03.example.net", SshAddress("w03.example.net", "net", 23)),
+        ("w9", SshAddress("w9", "root", 2222)),
+        ("db-a", SshAddress("db-a", "root", 22)),
+        ("db-b", SshAddress("db-b", "root", 22)),
+    ]
 
 
 def test_what_has_no_meaning_here_is_named_and_a_template_is_not_executed(tmp_path):
-    assert read(tmp_path, INI).ignored == ("colour", "proxy")
+    _, ignored = read(tmp_path, INI)
+    assert ignored == ["colour", "proxy"]
 
 
 def test_folders_with_variables_beside_an_inventory_are_named(tmp_path):
     (tmp_path / "group_vars").mkdir()
-    assert read(tmp_path, "h1\n").ignored == ("group_vars/",)
+    _, ignored = read(tmp_path, "h1\n")
+    assert ignored == ["group_vars/"]
 
 
 def test_hosts_of_a_yaml_file_have_what_they_and_their_groups_say(tmp_path):
     pytest.importorskip("yaml")
-    found = read(tmp_path, YAML, "hosts.yml")
-    assert found == ansible.Read(
-        (
-            AnsibleHost("mail", "192.0.2.9", "root"),
-            AnsibleHost("w1", "w1", "net"),
-            AnsibleHost("w2", "w2", "net"),
-            AnsibleHost("w9", "w9", "net", 2222),
-        ),
-        ("ansible_user", "colour"),
+    hosts, ignored = read(tmp_path, YAML, "hosts.yml")
+    assert ([*hosts.items()], ignored) == (
+        [
+            ("mail", SshAddress("192.0.2.9", "root")),
+            ("w1", SshAddress("w1", "net")),
+            ("w2", SshAddress("w2", "net")),
+            ("w9", SshAddress("w9", "net", 2222)),
+        ],
+        ["ansible_user", "colour"],
     )
 
 
@@ -143,4 +148,5 @@ def test_an_inventory_that_is_wrong_is_refused_with_the_place(tmp_path, text, me
 
 def test_groups_that_contain_each_other_are_read(tmp_path):
     text = "[a]\nh\n[a:children]\nb\n[b:children]\na\n[b:vars]\nansible_user=u\n"
-    assert read(tmp_path, text).hosts == (AnsibleHost("h", "h", "u"),)
+    hosts, _ = read(tmp_path, text)
+    assert hosts == {"h": SshAddress("h", "u")}
