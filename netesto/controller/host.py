@@ -195,6 +195,7 @@ class HostConnection:
     async def configure(self, command: steps.Configure) -> None:
         """Make settings, and make them again whenever a lost agent is back. AgentError if the host
         refuses one."""
+        earlier = self._wanted.copy()
         self._wanted.add(command, command.settings, command.settings)
         try:
             await self.ready()
@@ -204,6 +205,8 @@ class HostConnection:
             await self.ready()
         except AgentError:
             if self.lost is None:
+                # An agent that refuses it would refuse it again.
+                self._wanted = earlier
                 raise
             # The loss may be noticed elsewhere first: the script continues when the setting is made
             # again.

@@ -21,6 +21,13 @@ class Standing(Generic[V]):
             for _, value in steps:
                 yield value
 
+    def copy(self) -> "Standing[V]":
+        """The same settings, apart from later ones."""
+        other = Standing[V]()
+        other._steps = {target: [*steps] for target, steps in self._steps.items()}
+        other._one_by_one = {*self._one_by_one}
+        return other
+
     def add(self, command: Configure, mark: Hashable, value: V) -> None:
         """Remember it, and forget what it replaces. Commands with equal marks do the same."""
         target = command.target

@@ -49,7 +49,8 @@ class ScriptedAgent:
     With `dies` its connection is lost when a flow is started; `deaf`, it never answers that one is,
     or that something is set; `frozen`, it answers neither an abort nor what comes after, and never
     says that it was let go.
-    It `refuses` groups with these words, the remedy in a second line. `gone`, nobody can hold it,
+    It `refuses` groups with these words, the remedy in a second line, and settings with the value
+    `refuses_value`. `gone`, nobody can hold it,
     or end its flows.
     The call `expires` finds, once, that the lease has ended.
     """
@@ -78,6 +79,7 @@ class ScriptedAgent:
     is_cut: bool = False
     is_given_up: bool = False
     refuses: str = ""
+    refuses_value: str = ""
     gone: bool = False
     expires: str = ""
     ticket: str = ""
@@ -175,6 +177,8 @@ class ScriptedAgent:
         if self.deaf:
             self.asked.set()
             await asyncio.Event().wait()
+        if isinstance(setting, Sysctl) and setting.value == self.refuses_value:
+            raise AgentError(f"sysctl {setting.name} is not allowed", host=self.host)
         return Applied(str(setting), "", "")
 
     async def _expire_at(self, call: str) -> None:

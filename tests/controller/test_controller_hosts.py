@@ -77,6 +77,23 @@ def test_a_lost_agent_is_held_again_with_its_settings(tmp_path: Path):
     ]
 
 
+def test_a_lost_agent_that_has_refused_a_setting_is_held_again_with_those_before_it(tmp_path: Path):
+    async def scenario():
+        here = world(tmp_path)
+        here.agents["a"].refuses_value = "7"
+        await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "1"))
+        with pytest.raises(AgentError, match="not allowed"):
+            await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "7"))
+        here.agents["a"].calls.clear()
+        here.agents["a"].events.put_nowait(None)
+        await here.watcher.until("a: its agent is back, with its settings made again")
+        return here.agents["a"].calls
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 10)) == [
+        "configure Sysctl(name='net.ipv4.tcp_ecn', value='1', keep=False)",
+    ]
+
+
 async def test_commands_that_run_together_open_a_released_host_once(tmp_path: Path):
     here = world(tmp_path)
     await here.run.hosts.open_all()
