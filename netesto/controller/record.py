@@ -298,6 +298,9 @@ def _unfinished(request: GroupRequest, flow: InstanceEvidence) -> str:
     arrived = flows.total(flow.server_samples, lambda sample: sample.bytes_received)
     if not arrived:
         return text
+    if arrived >= request.request_bytes:
+        size = format_size(request.reply_bytes)
+        return f"{text}: its request arrived, its reply of {size} bytes did not"
     return f"{text}: {arrived / 1e6:.4g} MB of its request of {size} bytes arrived"
 
 

@@ -153,7 +153,8 @@ def test_a_path_away_from_what_was_asked_is_warned_of():
 
 def unfinished(**asked):
     """A TCP_RR that completed nothing, while 9 MB of its request arrived."""
-    request = samples.request(test="TCP_RR", request_bytes=100_000_000, duration_s=1.0, **asked)
+    values = {"test": "TCP_RR", "request_bytes": 100_000_000, "duration_s": 1.0} | asked
+    request = samples.request(**values)
     arrived = samples.sample(samples.BEGIN_S + 1.0, bytes_received=9_115_161)
     flow = samples.instance(
         result=TransferResult(rate_bps=0.0, elapsed_s=1.16),
@@ -170,6 +171,16 @@ def test_requests_that_were_not_completed_are_warned_of():
             "100M bytes arrived"
         ),
     )
+
+
+def test_a_reply_that_did_not_arrive_is_warned_of():
+    warnings = found(unfinished(request_bytes=1000, reply_bytes=30_000_000)).warnings
+    assert [text for text in warnings if "no transaction" in text] == [
+        (
+            "group 1, flow 1: no transaction was completed in 1.16 s: its request arrived, its "
+            "reply of 30M bytes did not"
+        )
+    ]
 
 
 def test_two_sources_that_disagree_are_warned_of():
