@@ -121,6 +121,15 @@ def test_time_and_values_begin_at_0(plan):
     assert [line.label for line in plot.across] == ["half"]
 
 
+def test_limits_and_steps_of_values_are_those_of_the_script(plan):
+    def scale(**options: str):
+        found = plan(0, **options).left.scale
+        return found.low, found.high, [tick.label for tick in found.ticks]
+
+    assert scale(Y1min="0") == scale() == (0, 22, [str(tick) for tick in range(2, 23, 2)])
+    assert scale(Y1min="5", Y1max="15", Y1step="2.5") == (5, 15, ["7.5", "10", "12.5", "15"])
+
+
 def crosses(plot) -> list[list[tuple[float, float]]]:
     return [
         list(zip(*trace.crosses, strict=True)) for panel in plot.panels for trace in panel.traces

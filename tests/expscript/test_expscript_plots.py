@@ -432,6 +432,10 @@ def test_reference_lines_have_places_and_labels(plan):
     assert plot.upright == (Reference(1, ""),)
 
 
+def test_a_reference_line_stands_at_the_category_of_boxes(plan):
+    assert plan(plotType="box", plotVLines="2=twice").upright == (Reference(1, "twice"),)
+
+
 def test_a_reference_line_without_a_place_is_told(plan):
     told: list[str] = []
     plan(plotSeries="ca", plotHLines="high", warn=told.append)

@@ -4,16 +4,15 @@ The lines come from series.json in the folder of each experiment.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from netesto.errors import ResultsError, ScriptError
 from netesto.report import quantities, ticks
-from netesto.report.expscript import numerals, plotplan, samples
+from netesto.report.expscript import numerals, plotaxes, plotplan, samples
 from netesto.report.expscript.dataset import EXP, View
-from netesto.report.expscript.lines import items
 from netesto.report.expscript.options import Options
-from netesto.report.expscript.plotaxes import line_positions
-from netesto.report.figures import Axis, Panel, Plot, Trace
+from netesto.report.figures import Axis, Plot, Trace
 from netesto.report.quantities import (
     BACKLOG,
     CORES,
@@ -51,36 +50,26 @@ def plan(view: View, request: Options) -> Plot | None:
         )
         return None
     values = [value for *_, line in drawn for value in line.points[1]]
-    values += line_positions(request, "plotHLines")
     labels = list(dict.fromkeys(label for _, label, _ in drawn))
-    traces: dict[str, list[Trace]] = {}
+    panels: dict[str, list[Trace]] = {}
     for panel, label, line in drawn:
         place = labels.index(label)
         trace = Trace(label, place, points=line.points, crosses=line.retransmissions)
-        traces.setdefault(panel, []).append(trace)
+        panels.setdefault(panel, []).append(trace)
     seconds = _seconds([time for *_, line in drawn for time in line.points[0]])
-    least, most = request.number("Y1min"), request.number("Y1max")
-    log = request.get("Y1LogScale")
-    scale = ticks.scale(
-        min(0.0, *values) if least is None and log != "On" else least or min(values),
-        max(values) if most is None else most,
-        log="On" if log == "On" else "Off",
-    )
-    return Plot(
-        kind="time",
-        titles=tuple(items(request.get("plotTitle") or quantity.axis, "|")),
+    # A logarithmic axis has no 0.
+    low = min(values) if request.get("Y1LogScale") == "On" else min(0.0, *values)
+    scale = plotaxes.y_scale(request, "time", "Y1", low, max(values))
+    plot = plotplan.with_axes(
+        request,
+        "time",
+        quantity.axis,
         x=Axis(request.get("plotXTitle") or "Seconds since the experiment began", seconds),
         left=Axis(request.get("plotY1Title") or quantity.axis, scale),
-        panels=tuple(
-            Panel(samples.panel_title(request.get("plotFacet"), value), tuple(some))
-            for value, some in traces.items()
-        ),
-        legend_title=request.get("plotSeriesTitle"),
-        style=plotplan.style(request),
-        across=plotplan.reference_lines(request, "plotHLines", scale, numerals.drawable),
-        upright=plotplan.reference_lines(request, "plotVLines", seconds, numerals.drawable),
-        remarks=(CROSSES_REMARK,) if any(line.retransmissions[0] for *_, line in drawn) else (),
+        panels=panels,
     )
+    is_marked = any(line.retransmissions[0] for *_, line in drawn)
+    return replace(plot, remarks=(CROSSES_REMARK,)) if is_marked else plot
 
 
 def _seconds(times: Sequence[float]) -> Scale:

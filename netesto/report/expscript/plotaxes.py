@@ -125,7 +125,7 @@ def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence
     if unit := unit_for(request.get(f"{name}Units"), max(values)):
         divisor *= unit[0]
         title += f" ({unit[1]})"
-    scale = _scale(frame, name, min(values) / divisor, max(values) / divisor)
+    scale = y_scale(request, frame.kind, name, min(values) / divisor, max(values) / divisor)
     return Vertical(Axis(title, scale), divisor)
 
 
@@ -143,13 +143,14 @@ def unit_for(text: str, largest: float) -> tuple[float, str] | None:
     return max(found, key=lambda unit: unit[0], default=None)
 
 
-def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
-    request = frame.request
+def y_scale(request: Options, kind: Kind, name: str, low: float, high: float) -> Scale:
+    """The scale of Y1 or Y2 for values from low to high, with the limits and steps of the
+    script."""
     least, most = request.number(f"{name}min"), request.number(f"{name}max")
     step = request.number(f"{name}step")
     lines: list[float] = []
     if name == "Y1":
-        lines = line_positions(request, "plotVLines" if frame.kind == "cdf" else "plotHLines")
+        lines = _line_positions(request, "plotVLines" if kind == "cdf" else "plotHLines")
     low = min([low, *lines]) if least is None else least
     high = max([high, *lines]) if most is None else most
     # Without data in view, an axis of the requested range is still drawn.
@@ -159,15 +160,17 @@ def _scale(frame: Frame, name: str, low: float, high: float) -> Scale:
             f"{name}step: steps of {step:g} do not fit an axis from {low:g} to {high:g}",
             remedy=f"above 0, and not more than {MAX_STEPS} of them",
         )
-    log = request.get(f"{name}LogScale") if frame.kind != "stacked" else "Off"
-    scale = ticks.scale(low, high, log=log if log in {"On", "Off"} else "Auto", step=step)
+    log = request.get(f"{name}LogScale")
+    if log not in {"On", "Off"}:
+        log = "Off" if kind == "time" else "Auto"
+    scale = ticks.scale(low, high, log="Off" if kind == "stacked" else log, step=step)
     if most is not None:
         kept = tuple(tick for tick in scale.ticks if tick.position <= most)
         scale = replace(scale, high=most, ticks=kept or scale.ticks[:1])
     return scale
 
 
-def line_positions(request: Options, key: str) -> list[float]:
+def _line_positions(request: Options, key: str) -> list[float]:
     """The places of the reference lines of plotHLines or plotVLines, which the axis must
     include."""
     found = (numerals.drawable(item.partition("=")[0]) for item in items(request.get(key)))
@@ -188,7 +191,7 @@ def equal(frame: Frame, left: Vertical, right: Vertical) -> tuple[Vertical, Vert
         value / right.divisor * units[1] for sample in frame.samples for value in sample.right
     ]
     low, high = min(lefts + rights), max(lefts + rights)
-    scale = _scale(frame, "Y1", low / units[0], high / units[0])
+    scale = y_scale(frame.request, frame.kind, "Y1", low / units[0], high / units[0])
     other = scale
     if units[0] != units[1]:
         part = units[0] / units[1]

@@ -1,6 +1,6 @@
 """doPlot: from the selected rows and the remembered options to a plot with axes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from netesto.report.expscript.plotaxes import (
     x_places,
 )
 from netesto.report.expscript.samples import Sample, Wanted
-from netesto.report.figures import BARS, KINDS, Axis, Box, Mark, Panel, Plot, Style, Trace
+from netesto.report.figures import BARS, KINDS, Axis, Box, Kind, Mark, Panel, Plot, Style, Trace
 from netesto.report.ticks import Scale, Tick
 from netesto.units import counted
 
@@ -126,32 +126,53 @@ def _over_x(frame: Frame) -> Plot:
 
     title = frame.request.get("plotXTitle") or frame.wanted.x
     plot = replace(
-        _plot(frame, Axis(title, places.scale), left.axis, traces),
+        _plot(frame, Axis(title, places.scale), left.axis, traces, places.find),
         right=right.axis if right else None,
         right_names=_right_names(frame),
         bar_width=BAR_SHARE * places.spacing / (len(frame.labels) if frame.kind == "bars" else 1),
-        upright=reference_lines(frame.request, "plotVLines", places.scale, places.find),
     )
     return replace(plot, remarks=_remarks(frame, plot))
 
 
-def _plot(frame: Frame, x: Axis, left: Axis, traces: Callable[[str], Sequence[Trace]]) -> Plot:
+def _plot(
+    frame: Frame,
+    x: Axis,
+    left: Axis,
+    traces: Callable[[str], Sequence[Trace]],
+    find_x: Callable[[str], float | None] = numerals.drawable,
+) -> Plot:
     """The common part of all plots except those over time; `traces` are those of a panel."""
-    lefts, rights = frame.wanted.lefts, frame.wanted.rights
-    title = frame.request.get("plotTitle") or f"Plot of {' and '.join((*lefts, *rights))}"
+    title = f"Plot of {' and '.join((*frame.wanted.lefts, *frame.wanted.rights))}"
+    panels = {value: traces(value) for value in frame.panels}
+    return with_axes(frame.request, frame.kind, title, x=x, left=left, panels=panels, find_x=find_x)
+
+
+def with_axes(
+    request: Options,
+    kind: Kind,
+    title: str,
+    *,
+    x: Axis,
+    left: Axis,
+    panels: Mapping[str, Sequence[Trace]],
+    find_x: Callable[[str], float | None] = numerals.drawable,
+) -> Plot:
+    """The common part of all plots. `title` is that of a plot without plotTitle, `panels` are
+    traces by value of plotFacet, and `find_x` gives the place of a text on the X axis."""
     return Plot(
-        kind=frame.kind,
+        kind=kind,
         # The main title, then sub-titles.
-        titles=tuple(items(title, "|")),
+        titles=tuple(items(request.get("plotTitle") or title, "|")),
         x=x,
         left=left,
         panels=tuple(
-            Panel(samples.panel_title(frame.wanted.facet, value), tuple(traces(value)))
-            for value in frame.panels
+            Panel(samples.panel_title(request.get("plotFacet"), value), tuple(traces))
+            for value, traces in panels.items()
         ),
-        legend_title=frame.request.get("plotSeriesTitle"),
-        style=style(frame.request),
-        across=reference_lines(frame.request, "plotHLines", left.scale, numerals.drawable),
+        legend_title=request.get("plotSeriesTitle"),
+        style=_style(request),
+        across=_reference_lines(request, "plotHLines", left.scale, numerals.drawable),
+        upright=_reference_lines(request, "plotVLines", x.scale, find_x),
     )
 
 
@@ -222,10 +243,7 @@ def _cdf(frame: Frame) -> Plot:
         return found
 
     y = Axis("share of rows at or below", shares)
-    return replace(
-        _plot(frame, Axis(left.axis.title, scale), y, traces),
-        upright=reference_lines(frame.request, "plotVLines", scale, numerals.drawable),
-    )
+    return _plot(frame, Axis(left.axis.title, scale), y, traces)
 
 
 def _boxes(frame: Frame) -> Plot:
@@ -247,7 +265,7 @@ def _boxes(frame: Frame) -> Plot:
 
     x = Axis(frame.request.get("plotXTitle") or frame.wanted.x, places.scale)
     return replace(
-        _plot(frame, x, left.axis, traces),
+        _plot(frame, x, left.axis, traces, places.find),
         bar_width=BAR_SHARE / len(frame.labels),
         remarks=(BOX_REMARK,),
     )
@@ -287,7 +305,7 @@ def _right_names(frame: Frame) -> tuple[str, ...]:
     return (given,) if given and len(names) == 1 else names
 
 
-def reference_lines(
+def _reference_lines(
     request: Options, key: str, scale: Scale, place: Callable[[str], float | None]
 ) -> tuple[Reference, ...]:
     """`50=fair share,100`; what is outside the axis is ignored with a warning."""
@@ -302,7 +320,7 @@ def reference_lines(
     return tuple(lines)
 
 
-def style(request: Options) -> Style:
+def _style(request: Options) -> Style:
     """The appearance of a plot of any kind. ScriptError for a size that cannot be drawn."""
     sizes = (request.number(key) for key in ("plotXSize", "plotYSize", "plotXLen"))
     width, height, axis = (
