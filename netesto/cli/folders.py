@@ -164,9 +164,11 @@ def show(options: argparse.Namespace) -> int:
     omitted = set(map(str, repeated.of(options.folder)))
     rows = [row for row in rows if tables.number_of(row) not in omitted]
     if options.experiment is not None:
+        # A table may be there without the folders of its experiments.
+        there = {*store.experiments(options.folder), *csvfile.by_experiment(rows)}
+        _chosen([options.experiment], sorted(there))
         number = str(options.experiment)
         rows = [row for row in rows if tables.number_of(row) == number]
-        _chosen([options.experiment], store.experiments(options.folder))
     tables.print_rows(rows)
     return status.OK
 

@@ -14,6 +14,7 @@ from netesto.results import completions, integrity
 from netesto.results.evidence import OK
 from netesto.results.manifest import GroupRecord, Manifest
 from netesto.traffic.native import times_name
+from netesto.units import counted
 
 # More lines would be unreadable.
 MAX_GROUPS = 8
@@ -24,22 +25,30 @@ POINTS = 400
 def of_experiment(folder: Path, known: Manifest) -> dict[str, Chart]:
     """The chart of the groups whose times were kept and are unchanged, by file name; none without
     one."""
-    layers: list[Layer] = []
-    counts = []
-    for group in known.groups:
-        times = _times(folder, known, group)
-        if len(times) and len(layers) < MAX_GROUPS:
-            request = group.request
-            label = f"{request.test} {request.client}→{request.server} #{request.group}"
-            x, y = exceeding(times / 1000)
-            layers.append(Layer(label, looks.of_line(len(layers)), "steps", x, y))
-            counts.append(len(times))
-    if not layers:
+    found = [
+        (group.request, times)
+        for group in known.groups
+        if len(times := _times(folder, known, group))
+    ]
+    if not found:
         return {}
+    shown, left_out = found[:MAX_GROUPS], len(found) - MAX_GROUPS
+    layers = [
+        Layer(
+            f"{asked.test} {asked.client}→{asked.server} #{asked.group}",
+            looks.of_line(place),
+            "steps",
+            *exceeding(times / 1000),
+        )
+        for place, (asked, times) in enumerate(shown)
+    ]
+    counts = ", ".join(f"{len(times):,}" for _, times in shown)
     remark = (
         "The share of transactions or transfers that took at least this long; both axes are"
-        f" logarithmic. Each line shows {', '.join(f'{count:,}' for count in counts)} of them."
+        f" logarithmic. Each line shows {counts} of them."
     )
+    if left_out > 0:
+        remark += f" {counted(left_out, 'more group')} {'are' if left_out > 1 else 'is'} not shown."
     title = "Durations of transactions and transfers"
     return {
         "latencies": Chart(

@@ -403,6 +403,13 @@ def test_rows_of_an_experiment_without_a_folder_are_kept(results, rebuilt, capsy
     assert capsys.readouterr().err == ("warning: experiments without a folder keep their rows: 1\n")
 
 
+def test_an_experiment_without_a_folder_is_shown(results, capsys):
+    shutil.rmtree(results / "1")
+    assert cli.main(["show", str(results), "1"]) == 0
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert shown == ["exp", "1.0"]
+
+
 def test_show_tells_of_rows_that_are_not_what_was_derived(results, capsys):
     text = (results / "exp.csv").read_text()
     (results / "exp.csv").write_text(text.replace("1.0,netperf-stream-1", "1.0,another", 1))

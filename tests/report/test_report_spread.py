@@ -34,6 +34,23 @@ def test_the_line_of_a_group_is_the_share_that_took_longer(known):
     )  # fmt: skip
 
 
+def test_groups_that_are_not_drawn_are_told(known):
+    folder, found = known
+    (group,) = found.groups
+    groups = [
+        replace(group, request=replace(group.request, group=number)) for number in range(1, 11)
+    ]
+    files = dict(found.files)
+    for number in range(2, 11):
+        path = PATH.replace(".1.1.", f".{number}.1.")
+        (folder / path).write_text(LINES)
+        files[path] = found.files[PATH]
+    chart = spread.of_experiment(folder, replace(found, groups=groups, files=files))["latencies"]
+    assert (len(chart.layers), chart.remarks[0].partition("logarithmic. ")[2]) == (
+        8, "Each line shows 4, 4, 4, 4, 4, 4, 4, 4 of them. 2 more groups are not shown.",
+    )  # fmt: skip
+
+
 def test_it_can_be_drawn(known):
     (svg,) = drawing.draw(spread.of_experiment(*known).values())
     assert ("milliseconds" in svg, "mathdefault" in svg) == (True, False)
