@@ -2,8 +2,7 @@
 
 import argparse
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from netesto.cli import printing, tables
@@ -43,7 +42,12 @@ def report(options: argparse.Namespace) -> int:
         manifests = {exp: _manifest(results.whole(exp)) for exp in there}
         columns = settings.fields_of(results, options.fields).with_names(
             [
-                *(name for asked in manifests.values() for name in _columns(asked)),
+                *(
+                    name
+                    for asked in manifests.values()
+                    if isinstance(asked, Manifest)
+                    for name in asked.columns
+                ),
                 *(name for rows in kept.values() for row in rows for name in row if row[name]),
             ]
         )
@@ -60,11 +64,11 @@ def report(options: argparse.Namespace) -> int:
         }
         # Imported experiments, possibly thousands, get pages only on request.
         kept |= {exp: old[exp] for exp in there if exp not in rebuilt}
-        rows = kept | {exp: each.rows for exp, each in rebuilt.items()}
+        rows = kept | {exp: own for exp, (own, _) in rebuilt.items()}
         results.write_fields(columns)
         results.rewrite(columns, [row for exp in sorted(rows) for row in rows[exp]])
         index.write(results.folder)
-    return status.FAILED if any(each.is_damaged for each in rebuilt.values()) else status.OK
+    return status.FAILED if any(is_damaged for _, is_damaged in rebuilt.values()) else status.OK
 
 
 def _is_done(folder: Path, columns: Fields, old: Sequence[Mapping[str, str]]) -> bool:
@@ -81,18 +85,6 @@ def _manifest(folder: Path) -> Manifest | ResultsError:
         return error
 
 
-def _columns(asked: Manifest | ResultsError) -> Iterable[str]:
-    return () if isinstance(asked, ResultsError) else asked.columns
-
-
-@dataclass(frozen=True, slots=True)
-class _Rebuilt:
-    """A rebuilt experiment: its rows for exp.csv."""
-
-    rows: list[Mapping[str, str]]
-    is_damaged: bool
-
-
 def _rebuild(
     folder: Path,
     asked: Manifest | ResultsError,
@@ -101,9 +93,9 @@ def _rebuild(
     same: Collection[str],
     *,
     draw: bool,
-) -> _Rebuilt:
+) -> tuple[list[Mapping[str, str]], bool]:
     """Derive an experiment's files again from its undamaged data; also its page, with `draw` or if
-    its rows differ from those in exp.csv.
+    its rows differ from those in exp.csv. The rows, and whether the data is damaged.
 
     Report damage, and changes in the columns `same`. If the manifest itself is damaged, nothing can
     be derived, and everything stays except the page.
@@ -117,7 +109,7 @@ def _rebuild(
         _say(error.message)
         page.write_damaged(folder, error.message)
         row = tablerows.damaged_row(columns.names, int(folder.name))
-        return _Rebuilt([row], is_damaged=True)
+        return [row], True
     for each in damage:
         _say(f"{folder}/{each}")
     told = integrity.marked(asked, damage, record.doubts(evidence))
@@ -128,7 +120,7 @@ def _rebuild(
     if draw or is_new:
         page.write(folder, told)
         printing.out(f"rebuilt {folder}")
-    return _Rebuilt(rows, is_damaged=bool(damage))
+    return rows, bool(damage)
 
 
 def evidence_of(folder: Path, asked: Manifest, damaged: Sequence[str]) -> ExperimentEvidence:

@@ -67,7 +67,8 @@ def jobs(options: argparse.Namespace) -> int:
     hosts = [job_files.JobHost(host.name, host.profile, host.facts) for host in listed]
     text = job_files.script(str(options.file), sections, hosts, warn=_warn)
     _tell_errors(text, Path("the script") if options.out is None else options.out)
-    return _deliver(text, options)
+    printing.deliver(text, options.out)
+    return status.OK
 
 
 def _tell_errors(script: str, name: Path) -> None:
@@ -87,7 +88,8 @@ def summary(options: argparse.Namespace) -> int:
     if options.skip is not None and options.kind != "steady":
         raise UsageError("--skip is an option of --as steady")
     if options.kind in _CASES:
-        return _deliver(_CASES[options.kind](options), options)
+        printing.deliver(_CASES[options.kind](options), options.out)
+        return status.OK
     folders.warn_of_altered(options.folder)
     data = summaries.read(options.folder, watched.of)
     for exp in data.damaged:
@@ -106,16 +108,7 @@ def summary(options: argparse.Namespace) -> int:
         printing.err(f"failed: {len(failures) - _SHOWN_FAILURES} more")
     if kind == "harness" and options.pool == "ok" and (left := summaries.excluded(data)):
         printing.err(f"{left} mpstat files of failed runs, or of no run, are excluded (--pool ok)")
-    return _deliver(text, options)
-
-
-def _deliver(text: str, options: argparse.Namespace) -> int:
-    if options.out is None:
-        with printing.document() as output:
-            output.write(text)
-    else:
-        with printing.into(options.out) as file:
-            file.write(text.encode())
+    printing.deliver(text, options.out)
     return status.OK
 
 

@@ -380,12 +380,14 @@ def _prove(path: Path, done: _Done) -> int:
         rows = tablerows.of(Path(folder, "results"), display.experiments)
     for failure in end.failures:
         printing.err(f"netesto: {failure}")
+    flows = [row for row in rows if not csvfile.is_aggregate(row)]
     # The flows that failed have the reason there.
-    for row in rows:
-        if not csvfile.is_aggregate(row) and row["status"] != "ok":
+    for row in flows:
+        if row["status"] != "ok":
             printing.err(f"    {row['host']} to {row['server']}: {row['status']}")
     if end.status == status.OK:
-        printing.out(f"proof    a flow of {PROOF_S} s from each host: {_rates(rows)}")
+        rates = (f"{row['host']} to {row['server']} {row['rate']} Mbit/s" for row in flows)
+        printing.out(f"proof    a flow of {PROOF_S} s from each host: {', '.join(rates)}")
     return end.status
 
 
@@ -413,12 +415,3 @@ def _proof(pairs: Sequence[tuple[str, str]]) -> str:
     lines += ["WAIT_FLOWS", *(f"DO_SERVER host={server} order=1" for server in servers)]
     lines += [*(f"GET_DATA host={host}" for host in hosts), "PROCESS_EXP exp=PREV"]
     return "\n".join([*lines, ""])
-
-
-def _rates(rows: Sequence[Mapping[str, str]]) -> str:
-    """The result of each flow; rows N.0 are aggregates."""
-    return ", ".join(
-        f"{row['host']} to {row['server']} {row['rate']} Mbit/s"
-        for row in rows
-        if not csvfile.is_aggregate(row)
-    )

@@ -10,7 +10,7 @@ from netesto.errors import UsageError
 from netesto.packets import capture
 from netesto.packets.found import Capture
 from netesto.report import packetflows, packetpage
-from netesto.report.expscript import Report, tables
+from netesto.report.expscript import tables
 from netesto.report.packetpage import Captures
 from netesto.run import status
 
@@ -18,12 +18,7 @@ from netesto.run import status
 def packets(options: argparse.Namespace) -> int:
     """Analyse the flows of captures; FAILED if a file is damaged."""
     found = [(str(path), _read(path, options.flow)) for path in options.files]
-    made = Report(_FORMS[options.form](found, options.flow), {})
-    if options.out is None:
-        with printing.document() as output:
-            made.send(output)
-    else:
-        made.write(options.out)
+    printing.deliver(_FORMS[options.form](found, options.flow), options.out)
     for name, each in found:
         for text in (*each.damage, *each.remarks):
             printing.err(f"{name}: {text}")

@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 from netesto import atomic
 from netesto.errors import WorldError
@@ -20,7 +20,9 @@ def settle() -> None:
     """Make standard output and error accept every character, whatever their encoding."""
     codecs.register_error(_ERRORS, replaced)
     for stream in (sys.stdout, sys.stderr):
-        _reconfigure(stream, errors=_ERRORS)
+        # A stream may be closed, or replaced by an object without an encoding.
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors=_ERRORS)
 
 
 def out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
@@ -39,42 +41,34 @@ def err(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
         print(printable(str(text)), end=end, flush=flush, file=sys.stderr)
 
 
+def deliver(text: str, path: Path | None) -> None:
+    """`into` with a text in UTF-8, with every character unchanged."""
+    with into(path) as file:
+        file.write(text.encode(errors="surrogateescape"))
+
+
 @contextlib.contextmanager
-def document() -> Iterator[TextIO]:
-    """Standard output for a document: UTF-8, with every character unchanged.
-    WorldError if it is closed, or if writing fails, for example on a full disk."""
-    if sys.stdout is None:
+def into(path: Path | None) -> Iterator[BinaryIO]:
+    """The file of an option -o, replaced atomically, in a folder that is made if it is missing;
+    without one standard output. WorldError if it cannot be written, for example on a full disk."""
+    if path is None and sys.stdout is None:
         raise WorldError("standard output is closed")
-    _reconfigure(sys.stdout, encoding="utf-8", errors="surrogateescape")
     try:
-        yield sys.stdout
-        sys.stdout.flush()
+        if path is None:
+            # After what was printed before.
+            sys.stdout.flush()
+            yield sys.stdout.buffer
+            sys.stdout.flush()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic.written(path) as file:
+                yield file
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise WorldError(f"standard output: {error.strerror}") from error
-
-
-@contextlib.contextmanager
-def into(path: Path) -> Iterator[BinaryIO]:
-    """The file of an option -o, replaced atomically. WorldError if it cannot be written."""
-    try:
-        with atomic.written(path) as file:
-            yield file
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        folder = path.absolute().parent
-        remedy = "Choose a file with -o that you may write to, where there is room."
-        if not folder.is_dir():
-            remedy = f"The folder {folder} does not exist: make it, or choose another file with -o."
-        raise WorldError(f"{path}: cannot write: {error.strerror}", remedy=remedy) from error
-
-
-def _reconfigure(
-    stream: TextIO | None, *, encoding: str | None = None, errors: str | None = None
-) -> None:
-    # A stream may be closed, or replaced by an object without an encoding.
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(encoding=encoding, errors=errors)
+        if path is None:
+            raise WorldError(f"standard output: {error.strerror}") from error
+        raise WorldError(
+            f"{path}: cannot write: {error.strerror}",
+            remedy="Choose a file with -o that you may write to, where there is room.",
+        ) from error

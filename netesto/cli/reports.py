@@ -8,7 +8,7 @@ from netesto.errors import UsageError
 from netesto.report import compare as comparing
 from netesto.report import comparepage
 from netesto.report.compare import Verdict
-from netesto.report.expscript import Report, Runner, tables
+from netesto.report.expscript import Runner, tables
 from netesto.run import status
 
 
@@ -27,16 +27,19 @@ def exp(options: argparse.Namespace) -> int:
         warn=printing.err,
         tell=printing.err,
     )
-    _deliver(runner.run_script(options.script, variables), options)
+    made = runner.run_script(options.script, variables)
+    made.write_files()
+    printing.deliver(made.html, options.out)
+    if options.out is not None:
+        printing.out(f"page  {options.out}")
     return status.OK
 
 
 def classic(words: Sequence[str]) -> int:
     """The words of the classic command line; its page goes to standard output."""
     made = Runner(warn=printing.err).run_words(words)
-    made.write()
-    with printing.document() as output:
-        made.send(output)
+    made.write_files()
+    printing.deliver(made.html, None)
     return status.OK
 
 
@@ -65,7 +68,7 @@ def compare(options: argparse.Namespace) -> int:
     for sentence in sentences:
         printing.out(sentence)
     if options.out is not None:
-        Report(comparepage.render(found), {}).write(options.out)
+        printing.deliver(comparepage.render(found), options.out)
         printing.out(f"page  {options.out}")
     printing.out(verdict)
     if options.lenient and found.verdict is Verdict.CANNOT_TELL:
@@ -76,12 +79,3 @@ def compare(options: argparse.Namespace) -> int:
 def _names(words: Sequence[str]) -> list[str]:
     """`--by ca bw` and `--by ca,bw` are the same."""
     return [name for word in words for name in word.split(",") if name]
-
-
-def _deliver(made: Report, options: argparse.Namespace) -> None:
-    made.write(options.out)
-    if options.out is None:
-        with printing.document() as output:
-            made.send(output)
-    else:
-        printing.out(f"page  {options.out}")

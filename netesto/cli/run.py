@@ -48,13 +48,10 @@ def plan(options: argparse.Namespace) -> int:
     asked = Request(
         script=options.script, settings=_settings(options), fields=options.fields, lab=_lab(options)
     )
-    with start.plan(asked, Display(console.to_stderr(), plain=True, quiet=False)) as made:
-        if options.output in {None, Path("-")}:
-            with printing.document() as output:
-                made.write(output.buffer)
-        else:
-            with printing.into(options.output) as file:
-                made.write(file)
+    display = Display(console.to_stderr(), plain=True, quiet=False)
+    out = None if options.output == Path("-") else options.output
+    with start.plan(asked, display) as made, printing.into(out) as file:
+        made.write(file)
     return status.OK
 
 

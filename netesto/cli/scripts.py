@@ -126,8 +126,7 @@ def _format(path: Path, *, write: bool, check: bool) -> bool:
         if sys.stdout is not None and sys.stdout.isatty():
             printing.out(formed, end="")
         else:
-            with printing.document() as output:
-                output.write(formed)
+            printing.deliver(formed, None)
     elif formed != text:
         _rewrite(path, formed)
         printing.out(f"formatted {path}")

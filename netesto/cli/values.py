@@ -8,27 +8,45 @@ from collections.abc import Callable
 from netesto import units
 
 
-def count(text: str) -> int:
-    """A count, at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 1, 2, 3, …")
-    return int(text)
+def _within(least: int, most: float, what: str) -> Callable[[str], int]:
+    """The type of a whole number in decimal digits."""
+
+    def checked(text: str) -> int:
+        digits = text if text.isascii() and text.isdecimal() and len(text) < 20 else "-1"
+        if not least <= int(digits) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return int(digits)
+
+    return checked
 
 
-def skip(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 0, 1, 2, …")
-    return int(text)
+count = _within(1, math.inf, "1, 2, 3, …")
+skip = _within(0, 10**6, "0, 1, 2, …")
+port = _within(1, 65535, "a port")
 
 
 def seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
+    number = _finite(text)
+    if not number > 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds; example: 600")
-    return seconds
+    return number
+
+
+def percent(text: str) -> float:
+    """ "5%" and "5" are 5.0."""
+    number = _finite(text.strip().removesuffix("%"))
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share in percent; example: 5%")
+    return number
+
+
+def _finite(text: str) -> float:
+    """The number; nan for an infinite one and for another text."""
+    try:
+        number = float(text)
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def memory(text: str) -> int:
@@ -56,17 +74,6 @@ def whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def percent(text: str) -> float:
-    """ "5%" and "5" are 5.0."""
-    try:
-        number = float(text.strip().removesuffix("%"))
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share in percent; example: 5%")
-    return number
-
-
 def text(form: str, what: str) -> Callable[[str], str]:
     """The type of a text of a form; `what` it is, in a message."""
 
@@ -76,9 +83,3 @@ def text(form: str, what: str) -> Callable[[str], str]:
         return text
 
     return checked
-
-
-def port(text: str) -> int:
-    if not (text.isdecimal() and 0 < int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text} is not a port")
-    return int(text)

@@ -3,6 +3,8 @@
 import re
 from html import escape
 
+from markupsafe import Markup
+
 from netesto.report import looks
 
 _OUTSIDE = re.compile(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*|<style.*?</style>", re.DOTALL)
@@ -43,7 +45,13 @@ def variable(color: str) -> str:
     return names.get(color, color)
 
 
-def variables(*, dark: bool) -> str:
-    """CSS declarations of the lines' colours."""
-    colors = [looks.ON_DARK[color] if dark else color for color in looks.COLORS]
-    return "".join(f"--line-{i}:{color};" for i, color in enumerate(colors))
+def style() -> Markup:
+    """CSS of the lines' colours, in the reader's scheme."""
+    light, dark = (
+        "".join(f"--line-{i}:{color};" for i, color in enumerate(colors))
+        for colors in (looks.COLORS, map(looks.ON_DARK.__getitem__, looks.COLORS))
+    )
+    return Markup(  # noqa: S704 - our own colours
+        f":root {{ {light} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
+    )

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 
 from netesto.packets.found import DRAWN_MAX, Capture, Drawing, Flow, Side
 from netesto.report import looks
-from netesto.report.figures import Chart, Layer
+from netesto.report.figures import Chart, Layer, Layered
 from netesto.report.looks import COLORS, Look
 from netesto.results import numbers
 from netesto.results.packetfile import CaptureRecord
@@ -137,31 +137,26 @@ def _shifted(chart: Chart, shift_s: float) -> Chart:
 def _sequence(flow: Flow, drawn: Drawing, name: str, x_title: str) -> Chart:
     unit, scale = ("MB", 1e-6) if flow.size >= 1e6 else ("kB", 1e-3)
 
-    def bars(label: str, color: str, kind: str, points: Sequence[tuple[float, int, int]]) -> Layer:
-        x, low, high = zip(*points, strict=True) if points else ((), (), ())
-        lower, upper = [each * scale for each in low], [each * scale for each in high]
-        is_marked = kind == "crosses"
-        return Layer(label, Look(color), "crosses" if is_marked else "bars", x, lower, upper)
+    def layer(label: str, look: Look, kind: Layered, points: Sequence[tuple[float, ...]]) -> Layer:
+        x, *ends = zip(*points, strict=True)
+        return Layer(label, look, kind, x, *([end * scale for end in each] for each in ends))
 
-    def steps(label: str, look: Look, points: Sequence[tuple[float, float]]) -> Layer:
-        x, y = zip(*points, strict=True) if points else ((), ())
-        return Layer(label, look, "steps", x, [each * scale for each in y])
-
-    layers = [
-        bars("sent", COLORS[0], "bars", drawn.sent),
-        steps("acknowledged", Look(COLORS[2]), drawn.acked),
-        steps("window of the receiver", Look(COLORS[7], looks.DASHES[1]), drawn.window),
-        bars("acknowledged selectively", COLORS[5], "bars", drawn.selective),
-        bars("overtaken", COLORS[7], "crosses", drawn.late),
+    window = Look(COLORS[7], looks.DASHES[1])
+    parts: list[tuple[str, Look, Layered, Sequence[tuple[float, ...]]]] = [
+        ("sent", Look(COLORS[0]), "bars", drawn.sent),
+        ("acknowledged", Look(COLORS[2]), "steps", drawn.acked),
+        ("window of the receiver", window, "steps", drawn.window),
+        ("acknowledged selectively", Look(COLORS[5]), "bars", drawn.selective),
+        ("overtaken", Look(COLORS[7]), "crosses", drawn.late),
     ]
     for kind, points in drawn.again.items():
         label = "spurious retransmission" if kind == "spurious" else f"retransmission: {kind}"
-        layers.append(bars(label, _AGAIN[kind].color, "crosses", points))
+        parts.append((label, _AGAIN[kind], "crosses", points))
     return Chart(
         f"Time and sequence: {name}",
         x_title,
         f"bytes from the first of the connection ({unit})",
-        tuple(layer for layer in layers if len(layer.x)),
+        tuple(layer(*part) for part in parts if part[-1]),
         top=max(flow.size * scale * 1.05, 1e-3),
         remarks=("Each cross is a retransmission; of several in one place one is drawn.",)
         if drawn.again

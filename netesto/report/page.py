@@ -105,8 +105,7 @@ def write(folder: Path, known: Manifest | None = None) -> None:
         offset=_offset,
         figure=_figure,
         unfolded_max=UNFOLDED_MAX,
-        line_colors=embed.variables(dark=False),
-        line_colors_dark=embed.variables(dark=True),
+        line_colors=embed.style(),
     )
     durable.replace(folder / PAGE, html, lasting=False)
 

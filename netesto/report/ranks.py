@@ -24,6 +24,8 @@ from netesto.report.expscript.estimates import Interval
 
 _Ranks: TypeAlias = NDArray[np.int64]
 
+# Outside of an interval of 95 %, on each side.
+TAIL = 0.025
 # Up to this many values all arrangements are counted; with more, the sums are practically normal.
 EXACT_MAX = 100
 # At most this many ratios are kept and sorted.
@@ -52,14 +54,14 @@ class Change:
     direction: int
 
 
-def unpaired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
+def unpaired(base: Floats, new: Floats) -> Change:
     """The change between two groups of at least one run each, none of them negative."""
     ranks = _doubled_ranks(np.concatenate((base, new)))
     result = _of_sum(ranks, len(new)).result(int(ranks[len(base) :].sum()))
-    return _change(_Ratios(base, new), result, _below(len(ranks), len(new), (1 - confidence) / 2))
+    return _change(_Ratios(base, new), result, _below(len(ranks), len(new)))
 
 
-def paired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
+def paired(base: Floats, new: Floats) -> Change:
     """The change between the runs of at least one pair: base[i] and new[i] ran side by side."""
     ratios = _ratios(base, new)
     ranks = _doubled_ranks(np.abs(ratios))
@@ -70,7 +72,7 @@ def paired(base: Floats, new: Floats, *, confidence: float = 0.95) -> Change:
     with np.errstate(invalid="ignore"):
         means = (ratios[first] + ratios[second]) / 2
     means = np.sort(np.where(np.isnan(means), 0.0, means))
-    return _change(means, result, _below(len(ratios), None, (1 - confidence) / 2))
+    return _change(means, result, _below(len(ratios), None))
 
 
 def _change(ordered: "Floats | _Ratios", result: tuple[float, float, int], below: int) -> Change:
@@ -221,10 +223,11 @@ def _of_signs(ranks: _Ranks) -> _Null:
 
 
 @lru_cache(maxsize=1024)
-def _below(count: int, chosen: int | None, tail: float) -> int:
-    """`_Null.below` of the sum of `chosen` of so many untied ranks; None: of those with a plus."""
+def _below(count: int, chosen: int | None) -> int:
+    """`_Null.below` of the sum of `chosen` of so many untied ranks, for TAIL; with None, of those
+    with a plus."""
     ranks = 2 * np.arange(1, count + 1)
-    return (_of_signs(ranks) if chosen is None else _of_sum(ranks, chosen)).below(tail)
+    return (_of_signs(ranks) if chosen is None else _of_sum(ranks, chosen)).below(TAIL)
 
 
 @lru_cache(maxsize=1024)

@@ -3,12 +3,15 @@
 import io
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from rich.text import Text
 
 from netesto import cli, process
+from netesto.cli import printing
 from netesto.cli.console import LastingConsole
+from netesto.errors import WorldError
 
 ESCAPES = "a\x1b[31mred\x1b]0;title\x07\x9b1m\u202ertl"
 SHOWN = "a␛[31mred␛]0;title␇\ufffd1m\ufffdrtl"
@@ -72,6 +75,7 @@ COMMANDS = ("run -n", "run -n=json", "check", "fmt", "fmt --check")
 # Runs each, and tells their statuses.
 IN_TURN = """
 import sys
+from pathlib import Path
 from netesto import cli
 sys.exit(str([cli.main([*words.split(), "a.nts"]) for words in sys.argv[1:]]))
 """
@@ -119,3 +123,39 @@ def test_a_name_that_is_no_text_is_refused(tmp_path):
             "Names and values are UTF-8; in another locale set PYTHONUTF8=1.\n"
         ),
     )
+
+
+def test_a_missing_folder_of_an_output_is_made(tmp_path):
+    printing.deliver("page", tmp_path / "a/b/page.html")
+    assert (tmp_path / "a/b/page.html").read_text() == "page"
+
+
+def test_an_output_in_the_place_of_a_folder_is_refused(tmp_path):
+    with pytest.raises(WorldError, match="cannot write: Is a directory\nChoose a file with -o"):
+        printing.deliver("page", tmp_path)
+
+
+def test_a_full_standard_output_is_told(monkeypatch):
+    with Path("/dev/full").open("w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(WorldError, match="standard output: No space left on device"):
+            printing.deliver("page", None)
+        # What it still holds cannot be written either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def test_a_reader_that_went_away_is_no_error_of_ours(monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(BrokenPipeError):
+            printing.deliver("page", None)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writer)
+
+
+def test_a_document_has_every_byte_of_a_text_that_is_not_utf_8(tmp_path, capfdbinary):
+    text = b"\xff \xc3\xa4\n".decode(errors="surrogateescape")
+    printing.deliver(text, None)
+    printing.deliver(text, tmp_path / "file")
+    assert capfdbinary.readouterr().out == (tmp_path / "file").read_bytes() == b"\xff \xc3\xa4\n"

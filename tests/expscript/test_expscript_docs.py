@@ -14,7 +14,7 @@ from netesto.report.expscript import options, tables
 from netesto.report.expscript.blocks import TableBlock
 from netesto.report.expscript.options import Options
 from netesto.report.expscript.runner import Runner
-from netesto.report.expscript.session import Reporting, Session
+from netesto.report.expscript.session import Session
 from netesto.results import series
 from netesto.results.series import FlowSeries, RateSeries, SocketSeries
 
@@ -106,12 +106,11 @@ def test_so_many_runs_suffice_and_one_less_does_not(runs, comparisons):
 
 def test_every_option_is_described():
     described = set(re.findall(r"`(\w+)`", PAGE))
-    known = options.CLASSIC_PLOT + options.NEW_PLOT + options.TABLE + options.AVERAGE
-    assert set(known) - described == set()
+    assert set(options.KNOWN) - described == set()
 
 
 def test_every_command_is_described():
-    session = Session(Reporting(pytest.fail, print, explain=False, out=None))
+    session = Session(warn=pytest.fail, step=print, explain=False, folder=None)
     described = set(re.findall(r"`(\w+)`", PAGE))
     assert set(session.commands) - described == set()
 

@@ -107,7 +107,7 @@ def test_the_classic_command_line_tells_a_full_output(tmp_path, monkeypatch):
     words = [sys.executable, str(ROOT / "local/exp.py"), "Text=a"]
     run = process.run(["sh", "-c", 'exec "$@" > /dev/full', "sh", *words], timeout=60, check=False)
     assert (run.status, run.stderr.splitlines()[0]) == (
-        3, "netesto: the page: cannot write: No space left on device",
+        3, "netesto: standard output: No space left on device",
     )  # fmt: skip
 
 

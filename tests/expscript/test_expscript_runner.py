@@ -269,14 +269,14 @@ def test_no_words_make_an_empty_page():
     assert "<h1>Experiments</h1>" in Runner().run_words([]).html
 
 
-def test_nothing_is_written_before_write(tmp_path, monkeypatch):
+def test_nothing_is_written_before_write_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("exp.csv").write_text("exp,a\n1.0,5\n")
     Path("my.exp").write_text("File=exp\nplotX=exp\nplotY1=a\nplotFormats=svg\ndoPlot=bars\n")
     out = tmp_path / "pages" / "my.html"
     report = Runner(out=out).run_script(Path("my.exp"), {})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exp.csv", "my.exp"]
-    report.write(out)
+    report.write_files()
     written = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
-    assert written == ["exp.csv", "my.exp", "pages/Plots/bars.svg", "pages/my.html"]
-    assert 'href="Plots/bars.svg"' in out.read_text()
+    assert written == ["exp.csv", "my.exp", "pages/Plots/bars.svg"]
+    assert 'href="Plots/bars.svg"' in report.html

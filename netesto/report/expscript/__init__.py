@@ -6,7 +6,6 @@ The classic command line and the new one differ only in how they name the script
     Runner(out=Path("bbr.html")).run_script(Path("bbr.exp"), {"bw": "100mbit"})
 """
 
-from netesto.report.expscript.report import Report
-from netesto.report.expscript.runner import Runner
+from netesto.report.expscript.runner import Report, Runner
 
 __all__ = ["Report", "Runner"]

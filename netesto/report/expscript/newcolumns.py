@@ -352,7 +352,7 @@ def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:
 
 def _as_written(cells: _Cells) -> tuple[Floats, Booleans]:
     """The numbers that the texts write."""
-    numbers = np.array([numerals.shown_value(number) for number in cells.numbers.tolist()])
+    numbers = np.array([float(numerals.plain(number)) for number in cells.numbers.tolist()])
     numeric = cells.marks == _FINE
     return np.where(numeric, numbers, np.nan), numeric
 

@@ -83,11 +83,6 @@ def plain(value: float) -> str:
     return text if any(mark in text for mark in ".en") else f"{text}.0"
 
 
-def shown_value(value: float) -> float:
-    """The number that plain writes."""
-    return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
-
-
 def cut(value: float) -> str:
     """As plain, but cut, not rounded: two decimals up to 100, one up to 1000, none above.
 

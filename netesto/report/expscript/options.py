@@ -9,22 +9,19 @@ from netesto.report.expscript import numerals
 from netesto.report.expscript.csvcells import Warn
 from netesto.report.expscript.dataset import nearest
 
-# Options of doPlot as the classic tool knows them.
-CLASSIC_PLOT = (
+KNOWN = (
+    # Of doPlot, as the classic tool knows them.
     "plotX", "plotY1", "plotY2", "plotSeries", "plotTitle", "plotXTitle", "plotY1Title",
     "plotY2Title", "plotSeriesTitle", "xUniform", "Y1min", "Y2min", "Y1Units", "Y2Units", "Y1div",
     "Y2div", "Y1eqY2", "Y1LogScale", "Y2LogScale", "plotXSize", "plotYSize", "plotXLen",
     "BkgLevel", "PlotPercent", "PlotRatio",
-)  # fmt: skip
-
-# What doPlot can do beyond.
-NEW_PLOT = (
+    # What doPlot can do beyond.
     "plotType", "plotFacet", "plotRepeats", "Y1Error", "Y1max", "Y2max", "Y1step", "Y2step",
     "plotHLines", "plotVLines", "plotPalette", "plotLegend", "plotFormats", "plotXOrder",
+    # Of doTable and Average.
+    "rowColorChange", "PercentTable", "ColsOrder", "ColTitles", "tableFormats", "Stats",
+    "AverageMissing", "AverageWeight",
 )  # fmt: skip
-
-TABLE = ("rowColorChange", "PercentTable", "ColsOrder", "ColTitles", "tableFormats")
-AVERAGE = ("Stats", "AverageMissing", "AverageWeight")
 
 # Of the classic tool's web form: a script may hold them, and they did nothing there either.
 WITHOUT_EFFECT = (
@@ -36,14 +33,11 @@ WITHOUT_EFFECT = (
     "SavingMacro",
 )  # fmt: skip
 
-KNOWN = frozenset(CLASSIC_PLOT + NEW_PLOT + TABLE + AVERAGE + WITHOUT_EFFECT)
-
 
 def check(key: str, commands: Sequence[str], *, warn: Warn) -> None:
     """Warn of an unknown key; keys are exact, `plotx` is not `plotX`."""
-    if key not in KNOWN:
-        known = sorted(KNOWN - set(WITHOUT_EFFECT)) + list(commands)
-        warn(f"unknown command or option {key!r}; {nearest(key, known)}")
+    if key not in KNOWN + WITHOUT_EFFECT:
+        warn(f"unknown command or option {key!r}; {nearest(key, [*sorted(KNOWN), *commands])}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,7 @@ def render(title: str, blocks: Sequence[Block]) -> str:
         widest=_widest,
         numeric_columns=_numeric_columns,
         hint=_hint,
-        light_colors=Markup(embed.variables(dark=False)),  # noqa: S704 - our own colours
-        dark_colors=Markup(embed.variables(dark=True)),  # noqa: S704 - our own colours
+        line_colors=embed.style(),
     )
 
 

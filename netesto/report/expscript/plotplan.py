@@ -61,9 +61,6 @@ def plan(view: View, request: Options) -> Plot | None:
 
 
 def _wanted(view: View, request: Options) -> Wanted:
-    lefts = request.get("plotY1")
-    # A column whose name holds a comma is found before the list is split.
-    names = (lefts,) if lefts in view.data.columns else tuple(items(lefts))
     errors = tuple(items(request.get("Y1Error")))
     if len(errors) > 2:
         raise ScriptError(
@@ -72,7 +69,7 @@ def _wanted(view: View, request: Options) -> Wanted:
         )
     return Wanted(
         x=request.get("plotX"),
-        lefts=names,
+        lefts=_names("plotY1", request, view),
         rights=_rights(request, view),
         series=samples.series_choice(request.get("plotSeries"), view, warn=request.warn),
         facet=request.get("plotFacet"),
@@ -81,9 +78,14 @@ def _wanted(view: View, request: Options) -> Wanted:
     )
 
 
+def _names(key: str, request: Options, view: View) -> tuple[str, ...]:
+    """The columns of an option. One whose name holds a comma is found before the list is split."""
+    written = request.get(key)
+    return (written,) if written in view.data.columns else tuple(items(written))
+
+
 def _rights(request: Options, view: View) -> tuple[str, ...]:
-    written = request.get("plotY2")
-    names = (written,) if written in view.data.columns else tuple(items(written))
+    names = _names("plotY2", request, view)
     if len(names) > RIGHT_COLUMNS_MAX:
         more = ", ".join(names[RIGHT_COLUMNS_MAX:])
         request.warn(f"plotY2: the first is drawn as diamonds, the second as lines; not {more}")

@@ -3,14 +3,15 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from netesto.errors import Place, ScriptError
+from netesto import atomic
+from netesto.errors import Place, ResultsError, ScriptError
 from netesto.report.expscript import ids, lines, numerals, page
 from netesto.report.expscript.dataset import EXP
 from netesto.report.expscript.lines import Line
-from netesto.report.expscript.report import Report
-from netesto.report.expscript.session import Reporting, Session
+from netesto.report.expscript.session import Session
 
 # This nesting of files is well below Python's own limit.
 SOURCES_MAX = 100
@@ -24,6 +25,27 @@ _INSIDE = frozenset({"endfor", "endif", "else"})
 
 class _EndReached(Exception):  # noqa: N818 - the end of a script is no error
     """`end` stops everything, including the scripts that sourced this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A finished page, and the files that its script writes: plots, tables, the log."""
+
+    html: str
+    files: Mapping[Path, bytes]
+
+    def write_files(self) -> None:
+        """Write the files, each completely or not at all. ResultsError if one cannot be written."""
+        for path, content in self.files.items():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with atomic.written(path) as file:
+                    file.write(content)
+            except OSError as error:
+                raise ResultsError(
+                    f"{path}: cannot write: {error.strerror}",
+                    remedy="-o FILE writes the page to another place",
+                ) from error
 
 
 class Runner:
@@ -55,7 +77,12 @@ class Runner:
         # The running files, each sourced by the previous one, and their variables.
         self._sources: list[tuple[Path, dict[str, str]]] = []
         self._logged: list[str] = []
-        self.session = Session(Reporting(self._warn, self._step, explain, out))
+        self.session = Session(
+            warn=self._warn,
+            step=self._step,
+            explain=explain,
+            folder=None if out is None else out.parent,
+        )
 
     def run_script(self, path: Path, variables: Mapping[str, str]) -> Report:
         """Run a script file; `$name` in it is replaced by the variables. ScriptError, with its

@@ -190,14 +190,20 @@ def categories(samples: Sequence[Sample], order: str, *, are_pairs: bool) -> tup
     `order`: "sorted", or "selection" for the order of the rows, or "natural" where numbers within
     texts count, with their units: 10mbit before 100mbit before 1gbit.
     """
-    texts = list(dict.fromkeys(sample.x for sample in samples if sample.is_drawn))
+    texts = tuple(dict.fromkeys(sample.x for sample in samples if sample.is_drawn))
     if order == "selection":
-        return tuple(texts)
+        return texts
+    as_texts = tuple(sorted(texts, key=_natural if order == "natural" else None))
+    return _by_number(texts, are_pairs=are_pairs) or as_texts
+
+
+def _by_number(texts: Sequence[str], *, are_pairs: bool) -> tuple[str, ...] | None:
+    """As numbers, or as ids, in ascending order; None unless all are numbers."""
     if are_pairs:
         return tuple(sorted(texts, key=lambda text: ids.pair(text) or (0, 0)))
-    if None not in map(numerals.drawable, texts):
-        return tuple(sorted(texts, key=lambda text: (numerals.drawable(text) or 0.0, text)))
-    return tuple(sorted(texts, key=_natural if order == "natural" else None))
+    if None in map(numerals.drawable, texts):
+        return None
+    return tuple(sorted(texts, key=lambda text: (numerals.drawable(text) or 0.0, text)))
 
 
 _NUMBER_WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?[A-Za-z/]+|\d+)")
@@ -227,8 +233,4 @@ def panel_title(column: str, value: str) -> str:
 def panels(samples: Sequence[Sample], *, are_pairs: bool) -> tuple[str, ...]:
     """The values of small multiples: by number if all are numbers, else in their order."""
     texts = tuple(dict.fromkeys(sample.panel for sample in samples if sample.is_drawn))
-    if None in [numerals.drawable(text) for text in texts]:
-        return texts
-    if are_pairs:
-        return tuple(sorted(texts, key=lambda text: ids.pair(text) or (0, 0)))
-    return tuple(sorted(texts, key=lambda text: numerals.drawable(text) or 0.0))
+    return _by_number(texts, are_pairs=are_pairs) or texts

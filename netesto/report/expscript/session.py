@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -48,35 +48,25 @@ _UNSEEN = re.compile(r"[\x00-\x20]")
 PLOTS, TABLES = Path("Plots"), Path("Tables")
 
 
-@dataclass(frozen=True, slots=True)
-class Reporting:
-    """The settings and the destination of a report.
+class Session:
+    """The data, the selection, the remembered options, and the blocks so far.
 
     `warn` receives each warning, `step` what became of the rows. `explain`: tables and plots show
-    how their rows were chosen. `out` is where the page will be: links and files are relative to
-    its folder, without it to the current one.
+    how their rows were chosen. `folder` is that of the page: links and files are relative to it,
+    without it to the current one.
     """
 
-    warn: Warn
-    step: Callable[[str], None]
-    explain: bool
-    out: Path | None
-
-    @property
-    def folder(self) -> Path:
-        return Path() if self.out is None else self.out.parent
-
-
-class Session:
-    """The data, the selection, the remembered options, and the blocks so far."""
-
-    def __init__(self, reporting: Reporting) -> None:
+    def __init__(
+        self, *, warn: Warn, step: Callable[[str], None], explain: bool, folder: Path | None
+    ) -> None:
         self.title = ""
         self.blocks: list[Block] = []
         self.files: dict[Path, bytes] = {}
         self.log: Path | None = None
-        self._reporting = reporting
-        self._warn = reporting.warn
+        self._warn = warn
+        self._tell_step = step
+        self._explain = explain
+        self._folder = folder
         self._view: View | None = None
         self._read_last: tuple[tuple[object, ...], dataset.Dataset] | None = None
         self._values: dict[str, str] = {}
@@ -148,7 +138,7 @@ class Session:
         self._view = view
         told = f"{step}: {counted(len(view.rows), 'row')}"
         self._steps.append(told)
-        self._reporting.step(told)
+        self._tell_step(told)
 
     def _step(self, name: str, change: Callable[[View, str], View]) -> Callable[[str], None]:
         """The command that makes one view of another."""
@@ -254,7 +244,7 @@ class Session:
                 view.data,
                 prefix=self._prefix,
                 page=self._page,
-                out_folder=None if self._reporting.out is None else self._reporting.folder,
+                out_folder=self._folder,
             ),
             changes=self._changes,
             change_column=self._options.get("rowColorChange"),
@@ -279,7 +269,7 @@ class Session:
         )
 
     def _told_steps(self) -> tuple[str, ...]:
-        return tuple(self._steps) if self._reporting.explain else ()
+        return tuple(self._steps) if self._explain else ()
 
     def _list(self, value: str) -> None:
         if value.strip().lower() in {"", "columns"}:
@@ -342,11 +332,11 @@ class Session:
                 f"invalid file name {name!r}", remedy="write a name without folder and suffix"
             )
         for form, content in contents:
-            path = self._reporting.folder / folder / f"{name}.{form}"
+            path = (self._folder or Path()) / folder / f"{name}.{form}"
             if path in self.files:
                 self._warn(f"{path} is written twice; the later one is kept")
             self.files[path] = content
-        if self._reporting.out is None:
+        if self._folder is None:
             return ()
         return tuple((folder / f"{name}.{form}").as_posix() for form, _ in contents)
 
