@@ -50,7 +50,7 @@ MAX_LINK_DELAY_MS = 60_000
 def _integers(count: int, low: int, high: int, *, rising: bool = False) -> Check:
     def check(value: str) -> None:
         fields = value.split(" ")
-        numbers = [int(field) for field in fields if re.fullmatch(r"-?\d+", field)]
+        numbers = [int(field) for field in fields if re.fullmatch(r"-?[0-9]{1,18}", field)]
         if len(numbers) != count or len(fields) != count:
             raise ValueError("a whole number" if count == 1 else f"{count} whole numbers")
         if not all(low <= number <= high for number in numbers):
@@ -219,17 +219,20 @@ def _check_words(kind: str, options: Sequence[str]) -> None:
                 )
 
 
+def _within(what: str, value: float | None, low: float, high: float) -> None:
+    """NotAllowedError unless a number, if it is given, is in a range."""
+    if value is not None and not low <= value <= high:
+        raise NotAllowedError(f"{what}; from {low} to {high} are allowed")
+
+
 def check_netem(delay_ms: float, limit_packets: int, loss_percent: float) -> None:
     """NotAllowedError unless netem accepts these numbers."""
-    if not 0 <= delay_ms <= MAX_NETEM_DELAY_MS:
-        allowed = f"from 0 to {MAX_NETEM_DELAY_MS} are allowed"
-        raise NotAllowedError(f"netem: a delay of {decimal(delay_ms)} ms; {allowed}")
+    _within(f"netem: a delay of {decimal(delay_ms)} ms", delay_ms, 0, MAX_NETEM_DELAY_MS)
     if 0 < delay_ms < LEAST_DELAY_MS:
         raise NotAllowedError(f"netem: a delay of {delay_ms:g} ms is less than a nanosecond")
     if 0 < loss_percent < LEAST_LOSS_PERCENT:
         raise NotAllowedError(f"netem: a loss of {loss_percent:g} % is less than 1 in 2^32")
-    if not 0 <= loss_percent <= 100:
-        raise NotAllowedError(f"netem: a loss of {loss_percent:g} %; from 0 to 100 are allowed")
+    _within(f"netem: a loss of {loss_percent:g} %", loss_percent, 0, 100)
     if not 1 <= limit_packets <= INT_MAX:
         raise NotAllowedError(f"netem: a limit of {limit_packets} packets; at least 1 is needed")
 
@@ -274,11 +277,8 @@ def check_link_limits(
     """NotAllowedError unless a link can have these limits."""
     if rate_bps is not None and not SLOWEST_LINK_BPS <= rate_bps <= FASTEST_LINK_BPS:
         raise NotAllowedError(f"rate: {rate_bps:g} bit/s", remedy="a link has 8 kbit/s or more")
-    if delay_ms is not None and not 0 <= delay_ms <= MAX_LINK_DELAY_MS:
-        allowed = f"from 0 to {MAX_LINK_DELAY_MS} are allowed"
-        raise NotAllowedError(f"delay: {decimal(delay_ms)} ms; {allowed}")
-    if loss_percent is not None and not 0 <= loss_percent <= 100:
-        raise NotAllowedError(f"loss: {loss_percent:g} %; from 0 to 100 are allowed")
+    _within(f"delay: {decimal(delay_ms or 0)} ms", delay_ms, 0, MAX_LINK_DELAY_MS)
+    _within(f"loss: {loss_percent or 0:g} %", loss_percent, 0, 100)
     if limit and not _LIMIT.fullmatch(limit):
         raise NotAllowedError(f"limit={limit}: not allowed", remedy="it takes 100K or 50p")
 
@@ -288,11 +288,9 @@ def check_route_metrics(
 ) -> None:
     """NotAllowedError unless a route can have these metrics."""
     # The kernel counts in ticks of 1 to 10 ms; no path has an RTT of a minute.
-    if rto_min_ms is not None and not 1 <= rto_min_ms <= 60_000:
-        raise NotAllowedError(f"rto_min: {rto_min_ms:g} ms; from 1 to 60000 are allowed")
-    for name, value in (("initcwnd", initcwnd), ("initrwnd", initrwnd)):
-        if value is not None and not 1 <= value <= 65_535:
-            raise NotAllowedError(f"{name}: {value} segments; from 1 to 65535 are allowed")
+    _within(f"rto_min: {rto_min_ms or 0:g} ms", rto_min_ms, 1, 60_000)
+    _within(f"initcwnd: {initcwnd} segments", initcwnd, 1, 65_535)
+    _within(f"initrwnd: {initrwnd} segments", initrwnd, 1, 65_535)
 
 
 def check_device(device: str) -> None:

@@ -1,7 +1,7 @@
 """Executes the steps of a plan, and evaluates the claims of the script."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -218,9 +218,29 @@ class Executor:
         from netesto.language import planner
 
         again = planner.again(self._plan, part, attempt=attempt, before=self._last)
+        late = dict.fromkeys(f"{each.name} host={each.host}" for each in _late(again.steps()))
+        if late:
+            self._watcher.warn(
+                f"{part.name}: hosts still have what it set only after its first flows:"
+                f" {', '.join(late)}"
+            )
         self._attempts[part.index] = attempt
         # As many as this attempt takes: NEXT_COUNTER skips others than before.
         self._last += only_part(again).numbers
         self._results.take(self._last)
         self._counter = self._last
         self._steps = itertools.chain(again.steps(), self._steps)
+
+
+def _late(made: Iterable[steps.Step]) -> Iterator[steps.Configure]:
+    """The settings of a part that its first flows did not have, and those of its repetition do."""
+    known: set[tuple[str, str]] = set()
+    has_flows = False
+    for step in made:
+        if isinstance(step, steps.Configure):
+            host, *things = step.target
+            own = {(host, thing) for thing in things}
+            if has_flows and not own <= known:
+                yield step
+            known |= own
+        has_flows = has_flows or isinstance(step, steps.DoClient)

@@ -76,6 +76,7 @@ def test_value_within_its_range_is_allowed(name: str, value: str):
         ),
         ("net.ipv4.tcp_ecn", "3", "it takes from 0 to 2"),
         ("net.ipv4.tcp_ecn", "", "it takes a whole number"),
+        ("net.ipv4.tcp_ecn", "٢", "it takes a whole number"),
     ],
 )
 def test_value_outside_its_range_is_refused(name: str, value: str, text: str):

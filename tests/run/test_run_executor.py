@@ -280,6 +280,22 @@ def test_a_repetition_that_skips_more_numbers_takes_them_all(world):
     )
 
 
+@pytest.mark.parametrize(
+    ("first", "late"),
+    [
+        ("SET_SYSCTL host=a net.ipv4.tcp_ecn=1", ["SET_NETEM host=a"]),
+        ("SET_QDISC host=a qdisc=fq", []),
+        ("SET_NETEM host=b netem_delay=1", ["SET_NETEM host=a"]),
+    ],
+)
+def test_a_repetition_is_warned_of_settings_that_its_first_flows_did_not_have(world, first, late):
+    world.hosts.failing = [1]
+    text = f"{first}\nSWEEP ca=reno DO\n{ONE}SET_NETEM host=a netem_delay=5\nDONE\n"
+    world.run(text, on_failure=OnFailure(retries=1))
+    said = "warning: ca=reno rep=1: hosts still have what it set only after its first flows: "
+    assert [each.removeprefix(said) for each in world.watched.said[1:]] == late
+
+
 def test_a_part_that_was_run_again_draws_other_waits_and_is_the_same_cell(world):
     world.hosts.failing = [1]
     text = f"SWEEP ca=reno DO\nRAND_WAIT 9\n{ONE}DONE\n"
