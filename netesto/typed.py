@@ -1,6 +1,16 @@
 """Dataclasses from JSON values and back, strictly: a text is a text, and a number a number."""
 
+from collections.abc import Callable
+
 import cattrs
+
+# What JSON has for a type, and what other values are not.
+_TAKEN: tuple[tuple[type, type | tuple[type, ...], str], ...] = (
+    (str, str, "not text"),
+    (int, int, "not a whole number"),
+    (float, (int, float), "not a number"),
+    (bool, bool, "neither true nor false"),
+)
 
 
 def converter(*, forbid_extra_keys: bool = True) -> cattrs.Converter:
@@ -8,32 +18,18 @@ def converter(*, forbid_extra_keys: bool = True) -> cattrs.Converter:
     and a key that is not a field."""
     made = cattrs.Converter(forbid_extra_keys=forbid_extra_keys)
     # By default cattrs converts a number to a text, and a text to a number.
-    made.register_structure_hook(str, _text)
-    made.register_structure_hook(int, _whole)
-    made.register_structure_hook(float, _number)
-    made.register_structure_hook(bool, _truth)
+    for kind, taken, otherwise in _TAKEN:
+        made.register_structure_hook(kind, _strict(kind, taken, otherwise))
     return made
 
 
-def _text(value: object, _: type[str]) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
-    return value
+def _strict(
+    kind: type, taken: type | tuple[type, ...], otherwise: str
+) -> Callable[[object, object], object]:
+    def structured(value: object, _: object) -> object:
+        # For Python true and false are numbers.
+        if not isinstance(value, taken) or isinstance(value, bool) != (kind is bool):
+            raise TypeError(f"{value!r} is {otherwise}")
+        return kind(value)
 
-
-def _whole(value: object, _: type[int]) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-def _number(value: object, _: type[float]) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)
-
-
-def _truth(value: object, _: type[bool]) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is neither true nor false")
-    return value
+    return structured

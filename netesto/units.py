@@ -93,16 +93,19 @@ def quantity(text: str) -> Quantity | None:
 
     Letter case matters once: `m` alone are minutes, `M` alone is a million.
     """
-    match = _NUMBER.fullmatch(text) if len(text) <= _MAX_LENGTH else None
-    if match is None:
-        return None
-    unit = match[2]
+    number, unit = _split(text)
     kind = _kind_of(unit)
-    if kind is None:
+    if not number or kind is None:
         return None
     if kind in {Kind.NUMBER, Kind.THOUSANDS}:
-        return Quantity(Decimal(match[1]) * THOUSANDS[unit.upper()], kind)
-    return Quantity(Decimal(match[1]) * UNITS[kind][unit.lower()], kind)
+        return Quantity(Decimal(number) * THOUSANDS[unit.upper()], kind)
+    return Quantity(Decimal(number) * UNITS[kind][unit.lower()], kind)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The number and the unit in `text`; an empty number if there is none."""
+    match = _NUMBER.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    return ("", "") if match is None else (match[1], match[2])
 
 
 def _kind_of(unit: str) -> Kind | None:
@@ -116,10 +119,10 @@ def _kind_of(unit: str) -> Kind | None:
 
 
 def _scaled(text: str, kind: Kind, examples: str) -> Decimal:
-    match = _NUMBER.fullmatch(text) if len(text) <= _MAX_LENGTH else None
-    if match is None or match[2].lower() not in UNITS[kind]:
+    number, unit = _split(text)
+    if not number or unit.lower() not in UNITS[kind]:
         raise ValueError(f"{text!r} is not {kind.value} (examples: {examples})")
-    value = Decimal(match[1]) * UNITS[kind][match[2].lower()]
+    value = Decimal(number) * UNITS[kind][unit.lower()]
     if not math.isfinite(float(value)):
         raise ValueError(f"{text!r} is too large for {kind.value}")
     return value

@@ -147,9 +147,9 @@ def _power(left: Value, right: Value) -> Value:
 
 def _computed(operator: str, left: ValueOf, right: ValueOf) -> ValueOf:
     """Compute `left operator right` at each call."""
-    quick = _QUICK.get(operator)
-    if quick is None:
+    if operator not in _QUICK:
         return lambda frame: apply(operator, left(frame), right(frame))
+    quick = ARITHMETIC[operator]
 
     def value(frame: Frame) -> Value:
         first, second = left(frame), right(frame)
@@ -163,9 +163,9 @@ def _computed(operator: str, left: ValueOf, right: ValueOf) -> ValueOf:
 
 
 ARITHMETIC: Mapping[str, Callable[[Value, Value], Value]] = {
-    "+": lambda left, right: left + right,
-    "-": lambda left, right: left - right,
-    "*": lambda left, right: left * right,
+    "+": operators.add,
+    "-": operators.sub,
+    "*": operators.mul,
     "/": _divide,
     "//": _floor_divide,
     "%": _modulo,
@@ -173,11 +173,7 @@ ARITHMETIC: Mapping[str, Callable[[Value, Value], Value]] = {
 }
 
 # Operators on whole numbers that need no checks if the result is small.
-_QUICK: Mapping[str, Callable[[int, int], int]] = {
-    "+": operators.add,
-    "-": operators.sub,
-    "*": operators.mul,
-}
+_QUICK = frozenset("+-*")
 _SMALL = 2**60
 
 # Name: function, minimum and maximum number of arguments.
@@ -353,12 +349,12 @@ class Arithmetic:
 # ---- conditions ------------------------------------------------------------------------------
 
 COMPARISONS: Mapping[str, Callable[[Value | str, Value | str], bool]] = {
-    "==": lambda left, right: left == right,
-    "!=": lambda left, right: left != right,
-    "<": lambda left, right: left < right,  # type: ignore[operator]  # both text or both numbers
-    "<=": lambda left, right: left <= right,  # type: ignore[operator]
-    ">": lambda left, right: left > right,  # type: ignore[operator]
-    ">=": lambda left, right: left >= right,  # type: ignore[operator]
+    "==": operators.eq,
+    "!=": operators.ne,
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
 }
 
 

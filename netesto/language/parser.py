@@ -299,29 +299,33 @@ class _Parser:
         block.branches.append(block.branch())
         block.row, block.condition, block.statements = row, condition, []
 
-    def take_like_else(self, row: ast.Row) -> None:
-        word = row.words[0].text
-        choice = "ELSE" if word in {"ELSE:", "else"} else "ELSE IF condition DO"
-        raise _wrong(row, f"unknown command {word}", f"Did you mean {choice}?")
+    def take_misplaced(self, row: ast.Row) -> None:
+        raise _wrong(row, *_MISPLACED[row.words[0].text])
 
-    def take_late_begin_comment(self, row: ast.Row) -> None:
-        raise _wrong(
-            row,
-            "BEGIN_COMMENT on a continued line",
-            "Delete the \\ at the end of the line before.",
+
+# The errors of words that begin no line: they are continued or stray, or keywords of other
+# languages, which as unknown commands would be skipped with the branch that they should end.
+_MISPLACED: Mapping[str, tuple[str, str]] = {
+    "BEGIN_COMMENT": (
+        "BEGIN_COMMENT on a continued line",
+        "Delete the \\ at the end of the line before.",
+    ),
+    "END_COMMENT": (
+        "END_COMMENT without a BEGIN_COMMENT before it",
+        "Both stand at the start of a line.",
+    ),
+    **{
+        word: (f"unknown command {word}", f"Did you mean {meant}?")
+        for meant, words in (
+            ("ELSE", ("ELSE:", "else")),
+            (
+                "ELSE IF condition DO",
+                ("ELSEIF", "ELSIF", "ELIF", "ELSE_IF", "ELSEIF_DEF", "ELSE_IF_DEF"),
+            ),
         )
-
-    def take_stray_end_comment(self, row: ast.Row) -> None:
-        raise _wrong(
-            row,
-            "END_COMMENT without a BEGIN_COMMENT before it",
-            "Both stand at the start of a line.",
-        )
-
-
-# Keywords of other languages; as unknown commands they would be skipped with the branch that they
-# should end.
-_LIKE_ELSE = ("ELSEIF", "ELSIF", "ELIF", "ELSE_IF", "ELSEIF_DEF", "ELSE_IF_DEF", "ELSE:", "else")
+        for word in words
+    },
+}
 
 _FOR_REMEDY = "Write: FOR name IN a,b,c DO"
 
@@ -334,9 +338,7 @@ _STARTERS: Mapping[str, Callable[[_Parser, ast.Row], None]] = {
     "IF": _Parser.take_if,
     "IF_DEF": _Parser.take_if,
     "ELSE": _Parser.take_else,
-    **dict.fromkeys(_LIKE_ELSE, _Parser.take_like_else),
-    "BEGIN_COMMENT": _Parser.take_late_begin_comment,
-    "END_COMMENT": _Parser.take_stray_end_comment,
+    **dict.fromkeys(_MISPLACED, _Parser.take_misplaced),
 }
 
 

@@ -104,13 +104,13 @@ class _Whole:
     @property
     def _left(self) -> Totals:
         """The totals of the script without the skipped parts."""
-        whole = self._head.totals
-        passed = [part for part in self._head.parts if part.index in self._passed.parts]
+        whole, passed = self._head.totals, self._passed.parts
+        skipped = [part for part in self._head.parts if part.index in passed]
         return replace(
             whole,
-            experiments=whole.experiments - sum(part.numbers for part in passed),
-            seconds=whole.seconds - sum(part.seconds for part in passed),
-            simulated_s=whole.simulated_s - sum(part.simulated_s for part in passed),
+            experiments=whole.experiments - sum(map(len, passed.values())),
+            seconds=whole.seconds - sum(part.seconds for part in skipped),
+            simulated_s=whole.simulated_s - sum(part.simulated_s for part in skipped),
         )
 
     @contextlib.contextmanager
