@@ -98,7 +98,7 @@ def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
             " loopback interface, and no link or queue of a path"
         )
         yield message, command.place.narrowed("server=")
-    for kind, name, near in _names(command):
+    for kind, name, near in named(command):
         if message := slip(kind, name):
             yield message, command.place.narrowed(near)
 
@@ -118,7 +118,7 @@ def _tiny_limit(command: steps.RemoteCommand) -> str:
     return limit if command.name == "SET_QDISC" and has_bytes and is_tiny else ""
 
 
-def _names(command: steps.RemoteCommand) -> Iterator[tuple[str, str, str]]:
+def named(command: steps.RemoteCommand) -> Iterator[tuple[str, str, str]]:
     """What a kernel must have for a command: kind, name, and what stands before the name."""
     if isinstance(command, steps.DoClient):
         for argument in ("ca", "remoteCa"):

@@ -12,7 +12,7 @@ from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import guest, kernelbuild, kernels, netns
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
-from netesto.language import steps
+from netesto.language import permitted, steps
 from netesto.language.plan import Head, Warned
 from netesto.run import behindlinks, keeping, labcommands, labs
 from netesto.run.request import Request
@@ -97,15 +97,15 @@ def network(head: Head) -> Topology:
 
 def lacking(commands: Sequence[steps.RemoteCommand], kernel: Capabilities) -> list[str]:
     """What commands need and a kernel lacks: "qdisc fq", "congestion control dctcp"."""
+    there = {"qdisc": kernel.qdiscs, "congestion control": kernel.congestion_controls}
     wanted: dict[str, None] = {}
     for command in commands:
-        qdisc = requests.needed_qdisc(command)
-        if qdisc and kernel.qdiscs is not None and qdisc not in kernel.qdiscs:
-            wanted[f"qdisc {qdisc}"] = None
-        if isinstance(command, steps.DoClient):
-            control = command.flow.congestion_control
-            if control not in kernel.congestion_controls:
-                wanted[f"congestion control {control}"] = None
+        needed = [(kind, name) for kind, name, _ in permitted.named(command)]
+        needed.append(("qdisc", requests.needed_qdisc(command)))
+        for kind, name in needed:
+            known = there[kind]
+            if name and known is not None and name not in known:
+                wanted[f"{kind} {name}"] = None
     return list(wanted)
 
 
