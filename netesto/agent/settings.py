@@ -97,7 +97,11 @@ def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
         words = (*root, setting.kind, *setting.options)
         steps.append(Run(("tc", "qdisc", setting.action or "add", *words)))
     old = None if before is None else qdiscs.recreate(before)
-    undo = delete if old is None else Run(("tc", "qdisc", "replace", *root, *old))
+    undo = [delete] if old is None else [Run(("tc", "qdisc", "replace", *root, *old))]
+    # Linux accepts no second netem beside one that duplicates, not even in its place
+    # (check_netem_in_tree in net/sched/sch_netem.c).
+    if old is not None and "duplicate" in setting.options:
+        undo.insert(0, delete)
     warning = ""
     if before is not None and old is None:
         warning = (
@@ -107,7 +111,7 @@ def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
     words = (setting.action, setting.kind, *setting.options)
     what = f"qdisc {setting.device}: {' '.join(word for word in words if word)}"
     thing = f"{putback.QDISC}{setting.device}"
-    return Plan(what, thing, tuple(steps), (undo,) if steps else (), warning)
+    return Plan(what, thing, tuple(steps), tuple(undo) if steps else (), warning)
 
 
 def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:

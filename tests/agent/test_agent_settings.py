@@ -194,6 +194,12 @@ def test_words_that_could_mean_anything_else_are_refused(setting: Qdisc, text: s
     assert str(caught.value) == text
 
 
+def test_netem_that_duplicates_is_deleted_before_the_old_one_is_put_back():
+    plan = plan_qdisc(Qdisc("netem", ("duplicate", "10%"), "", "eth0"), NETEM)
+    old = ("handle", "8002:", "netem", "limit", "9", "delay", "0.02s", "0s", "0%")
+    assert plan.undo == (DELETE, added(*old, action="replace"))
+
+
 def test_netem_is_a_root_qdisc():
     assert plan_netem(Netem(20.5, 2000, 0.01, "eth0"), None) == Plan(
         "qdisc eth0: netem limit 2000 delay 20.5ms loss 0.01%",
