@@ -5,7 +5,6 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,7 +34,7 @@ class Observation:
         clock: Clock,
         sampler: Sampler,
         *,
-        set_time: SetTime | None = None,
+        set_time: SetTime,
         on_warning: Callable[[str], None],
         on_loss: Callable[[str], None],
     ) -> None:
@@ -98,7 +97,7 @@ class Observation:
                 self._links.watch(**what)
                 return
             # Before its first tick, which comes at once.
-            self._links = self._collector(partial(Sampled, "links"), "links.jsonl.gz", interval_s)
+            self._links = self._collector(Sampled, "links.jsonl.gz", interval_s)
             self._links.watch(**what)
             await self._links.start()
 
@@ -123,11 +122,7 @@ class Observation:
                 if destination not in self._pings:
                     path = self._folder / f"ping.{group}.out"
                     collector = PingCollector(
-                        path,
-                        self._clock,
-                        destination,
-                        set_time=self._set_time,
-                        on_warning=self._on_warning,
+                        path, self._set_time, destination, on_warning=self._on_warning
                     )
                     self._pings[destination] = collector
                     await collector.start()
@@ -141,14 +136,7 @@ class Observation:
         """Capture from the first watched flow on; from now on if there was one."""
         async with self._turn:
             path = self._folder / f"capture.{len(self._captures) + 1}.pcap"
-            capture = Capture(
-                path,
-                self._clock,
-                request,
-                device,
-                set_time=self._set_time,
-                on_warning=self._on_warning,
-            )
+            capture = Capture(path, self._set_time, request, device, on_warning=self._on_warning)
             self._captures.append(capture)
             if self._counters:
                 await capture.start()
@@ -168,9 +156,8 @@ class Observation:
     async def _begin(self) -> None:
         if self._counters:
             return
-        for kind in ("cpu", "tcp"):
-            sampled = partial(Sampled, kind)
-            self._counters.append(self._collector(sampled, f"{kind}.jsonl", COUNTERS_S))
+        for name in ("cpu.jsonl", "tcp.jsonl"):
+            self._counters.append(self._collector(Sampled, name, COUNTERS_S))
         for collector in (*self._counters, *self._captures):
             await collector.start()
 

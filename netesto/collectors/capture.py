@@ -12,7 +12,7 @@ from pathlib import Path
 
 from netesto import process
 from netesto.collectors.base import Collector, Warn
-from netesto.collectors.clock import Clock, SetTime, ahead_lines
+from netesto.collectors.clock import SetTime, ahead_lines
 from netesto.errors import ProcessError
 from netesto.model import CaptureRequest
 
@@ -36,16 +36,15 @@ class Capture(Collector):
     def __init__(
         self,
         path: Path,
-        clock: Clock,
+        set_time: SetTime,
         request: CaptureRequest,
         device: str,
         *,
-        set_time: SetTime | None = None,
         on_warning: Warn | None = None,
     ) -> None:
         super().__init__(on_warning=on_warning)
         self._path = path
-        self._set_time = set_time or SetTime(clock)
+        self._set_time = set_time
         self._begun = 0
         self._log = path.with_suffix(".log")
         self._packets = request.packets

@@ -78,27 +78,20 @@ class Clock:
     """
 
     def __init__(self, anchor_ns: int | None = None) -> None:
-        if anchor_ns is not None:
-            self._anchor_ns = anchor_ns
-            return
-        _, self._anchor_ns = _utc_ahead_ns()
-
-    @property
-    def anchor_ns(self) -> int:
-        """UTC minus the monotonic clock."""
-        return self._anchor_ns
+        # UTC minus the monotonic clock.
+        self.anchor_ns = _utc_ahead_ns()[1] if anchor_ns is None else anchor_ns
 
     def now(self) -> float:
         """Seconds since 1970, UTC."""
-        return (self._anchor_ns + time.monotonic_ns()) / 10**9
+        return (self.anchor_ns + time.monotonic_ns()) / 10**9
 
     def at(self, monotonic_ns: int) -> float:
         """The UTC instant of one of the monotonic clock."""
-        return (self._anchor_ns + monotonic_ns) / 10**9
+        return (self.anchor_ns + monotonic_ns) / 10**9
 
     def monotonic_ns(self, instant_s: float) -> int:
         """The instant of the monotonic clock at a UTC instant."""
-        return round(instant_s * 10**9) - self._anchor_ns
+        return round(instant_s * 10**9) - self.anchor_ns
 
     def reading(self, received_s: float) -> ClockReading:
         """The reply to a probe that arrived at `received_s` on this clock; it leaves now."""
@@ -110,7 +103,7 @@ class Clock:
         readings: list[tuple[int, int]] = []
         while not readings or (min(readings)[0] > _READING_NS and len(readings) < _READINGS):
             readings.append(_utc_ahead_ns())
-        return (min(readings)[1] - self._anchor_ns) / 10**9
+        return (min(readings)[1] - self.anchor_ns) / 10**9
 
 
 class SetTime:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from netesto import proc, process
 from netesto.collectors.base import Collector, Warn
-from netesto.collectors.clock import Clock, SetTime, ahead_in, ahead_lines, steps_of
+from netesto.collectors.clock import SetTime, ahead_in, ahead_lines, steps_of
 from netesto.errors import ProcessError
 from netesto.measured import PingSample
 from netesto.model import SAME_CLOCK, Address, ClockOffset
@@ -37,11 +37,10 @@ class PingCollector(Collector):
     def __init__(
         self,
         path: Path,
-        clock: Clock,
+        set_time: SetTime,
         destination: Address,
         interval_s: float = INTERVAL_S,
         *,
-        set_time: SetTime | None = None,
         on_warning: Warn | None = None,
     ) -> None:
         super().__init__(on_warning=on_warning)
@@ -49,7 +48,7 @@ class PingCollector(Collector):
         self._destination = destination
         self._interval_s = interval_s
         self._stopping = False
-        self._set_time = set_time or SetTime(clock)
+        self._set_time = set_time
         self._begun = 0
         self._job: process.Job | None = None
         self._watch: asyncio.Task[None] | None = None

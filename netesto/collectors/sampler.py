@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from netesto import jsontext, process
 from netesto.collectors.base import Collector, Warn
@@ -219,7 +220,8 @@ def _channel() -> tuple[socket.socket, socket.socket]:
 
 
 class Sampled(Collector):
-    """Makes the sampler write samples of a `kind` that it knows to a file.
+    """Makes the sampler write samples to a file, whose name begins with their kind: `cpu.jsonl`,
+    `sockets.2.bin.gz`.
 
     If held, it takes none before `begin`. `on_loss` gets the reason if samples are lost
     permanently.
@@ -227,7 +229,6 @@ class Sampled(Collector):
 
     def __init__(
         self,
-        kind: str,
         path: Path,
         clock: Clock,
         interval_s: float,
@@ -239,7 +240,6 @@ class Sampled(Collector):
     ) -> None:
         super().__init__(on_warning=on_warning)
         self._is_held = is_held
-        self._kind = kind
         self._path = path
         self._clock = clock
         self._interval_s = interval_s
@@ -302,7 +302,7 @@ class Sampled(Collector):
     def _open(self, path: Path) -> None:
         self._order(
             "open",
-            kind=self._kind,
+            kind=path.name.partition(".")[0],
             path=str(path.absolute()),
             interval_ns=round(self._interval_s * _NS),
             anchor_ns=self._clock.anchor_ns,
@@ -327,23 +327,8 @@ class Sampled(Collector):
 class SocketCollector(Sampled):
     """Makes the sampler record the TCP sockets of all watched ports."""
 
-    def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        interval_s: float,
-        sampler: Sampler,
-        *,
-        is_held: bool = False,
-        on_warning: Warn | None = None,
-        on_loss: Warn | None = None,
-    ) -> None:
-        super().__init__(
-            *("sockets", path, clock, interval_s, sampler),
-            is_held=is_held,
-            on_warning=on_warning,
-            on_loss=on_loss,
-        )
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         # By how many groups: servers may have reserved the same one for two groups of a client.
         self._ports = Counter[int]()
         # The ports for which the kernel reports the end of sockets.

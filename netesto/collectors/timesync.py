@@ -5,6 +5,7 @@ its configuration has `rtcsync`; therefore chronyd is asked as well.
 """
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 
 from netesto import proc, process
@@ -49,15 +50,15 @@ class _Timex(ctypes.Structure):
 
 async def read() -> TimeSync:
     """The state of this host's clock."""
-    found, source = _kernel(), _program()
-    if not found.is_synchronized and source == "chronyd":
-        try:
-            argv = ("chronyc", "-n", "-c", "tracking")
-            asked = await process.run_async(argv, timeout=_CHRONYC_TIMEOUT_S)
-        except ProcessError:
-            return TimeSync(is_synchronized=False, error_s=found.error_s, source=source)
-        return parse_tracking(asked.stdout)
-    return TimeSync(found.is_synchronized, found.error_s, source)
+    found = replace(_kernel(), source=_program())
+    if found.is_synchronized or found.source != "chronyd":
+        return found
+    try:
+        argv = ("chronyc", "-n", "-c", "tracking")
+        asked = await process.run_async(argv, timeout=_CHRONYC_TIMEOUT_S)
+    except ProcessError:
+        return found
+    return parse_tracking(asked.stdout)
 
 
 def parse_tracking(text: str) -> TimeSync:

@@ -7,7 +7,7 @@ from typing import cast
 from netesto import process
 from netesto.agent.observation import Observation
 from netesto.collectors import ping
-from netesto.collectors.clock import Clock
+from netesto.collectors.clock import Clock, SetTime
 from netesto.collectors.sampler import Sampler
 
 HERE, THERE = ip_address("127.0.0.1"), ip_address("127.0.0.2")
@@ -22,7 +22,15 @@ def observation(folder: Path) -> Observation:
     """One that takes no samples."""
     said: list[str] = []
     nobody = cast("Sampler", None)
-    return Observation(folder, Clock(), nobody, on_warning=said.append, on_loss=said.append)
+    clock = Clock()
+    return Observation(
+        folder,
+        clock,
+        nobody,
+        set_time=SetTime(clock),
+        on_warning=said.append,
+        on_loss=said.append,
+    )
 
 
 async def test_groups_of_one_pair_of_hosts_have_one_train_of_pings(tmp_path: Path):

@@ -6,7 +6,7 @@ import pytest
 
 from netesto import process
 from netesto.collectors import ping
-from netesto.collectors.clock import Clock
+from netesto.collectors.clock import Clock, SetTime
 from netesto.measured import PingSample
 
 
@@ -110,7 +110,7 @@ def test_ping_is_asked_for_times_and_no_names():
 async def test_a_train_over_loopback_has_its_summary_in_the_file(tmp_path):
     path = tmp_path / "ping"
 
-    collector = ping.PingCollector(path, Clock(), IPv4Address("127.0.0.1"), 0.05)
+    collector = ping.PingCollector(path, SetTime(Clock()), IPv4Address("127.0.0.1"), 0.05)
     await collector.start()
     await process.wait_until_async(lambda: "icmp_seq=2" in path.read_text(), timeout=5)
     await collector.stop()
@@ -128,7 +128,7 @@ def test_a_ping_that_ends_early_is_a_warning(tmp_path):
     async def run() -> str:
         collector = ping.PingCollector(
             tmp_path / "ping",
-            Clock(),
+            SetTime(Clock()),
             IPv4Address("255.255.255.255"),
             on_warning=told.put_nowait,
         )
@@ -145,7 +145,7 @@ async def test_a_ping_that_was_stopped_is_a_warning_at_the_end(tmp_path, monkeyp
     monkeypatch.setattr(process, "TERM_GRACE_S", 0.1)
     path = tmp_path / "ping"
 
-    collector = ping.PingCollector(path, Clock(), IPv4Address("127.0.0.1"))
+    collector = ping.PingCollector(path, SetTime(Clock()), IPv4Address("127.0.0.1"))
     await collector.start()
     await process.wait_until_async(lambda: "icmp_seq=1" in path.read_text(), timeout=5)
     assert collector._job is not None
@@ -160,7 +160,7 @@ async def test_a_ping_that_was_stopped_is_a_warning_at_the_end(tmp_path, monkeyp
 
 @pytest.mark.usefixtures("no_tools")
 async def test_a_missing_ping_is_a_warning(tmp_path):
-    collector = ping.PingCollector(tmp_path / "ping", Clock(), IPv4Address("127.0.0.1"))
+    collector = ping.PingCollector(tmp_path / "ping", SetTime(Clock()), IPv4Address("127.0.0.1"))
 
     await collector.start()
     await collector.stop()

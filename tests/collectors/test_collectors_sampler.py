@@ -110,7 +110,7 @@ def test_a_collector_that_is_held_takes_its_first_sample_at_the_instant_that_it_
     path, clock = tmp_path / "cpu.jsonl", Clock()
 
     async def run() -> int:
-        held = Sampled("cpu", path, clock, INTERVAL_S, sampler, is_held=True)
+        held = Sampled(path, clock, INTERVAL_S, sampler, is_held=True)
         async with collecting(held):
             first_ns = time.monotonic_ns() + 3 * INTERVAL_NS
             held.begin(first_ns)
@@ -141,7 +141,7 @@ def test_at_the_same_tick_sockets_come_before_the_counters_of_the_host(sampler, 
 
     async def run() -> None:
         clock = Clock()
-        slow = Sampled("cpu", cpus, clock, 2 * INTERVAL_S, sampler)
+        slow = Sampled(cpus, clock, 2 * INTERVAL_S, sampler)
         quick = SocketCollector(sockets, clock, INTERVAL_S, sampler)
         async with connection() as port:
             quick.watch_ports([port])
@@ -251,7 +251,7 @@ def test_the_file_is_a_complete_gzip_file_when_the_collector_has_stopped(sampler
 
 
 async def test_files_of_two_intervals_are_written_at_once(sampler, tmp_path):
-    paths = [tmp_path / name for name in ("one", "two")]
+    paths = [tmp_path / name for name in ("sockets.bin.gz", "sockets.2.bin.gz")]
 
     both = [SocketCollector(path, Clock(), INTERVAL_S, sampler) for path in paths]
     async with connection() as port, collecting(both[0]), collecting(both[1]):
@@ -373,7 +373,7 @@ def test_counters_go_on_in_their_file(sampler, tmp_path):
     path = tmp_path / "tcp.jsonl"
 
     async def run() -> list[str]:
-        collector = Sampled("tcp", path, Clock(), INTERVAL_S, sampler)
+        collector = Sampled(path, Clock(), INTERVAL_S, sampler)
         async with collecting(collector):
             lines = path.read_text().count("\n")
             os.kill(sampler.pid, signal.SIGKILL)
