@@ -37,11 +37,6 @@ struct header {
 };
 #define HEADER_BYTES sizeof(struct header)
 
-static size_t count_intervals(const struct options *options)
-{
-    return (size_t)((options->omit + options->duration + options->interval - 1) / options->interval);
-}
-
 static size_t interval_of(const struct options *options, int64_t passed, size_t count)
 {
     size_t place = passed > 0 ? (size_t)(passed / options->interval) : 0;

@@ -78,8 +78,7 @@ struct flow {
 /* ---- options.c */
 int options_parse(struct options *options, int count, char **words, struct failure *why);
 int options_format(const struct options *options, char *text, size_t size);
-const char *test_name(int64_t test);
-bool test_is_udp(int64_t test);
+size_t count_intervals(const struct options *options);
 
 /* ---- clock.c */
 int64_t now(void);
@@ -175,6 +174,13 @@ void load_watch_begin(struct load_watch *watch, int fd);
 double load_watch_end(struct load_watch *watch);
 
 /* ---- the tests; each has a client and a server function, which return 0, or -1 with `why`. */
+struct kind {
+    const char *name;
+    int (*client)(struct flow *flow, struct json *result);
+    int (*server)(struct flow *flow, struct json *result);
+    bool is_udp, ends_by_reset; /* what its connections still hold is then in no later flow's way */
+};
+extern const struct kind KINDS[TEST_COUNT];
 int stream_client(struct flow *flow, struct json *result);
 int stream_server(struct flow *flow, struct json *result);
 int requests_client(struct flow *flow, struct json *result);

@@ -24,20 +24,6 @@
 /* The timeout for results over a path whose queues the test has filled. */
 #define RESULTS_TIMEOUT (30 * NS_PER_S)
 
-static int run(struct flow *flow, struct json *result)
-{
-    switch (flow->options.test) {
-    case TCP_RR: case TCP_CRR: case UDP_RR: case KV_RR:
-        return requests_client(flow, result);
-    case UDP_STREAM:
-        return datagrams_client(flow, result);
-    case TCP_FLOWS: case TCP_MESSAGES:
-        return completions_client(flow, result);
-    default:
-        return stream_client(flow, result);
-    }
-}
-
 /* Send the options to the server and wait until it is ready. */
 static int agree(struct flow *flow)
 {
@@ -106,10 +92,10 @@ static int client(const char *server, int port, int count, char **words, struct 
         return -1;
     struct json result = {0};
     json_open(&result, "result");
-    json_text(&result, "test", test_name(options->test));
+    json_text(&result, "test", KINDS[options->test].name);
     int status = agree(&flow);
     if (!status) {
-        status = run(&flow, &result);
+        status = KINDS[options->test].client(&flow, &result);
         if (!status)
             status = take_results(&flow, &result);
         else

@@ -60,13 +60,6 @@ static int set_number(int fd, int level, int name, int value, const char *what, 
     return setsockopt(fd, level, name, &value, sizeof value) ? fail_errno(why, what) : 0;
 }
 
-/* Whether the connections of a test end by a reset: what they still hold is in no later flow's way. */
-static bool ends_by_reset(enum test test)
-{
-    return test == TCP_STREAM || test == TCP_MAERTS || test == TCP_BIDI || test == TCP_RR ||
-           test == KV_RR || test == TCP_MESSAGES;
-}
-
 static int drop_at_close(int fd)
 {
     struct linger drop = {.l_onoff = 1, .l_linger = 0};
@@ -103,7 +96,7 @@ int set_options(int fd, int family, int type, const struct options *options, enu
     if (type != SOCK_STREAM)
         return 0;
     /* Already now, because a process that is killed cannot do it at the end. */
-    if (ends_by_reset(options->test) && drop_at_close(fd))
+    if (KINDS[options->test].ends_by_reset && drop_at_close(fd))
         return fail_errno(why, "SO_LINGER");
     if (*control &&
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control, (socklen_t)strlen(control)))

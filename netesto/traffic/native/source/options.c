@@ -5,13 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const TESTS[] = {"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI",   "TCP_RR",
-                                    "TCP_CRR",    "UDP_STREAM", "UDP_RR",     "TCP_FLOWS",
-                                    "TCP_MESSAGES", "KV_RR", NULL};
+const struct kind KINDS[TEST_COUNT] = {
+    [TCP_STREAM] = {"TCP_STREAM", stream_client, stream_server, .ends_by_reset = true},
+    [TCP_MAERTS] = {"TCP_MAERTS", stream_client, stream_server, .ends_by_reset = true},
+    [TCP_BIDI] = {"TCP_BIDI", stream_client, stream_server, .ends_by_reset = true},
+    [TCP_RR] = {"TCP_RR", requests_client, requests_server, .ends_by_reset = true},
+    [TCP_CRR] = {"TCP_CRR", requests_client, requests_server},
+    [UDP_STREAM] = {"UDP_STREAM", datagrams_client, datagrams_server, .is_udp = true},
+    [UDP_RR] = {"UDP_RR", requests_client, requests_server, .is_udp = true},
+    [TCP_FLOWS] = {"TCP_FLOWS", completions_client, completions_server},
+    [TCP_MESSAGES] = {"TCP_MESSAGES", completions_client, completions_server, .ends_by_reset = true},
+    [KV_RR] = {"KV_RR", requests_client, requests_server, .ends_by_reset = true},
+};
 static const char *const ZEROCOPIES[] = {"0", "msg", "sendfile", NULL};
 static const char *const ARRIVALS[] = {"constant", "poisson", NULL};
 
-enum kind { WHOLE, SECONDS, CHOICE, TEXT };
+enum form { WHOLE, SECONDS, CHOICE, TEXT };
 
 #define NO_LIMIT INT64_MAX
 #define WEEK (7 * 24 * 3600 * NS_PER_S)
@@ -22,12 +31,12 @@ enum kind { WHOLE, SECONDS, CHOICE, TEXT };
 /* SECONDS are written with up to 9 decimals and kept in nanoseconds. */
 static const struct option {
     const char *name;
-    enum kind kind;
+    enum form form;
     size_t offset;
     int64_t low, high;
-    const char *const *choices;
+    const char *const *choices; /* NULL: the tests */
 } OPTIONS[] = {
-    {"test", CHOICE, MEMBER(test), 0, 0, TESTS},
+    {"test", CHOICE, MEMBER(test), 0, 0, NULL},
     {"port", WHOLE, MEMBER(port), 1, 65535, NULL},
     {"client_port", WHOLE, MEMBER(client_port), 0, 65535, NULL},
     {"duration", SECONDS, MEMBER(duration), 0, WEEK, NULL},
@@ -64,14 +73,9 @@ static const struct option {
 };
 #define OPTION_COUNT (sizeof OPTIONS / sizeof OPTIONS[0])
 
-const char *test_name(int64_t test)
+size_t count_intervals(const struct options *options)
 {
-    return TESTS[test];
-}
-
-bool test_is_udp(int64_t test)
-{
-    return test == UDP_STREAM || test == UDP_RR;
+    return (size_t)((options->omit + options->duration + options->interval - 1) / options->interval);
 }
 
 static int64_t *whole_of(struct options *options, const struct option *option)
@@ -110,10 +114,19 @@ static bool parse_seconds(const char *text, int64_t *value)
     return true;
 }
 
-static bool parse_choice(const char *text, const char *const *choices, int64_t *value)
+/* The name of a choice; NULL behind the last. */
+static const char *choice_of(const struct option *option, int64_t value)
 {
-    for (*value = 0; choices[*value]; ++*value)
-        if (!strcmp(text, choices[*value]))
+    if (option->choices)
+        return option->choices[value];
+    return value < TEST_COUNT ? KINDS[value].name : NULL;
+}
+
+static bool parse_choice(const char *text, const struct option *option, int64_t *value)
+{
+    const char *name;
+    for (*value = 0; (name = choice_of(option, *value)); ++*value)
+        if (!strcmp(text, name))
             return true;
     return false;
 }
@@ -126,7 +139,7 @@ static int parse_word(struct options *options, const char *word, struct failure 
         if (strncmp(word, option->name, length) || word[length] != '=')
             continue;
         const char *text = word + length + 1;
-        if (option->kind == TEXT) {
+        if (option->form == TEXT) {
             if (strlen(text) >= (size_t)option->high)
                 return fail(why, "option %s is longer than %d bytes", option->name,
                             (int)option->high - 1);
@@ -134,10 +147,10 @@ static int parse_word(struct options *options, const char *word, struct failure 
             return 0;
         }
         int64_t value = 0;
-        bool is_valid = option->kind == CHOICE    ? parse_choice(text, option->choices, &value)
-                        : option->kind == SECONDS ? parse_seconds(text, &value)
+        bool is_valid = option->form == CHOICE    ? parse_choice(text, option, &value)
+                        : option->form == SECONDS ? parse_seconds(text, &value)
                                                   : parse_whole(text, &value);
-        if (!is_valid || (option->kind != CHOICE && (value < option->low || value > option->high)))
+        if (!is_valid || (option->form != CHOICE && (value < option->low || value > option->high)))
             return fail(why, "invalid option: %.100s", word);
         *whole_of(options, option) = value;
         return 0;
@@ -177,16 +190,16 @@ int options_format(const struct options *options, char *text, size_t size)
         int length;
         if (option->offset == MEMBER(local) || option->offset == MEMBER(times))
             continue;
-        if (option->kind == TEXT) {
+        if (option->form == TEXT) {
             if (!*member)
                 continue;
             length = snprintf(text + used, size - used, " %s=%s", option->name, member);
         } else {
             memcpy(&value, member, sizeof value);
-            if (option->kind == CHOICE)
+            if (option->form == CHOICE)
                 length = snprintf(text + used, size - used, " %s=%s", option->name,
-                                  option->choices[value]);
-            else if (option->kind == SECONDS)
+                                  choice_of(option, value));
+            else if (option->form == SECONDS)
                 length = snprintf(text + used, size - used, " %s=%lld.%09lld", option->name,
                                   (long long)(value / NS_PER_S), (long long)(value % NS_PER_S));
             else

@@ -117,8 +117,7 @@ static void tell_progress(struct requester *requester, int64_t time)
 static void tell_intervals(struct json *json, const struct requester *requester)
 {
     const struct options *options = &requester->flow->options;
-    size_t count =
-        (size_t)((options->omit + options->duration + options->interval - 1) / options->interval);
+    size_t count = count_intervals(options);
     int64_t *transactions = calloc(count, sizeof *transactions);
     if (!transactions)
         return;

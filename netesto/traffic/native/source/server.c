@@ -57,24 +57,10 @@ static int open_data(struct flow *flow)
     size = sizeof flow->peer;
     getpeername(flow->control, (struct sockaddr *)&flow->peer, &size);
     address_unmap(&flow->peer);
-    flow->listener = test_is_udp(options->test)
+    flow->listener = KINDS[options->test].is_udp
                          ? datagram_socket(&local, NULL, options, SERVER, flow->why)
                          : listen_on(&local, options, flow->why);
     return flow->listener < 0 ? -1 : 0;
-}
-
-static int run(struct flow *flow, struct json *result)
-{
-    switch (flow->options.test) {
-    case TCP_RR: case TCP_CRR: case UDP_RR: case KV_RR:
-        return requests_server(flow, result);
-    case UDP_STREAM:
-        return datagrams_server(flow, result);
-    case TCP_FLOWS: case TCP_MESSAGES:
-        return completions_server(flow, result);
-    default:
-        return stream_server(flow, result);
-    }
 }
 
 /* Closing a connection with unread data resets it, and the results would be lost. */
@@ -103,7 +89,7 @@ static void *serve_flow(void *argument)
         status = open_data(&flow);
     if (!status && !say(flow.control, "ready\n")) {
         json_open(&result, "");
-        status = run(&flow, &result);
+        status = KINDS[flow.options.test].server(&flow, &result);
         json_close(&result);
         if (!status && result.is_full)
             status = fail(&why, "no memory for the results");

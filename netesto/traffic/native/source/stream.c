@@ -69,8 +69,7 @@ static size_t paced_length_of(const struct options *options, int64_t rate)
 static int receipt_open(struct receipt *receipt, const struct options *options, struct failure *why)
 {
     memset(receipt, 0, sizeof *receipt);
-    receipt->interval_count =
-        (size_t)((options->omit + options->duration + options->interval - 1) / options->interval);
+    receipt->interval_count = count_intervals(options);
     receipt->intervals = calloc(receipt->interval_count, sizeof *receipt->intervals);
     return receipt->intervals ? 0 : fail(why, "%zu intervals: no memory", receipt->interval_count);
 }
