@@ -203,8 +203,8 @@ class HostConnection:
                 await self._make(self.agent, setting)
         except (ConnectionLostError, HoldEndedError):
             await self.ready()
-        except AgentError:
-            if self.lost is None:
+        except (AgentError, MissingError) as error:
+            if self.lost is None or isinstance(error, MissingError):
                 # An agent that refuses it would refuse it again.
                 self._wanted = earlier
                 raise

@@ -321,9 +321,11 @@ class Run:
                 experiment.lost.setdefault(name, f"{name}: {command.name} has released it")
         await self.fetcher.fetch_all_from(name)
         del self.hosts.held[name]
-        if is_exit and connection.lost is None:
-            await connection.dismiss()
-        await connection.close()
+        try:
+            if is_exit and connection.lost is None:
+                await connection.dismiss()
+        finally:
+            await connection.close()
 
     # ---- the end ---------------------------------------------------------------------------
 

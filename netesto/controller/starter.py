@@ -9,7 +9,7 @@ from netesto.controller.hosts import Hosts
 from netesto.controller.observer import Observer
 from netesto.controller.progress import Progress
 from netesto.controller.wallclock import SIMULATED, await_moment
-from netesto.errors import AgentError
+from netesto.errors import AgentError, MissingError
 from netesto.transport import channel
 
 # START_FLOWS tells clients that are ready an instant at least so far ahead, in simulated time that
@@ -92,7 +92,7 @@ class Starter:
         """When the client had accepted the group; 0 if it does not."""
         try:
             await self.start(experiment, group, None)
-        except AgentError as error:
+        except (AgentError, MissingError) as error:
             experiment.spoil(error.message)
             return 0.0
         return self._clock.now()
@@ -117,7 +117,7 @@ class Starter:
         at_s = None if start_s is None else client.to_agent_clock(start_s)
         try:
             await client.agent.start(group.request, group.ports, at_s)
-        except AgentError as error:
+        except (AgentError, MissingError) as error:
             self._progress.end(experiment, group, error.message)
             raise
         group.accepted = True

@@ -12,7 +12,7 @@ from pathlib import Path
 from netesto.collectors.clock import Clock
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Run
-from netesto.errors import AgentBusyError, AgentError, HoldEndedError, Place
+from netesto.errors import AgentBusyError, AgentError, HoldEndedError, MissingError, Place
 from netesto.hostsettings import Applied, Setting, Sysctl
 from netesto.language import steps
 from netesto.model import (
@@ -49,9 +49,9 @@ class ScriptedAgent:
     With `dies` its connection is lost when a flow is started; `deaf`, it never answers that one is,
     or that something is set; `frozen`, it answers neither an abort nor what comes after, and never
     says that it was let go.
-    It `refuses` groups with these words, the remedy in a second line, and settings with the value
-    `refuses_value`. `gone`, nobody can hold it,
-    or end its flows.
+    It `refuses` groups with these words, the remedy in a second line. It `lacks` what flows need
+    that start there, and a sysctl with this value. It `stays` when it is to end. `gone`, nobody can
+    hold it, or end its flows.
     The call `expires` finds, once, that the lease has ended.
     """
 
@@ -79,7 +79,8 @@ class ScriptedAgent:
     is_cut: bool = False
     is_given_up: bool = False
     refuses: str = ""
-    refuses_value: str = ""
+    lacks: str = ""
+    stays: bool = False
     gone: bool = False
     expires: str = ""
     ticket: str = ""
@@ -177,8 +178,8 @@ class ScriptedAgent:
         if self.deaf:
             self.asked.set()
             await asyncio.Event().wait()
-        if isinstance(setting, Sysctl) and setting.value == self.refuses_value:
-            raise AgentError(f"sysctl {setting.name} is not allowed", host=self.host)
+        if isinstance(setting, Sysctl) and setting.value == self.lacks:
+            raise MissingError(f"{self.host}: sysctl {setting.name}: not in this kernel")
         return Applied(str(setting), "", "")
 
     async def _expire_at(self, call: str) -> None:
@@ -209,6 +210,8 @@ class ScriptedAgent:
 
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
         del ports
+        if self.lacks:
+            raise MissingError(f"{self.host}: {self.lacks}")
         self.calls.append(f"start {request.exp} {request.group}")
         self.asked.set()
         if start_at_s is None:
@@ -294,6 +297,8 @@ class ScriptedAgent:
 
     async def shut_down(self) -> None:
         self.calls.append("shut_down")
+        if self.stays:
+            raise AgentError("internal error of the agent", host=self.host)
         changed = self.changed
         self.events.put_nowait(None)
         await changed.wait()

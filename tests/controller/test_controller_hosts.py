@@ -11,7 +11,7 @@ from scripted_agent import do_client, release, set_sysctl, statuses, world
 
 from netesto.controller import host
 from netesto.controller.host import had_no_rest
-from netesto.errors import AgentError
+from netesto.errors import AgentError, MissingError
 from netesto.language import steps
 from netesto.model import Endpoint
 
@@ -77,12 +77,12 @@ def test_a_lost_agent_is_held_again_with_its_settings(tmp_path: Path):
     ]
 
 
-def test_a_lost_agent_that_has_refused_a_setting_is_held_again_with_those_before_it(tmp_path: Path):
+def test_a_lost_agent_that_could_not_make_a_setting_is_held_again_with_those_before(tmp_path: Path):
     async def scenario():
         here = world(tmp_path)
-        here.agents["a"].refuses_value = "7"
+        here.agents["a"].lacks = "7"
         await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "1"))
-        with pytest.raises(AgentError, match="not allowed"):
+        with pytest.raises(MissingError, match="not in this kernel"):
             await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "7"))
         here.agents["a"].calls.clear()
         here.agents["a"].events.put_nowait(None)
@@ -117,6 +117,15 @@ async def test_the_end_of_an_agent_that_exit_ends_is_no_loss(tmp_path: Path):
     await here.run.wait_flows(1, None)
     await here.run.carry_out(release(steps.Exit, "a"))
     assert (here.run.progress.experiments[1].status, here.watcher.warnings) == ("ok", [])
+
+
+async def test_an_agent_that_exit_does_not_end_is_released(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.hosts.open_all()
+    here.agents["a"].stays = True
+    with pytest.raises(AgentError, match="internal error"):
+        await here.run.carry_out(release(steps.Exit, "a"))
+    assert here.agents["a"].holder == ""
 
 
 async def test_settings_that_a_host_does_not_put_back_are_warned_of(tmp_path: Path):

@@ -172,6 +172,14 @@ async def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: 
     )
 
 
+async def test_a_flow_whose_client_lacks_what_it_needs_fails_at_once(tmp_path: Path):
+    here = world(tmp_path)
+    here.agents["a"].lacks = "netperf: no such traffic tool"
+    await here.run.carry_out(do_client())
+    await asyncio.wait_for(here.run.wait_flows(1, None), 5)
+    assert statuses(here.run) == ["a: netperf: no such traffic tool"]
+
+
 def test_after_an_abort_a_lost_agent_is_not_waited_for(tmp_path: Path):
     async def scenario():
         here = world(tmp_path, silent=True)

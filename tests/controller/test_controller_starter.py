@@ -66,6 +66,16 @@ async def test_a_flow_whose_agent_is_lost_while_it_gets_ready_fails_and_the_othe
     )
 
 
+async def test_a_flow_whose_client_lacks_what_it_needs_fails_and_the_others_start(tmp_path: Path):
+    here = world(tmp_path)
+    here.agents["b"].lacks = "netperf: no such traffic tool"
+    await here.run.carry_out(do_client(group=1, hold=True))
+    await here.run.carry_out(do_client(group=2, between=("b", "a"), hold=True))
+    await here.run.starter.start_held(0.0)
+    await here.run.wait_flows(1, None)
+    assert statuses(here.run) == ["ok", "b: netperf: no such traffic tool"]
+
+
 async def test_flows_start_as_soon_as_the_last_is_ready_but_not_before_the_lead(tmp_path: Path):
     here = world(tmp_path)
     await here.run.carry_out(do_client(hold=True))
