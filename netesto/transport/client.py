@@ -85,39 +85,35 @@ async def connect(
     files, is invalid. A hold whose connection is cut is joined again for `patience_s`; `reopen` is
     called before each attempt. `machine_hosts` share one machine (channel.client_options).
     """
-    found = addresses.parse(address)
     tunnel: Tunnel | TlsTunnel | None = None
-    match found:
-        case SshAddress():
+    local: UnixAddress | TcpAddress
+    match addresses.parse(address):
+        case SshAddress() as found:
             tunnel = Tunnel(found, host=host)
-        case TlsAddress():
+        case TlsAddress() as found:
             if tls is None:
                 raise UsageError(f"{address}: no certificate", remedy="See `tls` in docs/hosts.md.")
             tunnel = TlsTunnel(found, tls, host=host)
-        case _:
-            plain = AgentClient(
-                found,
-                host=host,
-                patience_s=patience_s,
-                reopen=reopen,
-                machine_hosts=machine_hosts,
-            )
-            return await _reached(plain, timeout)
-    await tunnel.open(timeout=timeout)
-    client = AgentClient(tunnel.local, host=host, tunnel=tunnel, patience_s=patience_s)
-    try:
-        return await _reached(client, timeout)
-    except AgentError:
-        if not isinstance(tunnel, Tunnel) or not tunnel.elsewhere:
-            raise
-    return await connect(tunnel.elsewhere, host=host, timeout=timeout, patience_s=patience_s)
-
-
-async def _reached(client: "AgentClient", timeout: float) -> "AgentClient":
+        case local:
+            pass
+    if tunnel is not None:
+        await tunnel.open(timeout=timeout)
+        local = tunnel.local
+    client = AgentClient(
+        local,
+        host=host,
+        tunnel=tunnel,
+        patience_s=patience_s,
+        reopen=reopen,
+        machine_hosts=machine_hosts,
+    )
     try:
         await client.reach(timeout=timeout)
-    except BaseException:
+    except BaseException as error:
         await client.close()
+        if isinstance(error, AgentError) and isinstance(tunnel, Tunnel) and tunnel.elsewhere:
+            there = tunnel.elsewhere
+            return await connect(there, host=host, timeout=timeout, patience_s=patience_s)
         raise
     return client
 

@@ -176,7 +176,7 @@ async def test_what_no_agent_of_ours_announces_is_refused(trick: str, tmp_path: 
 async def test_more_than_the_disk_has_room_for_is_not_begun(wire: Wire, tmp_path: Path):
     liar = RecordingService(announced=[FileEntry("a", 10**18, "")])
     async with held_agent(wire, liar) as agent:
-        with pytest.raises(AgentError, match=r"^h1: has 1e\+09 GB of data; .* GB are free"):
+        with pytest.raises(AgentError, match=r"^h1: has 1e\+06 TB of data; .* GB are free"):
             await fetch(agent, lambda entry: tmp_path / entry.path)
 
 
