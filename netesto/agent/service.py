@@ -159,9 +159,9 @@ class Service:
         with self._acting() as session:
             await session.confirm(exp)
 
-    async def abort(self) -> None:
+    async def abort(self, exp: int | None = None) -> None:
         with self._acting() as session:
-            await session.abort("aborted by the controller")
+            await session.abort("aborted by the controller", exp)
 
     async def put_back(self) -> list[str]:
         with self._acting() as session:

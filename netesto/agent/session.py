@@ -185,13 +185,13 @@ class Session:
         self._experiments.pop(exp, None)
         self._confirmed.add(exp)
 
-    async def abort(self, reason: str) -> None:
-        """End all flows and captures; experiments can then be finished."""
+    async def abort(self, reason: str, exp: int | None = None) -> None:
+        """End all flows and captures, or those of one experiment, which can then be finished."""
         await asyncio.gather(
             *(
                 experiment.abort(reason)
                 for experiment in self._experiments.values()
-                if not experiment.is_finished
+                if not experiment.is_finished and exp in {None, experiment.exp}
             )
         )
 

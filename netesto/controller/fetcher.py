@@ -77,8 +77,10 @@ class Fetcher:
         host: HostConnection,
         turn: contextlib.AbstractAsyncContextManager[None],
     ) -> None:
-        if self._is_left_running(experiment, host.name):
-            await host.agent.abort()
+        if any(
+            each.left and each.request.client == host.name for each in experiment.groups.values()
+        ):
+            await host.agent.abort(experiment.exp)
         entries = await host.finish(experiment.exp)
 
         def place(entry: FileEntry) -> Path:
@@ -92,14 +94,6 @@ class Fetcher:
                 host.agent, experiment.exp, entries, place, host=host.name, on_arrival=keep
             )
             await host.agent.confirm(experiment.exp)
-
-    def _is_left_running(self, experiment: Experiment, name: str) -> bool:
-        """Whether a host may still run flows of the experiment, because their server was lost, and
-        none of another one."""
-        others = (each for each in self._progress.experiments.values() if each is not experiment)
-        return any(
-            group.left and group.request.client == name for group in experiment.groups.values()
-        ) and all(other.is_over_at(name) for other in others)
 
     async def fetch_rest(self, experiment: Experiment) -> None:
         """Fetch, before processing, the data of every host that GET_DATA has not fetched."""

@@ -364,7 +364,7 @@ class Run:
             host = self.hosts.held.get(name)
             if host is not None:
                 # One that has been cut off for long may not have been noticed as lost yet.
-                await self._abort_at(host)
+                await self._abort_at(host, experiment.exp)
 
     async def abort(self, *, in_haste: bool = False) -> None:
         """After an interruption: end all flows now, keep what was measured, and do not wait long
@@ -384,11 +384,11 @@ class Run:
             if not group.accepted and not group.complete and not group.held:
                 self.progress.end(experiment, group, "interrupted")
 
-    async def _abort_at(self, host: HostConnection) -> None:
+    async def _abort_at(self, host: HostConnection, exp: int | None = None) -> None:
         try:
             async with asyncio.timeout(ABORT_S if self.progress.is_in_haste else None):
                 if host.lost is None:
-                    await host.agent.abort()
+                    await host.agent.abort(exp)
         except TimeoutError:
             self._observer.warn(f"{host.name}: did not confirm that it ended its flows")
         except AgentError as error:

@@ -406,6 +406,12 @@ class ExperimentName(_message.Message):
     exp: int
     def __init__(self, exp: _Optional[int] = ...) -> None: ...
 
+class AbortRequest(_message.Message):
+    __slots__ = ("exp",)
+    EXP_FIELD_NUMBER: _ClassVar[int]
+    exp: int
+    def __init__(self, exp: _Optional[int] = ...) -> None: ...
+
 class GroupName(_message.Message):
     __slots__ = ("exp", "group")
     EXP_FIELD_NUMBER: _ClassVar[int]

@@ -106,8 +106,9 @@ class Agent(Protocol):
     async def confirm(self, exp: int) -> None:
         """The controller has all files of the experiment; the agent may remove its own."""
 
-    async def abort(self) -> None:
-        """End all flows and captures now, and keep what was measured."""
+    async def abort(self, exp: int | None = None) -> None:
+        """End the flows and captures of an experiment now, without it all, and keep what was
+        measured."""
 
     async def put_back(self) -> list[str]:
         """End all flows and put every setting back before the hold ends, which would do the same;

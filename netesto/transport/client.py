@@ -348,8 +348,8 @@ class AgentClient:
     async def confirm(self, exp: int) -> None:
         await self._call("Confirm", pb.ExperimentName(exp=exp), _FILES_S)
 
-    async def abort(self) -> None:
-        await self._call("Abort", pb.Nothing(), _WORK_S)
+    async def abort(self, exp: int | None = None) -> None:
+        await self._call("Abort", pb.AbortRequest(exp=exp), _WORK_S)
 
     async def put_back(self) -> list[str]:
         return list((await self._call("PutBack", pb.Nothing(), _WORK_S)).sentences)

@@ -256,8 +256,9 @@ class _Servicer:
     async def Confirm(self, message: pb.ExperimentName, context: Context) -> pb.Nothing:
         return await self._done(context, lambda: self._service.confirm(message.exp))
 
-    async def Abort(self, _: pb.Nothing, context: Context) -> pb.Nothing:
-        return await self._done(context, self._service.abort)
+    async def Abort(self, message: pb.AbortRequest, context: Context) -> pb.Nothing:
+        exp = message.exp if message.HasField("exp") else None
+        return await self._done(context, lambda: self._service.abort(exp))
 
     async def PutBack(self, _: pb.Nothing, context: Context) -> pb.Left:
         return pb.Left(sentences=await self._held(context, self._service.put_back))

@@ -163,6 +163,22 @@ async def test_flow_aborted_before_its_instant_has_failed_and_never_started(
     )
 
 
+async def test_flows_of_other_experiments_outlive_the_abort_of_one(
+    service_in: ServiceIn, tmp_path: Path
+):
+    service = service_in(tmp_path / "state", ShellTool())
+    async with held(service) as events:
+        await service.start(asked(exp=2, delay_s=1000), PORTS, 0.0)
+        await service.start(asked(), PORTS, 0.0)
+        await service.abort(2)
+        ends: list[tuple[int, str, str]] = []
+        while len(ends) < 2:
+            event = await anext(events)
+            if event.kind in {"ended", "failed"}:
+                ends.append((event.exp, event.kind, event.text))
+    assert sorted(ends) == [(1, "ended", ""), (2, "failed", "aborted by the controller")]
+
+
 async def test_group_without_a_start_gets_ready_and_begins_when_it_is_told(
     service_in: ServiceIn, tmp_path: Path
 ):

@@ -286,11 +286,11 @@ class ScriptedAgent:
         await self._expire_at("confirm")
         self.calls.append(f"confirm {exp}")
 
-    async def abort(self) -> None:
+    async def abort(self, exp: int | None = None) -> None:
         await self._answers()
         if self.gone:
             raise AgentError("the hold has ended", host=self.host)
-        self.calls.append("abort")
+        self.calls.append("abort" if exp is None else f"abort {exp}")
 
     async def put_back(self) -> list[str]:
         return self.left

@@ -110,7 +110,7 @@ def test_a_client_whose_server_is_lost_is_told_to_end_its_flows(tmp_path: Path):
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [
         "start 1 1",
-        "abort",
+        "abort 1",
         "finish 1",
         "confirm 1",
     ]

@@ -19,7 +19,7 @@ def test_flows_that_are_overdue_at_a_host_that_cannot_be_reached_end_the_experim
         await here.run.carry_out(do_client())
         here.agents["a"].gone = True
         await here.run.wait_flows(1, 0)
-        return statuses(here.run), here.watcher.warnings, "abort" in here.agents["b"].calls
+        return statuses(here.run), here.watcher.warnings, "abort 1" in here.agents["b"].calls
 
     late = "still running after WAIT_FLOWS timeout=0"
     found = asyncio.run(asyncio.wait_for(scenario(), 30))
@@ -32,8 +32,16 @@ async def test_wait_flows_gives_up_at_its_timeout_and_fails_what_runs(tmp_path: 
     await here.run.wait_flows(1, 0.05)
     assert (statuses(here.run), here.agents["a"].calls) == (
         ["still running after WAIT_FLOWS timeout=0.05"],
-        ["start 1 1", "abort"],
+        ["start 1 1", "abort 1"],
     )
+
+
+async def test_wait_flows_gives_up_at_its_timeout_and_other_experiments_go_on(tmp_path: Path):
+    here = world(tmp_path, silent=True)
+    await here.run.carry_out(do_client(exp=1))
+    await here.run.carry_out(do_client(exp=2))
+    await here.run.wait_flows(2, 0.05)
+    assert [*here.agents["a"].calls[-1:], *here.agents["b"].calls[-1:]] == ["abort 2", "abort 2"]
 
 
 class Stopped(Clock):

@@ -207,7 +207,7 @@ def test_flows_of_a_host_that_is_released_fail_and_end_at_their_client(tmp_path:
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
         [f"{host}: CLOSE before the end of the flow"],
-        ["start 1 1", "abort", "finish 1", "confirm 1"],
+        ["start 1 1", "abort 1", "finish 1", "confirm 1"],
     )
 
 

@@ -174,8 +174,8 @@ class MemoryAgent:
     async def confirm(self, exp: int) -> None:
         await self._held(lambda: self._service.confirm(exp))
 
-    async def abort(self) -> None:
-        await self._held(self._service.abort)
+    async def abort(self, exp: int | None = None) -> None:
+        await self._held(lambda: self._service.abort(exp))
 
     async def put_back(self) -> list[str]:
         return await self._held(self._service.put_back)

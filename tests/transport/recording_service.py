@@ -185,8 +185,8 @@ class RecordingService:
     async def confirm(self, exp: int) -> None:
         self.asked.append(("confirm", exp))
 
-    async def abort(self) -> None:
-        self.asked.append("abort")
+    async def abort(self, exp: int | None = None) -> None:
+        self.asked.append("abort" if exp is None else ("abort", exp))
 
     async def put_back(self) -> list[str]:
         return ["sysctl net.ipv4.tcp_ecn=1: not put back"]

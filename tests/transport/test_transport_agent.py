@@ -248,6 +248,7 @@ async def test_every_request_arrives_as_it_was_made(wire: Wire):
             await agent.forget(3, 1)
             await agent.finish(3)
             await agent.confirm(3)
+            await agent.abort(3)
             await agent.abort()
             left = await agent.put_back()
             await agent.shut_down()
@@ -266,6 +267,7 @@ async def test_every_request_arrives_as_it_was_made(wire: Wire):
             ("forget", 3, 1),
             ("finish", 3),
             ("confirm", 3),
+            ("abort", 3),
             "abort",
             "shut_down",
         ],
