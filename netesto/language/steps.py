@@ -185,14 +185,14 @@ def _given(setting: Setting) -> Iterator[str]:
 def _demand(setting: Setting) -> Hashable:
     match setting:
         case Qdisc():
-            return setting.kind, setting.action, setting.device, setting.keep
+            return setting.kind, setting.action, setting.device, setting.keep, setting.options
         case Netem():
             delays = bool(setting.delay_ms or setting.loss_percent)
             return delays, setting.device, setting.keep
         case LinkAttribute():
             return setting.name, setting.to, setting.device, setting.keep
         case LinkLimits():
-            return "limits", setting.to, setting.keep
+            return "limits", setting.to, setting.keep, setting.rate_bps, setting.limit
         case Command():
             return "command", setting.name, setting.values
         case RouteMetrics():

@@ -44,6 +44,20 @@ def test_the_same_command_is_told_of_once(told):
     assert told(text) == [STAYS.format("fq_codel").replace(":2:", ":3:")]
 
 
+def test_a_shaper_that_only_some_cells_make_faster_than_the_link(told):
+    shaper = "SET_QDISC host=router qdisc=tbf rate=${r}mbit burst=9k limit=9k"
+    text = f"LAB dumbbell rate=50mbit\nSWEEP r=5,60,70,10 DO\n{shaper}\nDONE\n"
+    assert told(text) == [STAYS.format("tbf").replace(":2:", ":3:")]
+
+
+def test_a_link_that_only_some_cells_make_slower_than_the_shaper_before_it(told):
+    shaper = "SET_QDISC host=a qdisc=tbf rate=10mbit burst=9k limit=9k\n"
+    sweep = "SWEEP r=40,5,20 DO\nSET_LINK host=a rate=${r}mbit\nDONE\n"
+    assert [each.partition("(")[0] for each in told(f"LAB pair rate=50mbit\n{shaper}{sweep}")] == [
+        "warning: a.nts:4: SET_LINK host=a: the bottleneck is now the link a - b "
+    ]
+
+
 def test_a_shaper_of_a_host_that_is_faster_than_its_link(told):
     text = "LAB pair rate=50mbit\nSET_QDISC host=a qdisc=tbf rate=1gbit burst=9k limit=9k\n"
     [warning] = told(text)
