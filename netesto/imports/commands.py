@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -133,12 +133,10 @@ def parse(command: str) -> Flow:
     if arguments.get("test") == "UDP_STREAM":
         arguments.setdefault("bitrate", _UDP_BITRATE)
     # iperf3's rate is that of each stream, DO_CLIENT's that of the flow.
-    if "bitrate" in arguments and "parallel" in arguments:
-        arguments["bitrate"] = _times(arguments["bitrate"], arguments["parallel"])
+    if "bitrate" in arguments:
+        arguments["bitrate"] = _times(arguments["bitrate"], arguments.get("parallel", "1"))
         if arguments["bitrate"] == "0":
             del arguments["bitrate"]
-    elif arguments.get("bitrate") == "0":
-        del arguments["bitrate"]
     return Flow(arguments, found.target, tuple(found.unknown))
 
 
@@ -225,9 +223,6 @@ def arguments_of(command: str) -> Mapping[str, str]:
 
 def is_resolved(command: str, template: str) -> bool:
     """Whether a command is this one, in which {words} stand for anything."""
-    return re.fullmatch(_expression(template), " ".join(command.split())) is not None
-
-
-def _expression(template: str) -> str:
-    parts: Iterator[str] = iter(re.split(r"(\{[^{}]*\})", " ".join(template.split())))
-    return "".join(".*?" if part.startswith("{") else re.escape(part) for part in parts)
+    parts = re.split(r"(\{[^{}]*\})", " ".join(template.split()))
+    expression = "".join(".*?" if part.startswith("{") else re.escape(part) for part in parts)
+    return re.fullmatch(expression, " ".join(command.split())) is not None

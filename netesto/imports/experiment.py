@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -59,7 +59,7 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
         files.add(file, found.client if side == "sender" else found.server)
     cpu: dict[str, CpuFile] = {}
     for each in run.cpu:
-        path = files.add(each.file, found.client if each.side == "sender" else found.server)
+        path = files.add(each.file, found.client if each.told.side == "sender" else found.server)
         cpu[path] = cpu_file(each, found.loads[each.file.name], files.hashes[path])
     sent = found.output.sent
     told = tuple(findings.of(found))
@@ -93,18 +93,10 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
     return Built(rows, bool(found.output.reason))
 
 
-def cpu_file(each: CpuSource, load: CpuLoad | OutputError | None, sha256: str) -> CpuFile:
+def cpu_file(each: CpuSource, load: CpuLoad | OutputError, sha256: str) -> CpuFile:
     """The part of an mpstat file that summaries need; without cores if it was not read."""
-    return CpuFile(
-        side=each.side,
-        section=each.section,
-        host=each.host,
-        number=each.number,
-        date=each.date,
-        file=each.file.name,
-        sha256=sha256,
-        cores=load.cores() if isinstance(load, CpuLoad) else (),
-    )
+    cores = load.cores() if isinstance(load, CpuLoad) else ()
+    return replace(each.told, sha256=sha256, cores=cores)
 
 
 @dataclass(frozen=True, slots=True)

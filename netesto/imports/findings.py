@@ -19,7 +19,9 @@ _NO_PING = "rtt is 0: ping may have failed"
 def of(source: RunSource) -> Iterator[Finding]:
     """The findings of a run, each once."""
     yield from _output(source)
-    yield from _cpu(source)
+    for name, load in source.loads.items():
+        if isinstance(load, OutputError):
+            yield Finding(name, "truncated", load.message)
     yield from _job(source)
 
 
@@ -37,13 +39,6 @@ def _output(source: RunSource) -> Iterator[Finding]:
         size = int(mtu)
         if not size - _HEADERS_BYTES_MAX <= mss <= size - _HEADERS_BYTES:
             yield Finding(name, "mss-differs", f"MSS {mss}, MTU {mtu}")
-
-
-def _cpu(source: RunSource) -> Iterator[Finding]:
-    for each in source.run.cpu:
-        load = source.loads[each.file.name]
-        if isinstance(load, OutputError):
-            yield Finding(each.file.name, "truncated", load.message)
 
 
 def of_cpus(runs: Iterable[ImportedRun], orphans: Iterable[CpuFile]) -> Iterator[Finding]:

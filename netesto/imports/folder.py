@@ -59,8 +59,12 @@ class Imported:
 def find(request: Request, *, out: Path) -> Tree:
     """Find what there is to import. UsageError if nothing is usable."""
     trees = [_find(path, request, out.resolve()) for path in request.paths]
+    # Paths may overlap.
+    once: dict[Path, Run] = {}
+    for run in (run for each in trees for run in each.runs):
+        once.setdefault(run.output.path, run)
     found = Tree(
-        runs=tuple(_once(run for each in trees for run in each.runs)),
+        runs=tuple(once.values()),
         loose=tuple(source for each in trees for source in each.loose),
         findings=tuple(finding for each in trees for finding in each.findings),
         ignored=tuple(name for each in trees for name in each.ignored),
@@ -75,15 +79,6 @@ def find(request: Request, *, out: Path) -> Tree:
     return found
 
 
-def _once(found: Iterable[Run]) -> Iterator[Run]:
-    """Runs of paths that overlap only once."""
-    seen = set()
-    for run in found:
-        if run.output.path not in seen:
-            seen.add(run.output.path)
-            yield run
-
-
 def _find(path: Path, request: Request, out: Path) -> Tree:
     if not path.exists():
         raise UsageError(
@@ -92,18 +87,16 @@ def _find(path: Path, request: Request, out: Path) -> Tree:
     files, left_out = tree.walk(path, without=out)
     if request.pattern:
         found = tree.listed(files, request.pattern)
-        kinds = {run.output.name: formats.recognise(run.output) for run in found.runs}
         found = replace(
             found,
-            runs=tuple(replace(run, form=kinds[run.output.name] or run.form) for run in found.runs),
+            runs=tuple(
+                replace(run, form=formats.recognise(run.output) or run.form) for run in found.runs
+            ),
         )
     elif tree.is_harness(files):
         found = tree.harness(files)
     else:
-        recognised = {file.name: formats.recognise(file) for file in files}
-        found = tree.recognised(
-            files, {name: form for name, form in recognised.items() if form is not None}
-        )
+        found = tree.recognised((file, formats.recognise(file)) for file in files)
     of_metadata = (each for file in found.metadata for each in findings.of_metadata(file))
     return replace(found, findings=(*left_out, *found.findings, *of_metadata))
 
@@ -276,7 +269,7 @@ def _keep_loose(
     known = Counter(file.key for file in (*there, *cpu))
     for each in sources:
         digest = integrity.sha256_of(each.file.path)
-        key = cpu_file(each, None, digest).key
+        key = replace(each.told, sha256=digest).key
         if known[key]:
             known[key] -= 1
             continue

@@ -20,11 +20,7 @@ class Section:
 
 def read(path: Path) -> list[Section]:
     """The sections of a job file. UsageError, with file and line, if it is not one."""
-    return parse(texts.read(path, most_mib=1), str(path))
-
-
-def parse(text: str, source: str) -> list[Section]:
-    """The sections in the text of a job file."""
+    text, source = texts.read(path, most_mib=1), str(path)
     parser = configparser.ConfigParser(
         interpolation=None, delimiters=("=",), inline_comment_prefixes=("#",),
         comment_prefixes=("#", ";"), default_section="DEFAULT",

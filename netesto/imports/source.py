@@ -41,7 +41,7 @@ class RunSource:
 
     def of(self, side: Side) -> tuple[CpuLoad, ...]:
         """The complete mpstat files of a side."""
-        found = (self.loads[each.file.name] for each in self.run.cpu if each.side == side)
+        found = (self.loads[each.file.name] for each in self.run.cpu if each.told.side == side)
         return tuple(load for load in found if isinstance(load, CpuLoad))
 
     # ---- the job ---------------------------------------------------------------------------

@@ -10,13 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from netesto import jsontext
 from netesto.errors import UsageError
 from netesto.imports import ini
 from netesto.results import manifest
 from netesto.results.columns import column
-from netesto.results.imported import Finding, Form, Side
+from netesto.results.imported import CpuFile, Finding, Form, Side
 
 DEPTH_MAX = 32
 FILES_MAX = 1_000_000
@@ -38,6 +39,8 @@ _EXPERIMENT = frozenset({manifest.NAME, "raw"})
 # 255 bytes.
 HOST_BYTES_MAX = 100
 _NO_HOST = frozenset({".", ".."})
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +64,12 @@ class Place:
     date: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CpuSource:
-    """An mpstat file of a run, or of none."""
+    """An mpstat file of a run, or of none, and what its path says."""
 
     file: File
-    side: Side
-    section: str
-    host: str
-    number: int
-    date: str
+    told: CpuFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +176,7 @@ def _is_host(name: str) -> bool:
 
 def harness(files: Sequence[File]) -> Tree:
     """The runs of a harness's tree."""
-    clients: list[tuple[File, re.Match[str]]] = []
+    clients: list[tuple[File, re.Match[str], Place]] = []
     cpu: list[tuple[File, re.Match[str]]] = []
     others: dict[str, list[File]] = defaultdict(list)
     jobs: list[File] = []
@@ -186,7 +185,7 @@ def harness(files: Sequence[File]) -> Tree:
     for file in files:
         name = file.path.name
         if (match := _client(file)) is not None:
-            clients.append((file, match))
+            clients.append((file, match, place(file)))
         elif (match := _CPU.fullmatch(name)) is not None:
             cpu.append((file, match))
         elif _COMMAND.fullmatch(name) or name in _SHARED or _META.fullmatch(name):
@@ -202,8 +201,7 @@ def harness(files: Sequence[File]) -> Tree:
     clients.sort(key=lambda each: (each[0].parts[:-1], each[1]["host"], int(each[1]["number"])))
     by_key: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     by_cell: dict[tuple[str, str], list[int]] = defaultdict(list)
-    places = [place(file) for file, _ in clients]
-    for number, ((_, match), where) in enumerate(zip(clients, places, strict=True)):
+    for number, (_, match, where) in enumerate(clients):
         by_key[where.section, match["host"], int(match["number"])].append(number)
         by_cell[where.section, match["host"]].append(number)
     siblings = {
@@ -217,22 +215,27 @@ def harness(files: Sequence[File]) -> Tree:
     for file, match in cpu:
         where = place(file)
         source = CpuSource(
-            file=file,
-            side="sender" if match["side"] == "sender" else "receiver",
-            section=where.section,
-            host=match["host"],
-            number=int(match["number"]),
-            date=where.date,
+            file,
+            CpuFile(
+                side="sender" if match["side"] == "sender" else "receiver",
+                section=where.section,
+                host=match["host"],
+                number=int(match["number"]),
+                date=where.date,
+                file=file.name,
+            ),
         )
-        owners = by_key[where.section, source.host, source.number]
-        owner = _nearest(file, where, [(each, clients[each][0], places[each]) for each in owners])
+        owners = by_key[where.section, match["host"], int(match["number"])]
+        owner = _nearest(
+            file, where, [(each, clients[each][0], clients[each][2]) for each in owners]
+        )
         if owner is None:
             loose.append(source)
         else:
             owned[owner].append(source)
     runs = tuple(
         index.run(file, match, where, tuple(owned[number]))
-        for number, ((file, match), where) in enumerate(zip(clients, places, strict=True))
+        for number, (file, match, where) in enumerate(clients)
     )
     kept = {file.path for run in runs for _, file in run.beside}
     left = [file for there in others.values() for file in there if file.path not in kept]
@@ -255,14 +258,10 @@ def place(file: File) -> Place:
     return Place(shown(section), date)
 
 
-def _nearest(file: File, where: Place, candidates: Iterable[tuple[int, File, Place]]) -> int | None:
+def _nearest(file: File, where: Place, candidates: Iterable[tuple[T, File, Place]]) -> T | None:
     """The candidate of the same date, else one without a date; of several the one whose path has
     the most folders in common. None if the dates of all differ."""
-    fitting = [
-        (number, other, there)
-        for number, other, there in candidates
-        if not where.date or not there.date or where.date == there.date
-    ]
+    fitting = [each for each in candidates if not where.date or each[2].date in {"", where.date}]
     mine = set(file.parts[:-1])
     best = max(
         fitting,
@@ -317,10 +316,8 @@ class _Index:
         )
 
     def _beside(self, name: str, file: File, where: Place) -> File | None:
-        there = [(other, place(other)) for other in self.others.get(name, ())]
-        same = [(n, o, p) for n, (o, p) in enumerate(there) if p.section == where.section]
-        best = _nearest(file, where, same)
-        return None if best is None else there[best][0]
+        there = ((other, other, place(other)) for other in self.others.get(name, ()))
+        return _nearest(file, where, (each for each in there if each[2].section == where.section))
 
     def _wanted(self, section: str, file: File) -> tuple[str, ...]:
         """The commands of the section in the job files that are nearest: in a folder above the
@@ -427,12 +424,11 @@ def listed(files: Iterable[File], text: str) -> Tree:
     return Tree(runs=tuple(runs), findings=tuple(findings))
 
 
-def recognised(files: Iterable[File], kinds: Mapping[str, Form]) -> Tree:
-    """The runs in files whose content was recognised: the form of each by its name."""
+def recognised(files: Iterable[tuple[File, Form | None]]) -> Tree:
+    """The runs in files whose content has a known form."""
     runs = []
     ignored = []
-    for file in files:
-        form = kinds.get(file.name)
+    for file, form in files:
         if form is None:
             ignored.append(file.name)
             continue

@@ -9,6 +9,7 @@ from netesto.model import GroupRequest
 from netesto.results import aggregate, groups, keyvalue, packetfile, series, store, tablerows
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
+from netesto.results.formulas import Group
 from netesto.results.manifest import Manifest
 
 # Incremented when a column is computed differently from the same data.
@@ -31,16 +32,16 @@ def derive(
     series.json, and packets.json if there are captures. `known` are the keys of all.exp.out (None:
     the columns of exp.csv). ResultsError if they cannot be written.
     """
-    found = _groups(evidence, manifest)
+    whole, found = _groups(evidence, manifest)
     for group, values in zip(evidence.groups, found, strict=True):
         keyvalue.write(folder / group_file(group.request), values)
     rows = [
-        _aggregate(found, evidence, manifest, fields),
+        _aggregate(whole, found, manifest, fields),
         *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
     ]
-    whole = rows[0] if known is None else _aggregate(found, evidence, manifest, known)
+    row = rows[0] if known is None else _aggregate(whole, found, manifest, known)
     marks = tablerows.checksum_of_groups(rows[1:]) | {_KEY: FORMULAS}
-    keyvalue.write(folder / store.DERIVED, whole | marks)
+    keyvalue.write(folder / store.DERIVED, row | marks)
     if with_series:
         series.write(series.build(evidence), folder / "series.json")
         packetfile.write(folder, evidence.captures, evidence.started_s)
@@ -61,19 +62,20 @@ def aggregate_row(
     evidence: ExperimentEvidence, manifest: Manifest, fields: Fields
 ) -> Mapping[str, str]:
     """Row N.0 with these columns."""
-    return _aggregate(_groups(evidence, manifest), evidence, manifest, fields)
+    return _aggregate(*_groups(evidence, manifest), manifest, fields)
 
 
-def _groups(evidence: ExperimentEvidence, manifest: Manifest) -> list[dict[str, str]]:
-    return [
-        groups.values(group, desc=manifest.description, columns=manifest.columns)
-        for group in evidence.groups
-    ]
+def _groups(
+    evidence: ExperimentEvidence, manifest: Manifest
+) -> tuple[list[Group], list[dict[str, str]]]:
+    """The groups, and the values of each."""
+    whole = [Group(each, manifest.description) for each in evidence.groups]
+    return whole, [groups.values(each, manifest.columns) for each in whole]
 
 
 def _aggregate(
+    whole: Sequence[Group],
     found: Sequence[Mapping[str, str]],
-    evidence: ExperimentEvidence,
     manifest: Manifest,
     fields: Fields,
 ) -> dict[str, str]:
@@ -82,10 +84,10 @@ def _aggregate(
         found,
         exp=manifest.exp,
         columns=experiment_columns(manifest),
-        once=groups.counted_once(evidence.groups),
-        mean_rates=groups.mean_rates(evidence.groups),
+        once=groups.counted_once(whole),
+        mean_rates=groups.mean_rates(whole),
         least_status=manifest.status,
-        damaged=frozenset().union(*map(groups.damaged_keys, evidence.groups)),
+        damaged=frozenset().union(*map(groups.damaged_keys, whole)),
     )
 
 

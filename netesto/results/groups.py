@@ -1,25 +1,21 @@
 """The values of a group, as key and text, from its evidence."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from netesto.results import formulas, numbers
 from netesto.results.columns import COLUMNS, canonical, column
-from netesto.results.evidence import GroupEvidence
 from netesto.results.formulas import Group
 
 
-def values(
-    evidence: GroupEvidence, *, desc: str = "", columns: Mapping[str, str] | None = None
-) -> dict[str, str]:
+def values(group: Group, columns: Mapping[str, str]) -> dict[str, str]:
     """Every key of a group. `columns` (OTHER, SWEEP) fill keys that the group has no value for."""
-    group = Group(evidence, desc)
     row = {each.name: each.value(group) for each in COLUMNS.values() if each.fill is not None}
-    return with_columns(row | dict.fromkeys(_damaged(group), ""), columns or {})
+    return with_columns(row | dict.fromkeys(damaged_keys(group), ""), columns)
 
 
-def counted_once(evidence: Iterable[GroupEvidence]) -> dict[str, str]:
+def counted_once(groups: Sequence[Group]) -> dict[str, str]:
     """The values of an experiment from counters that its groups may share."""
-    good = [group for group in map(Group, evidence) if group.good]
+    good = [group for group in groups if group.good]
     found = {each.name: each.once(good) for each in COLUMNS.values() if each.once is not None}
     return {
         name: value if isinstance(value, str) else numbers.fixed(value, 1)
@@ -28,10 +24,10 @@ def counted_once(evidence: Iterable[GroupEvidence]) -> dict[str, str]:
     }
 
 
-def mean_rates(evidence: Iterable[GroupEvidence]) -> dict[str, float]:
+def mean_rates(groups: Sequence[Group]) -> dict[str, float]:
     """For each rate, the data of all flows divided by the time from the first start to the last
     end."""
-    good = [group for group in map(Group, evidence) if group.good]
+    good = [group for group in groups if group.good]
     found = {
         each.name: formulas.mean_rate(good, each.rate)
         for each in COLUMNS.values()
@@ -40,14 +36,10 @@ def mean_rates(evidence: Iterable[GroupEvidence]) -> dict[str, float]:
     return {name: rate for name, rate in found.items() if rate is not None}
 
 
-def damaged_keys(evidence: GroupEvidence) -> frozenset[str]:
+def damaged_keys(group: Group) -> frozenset[str]:
     """The keys that are empty because their data are damaged. A sum or a mean without one of its
     flows would be wrong: a single damaged file empties it for the whole group.
     """
-    return _damaged(Group(evidence))
-
-
-def _damaged(group: Group) -> frozenset[str]:
     lost = group.damaged
     return frozenset(each.name for each in COLUMNS.values() if not lost.isdisjoint(each.sources))
 

@@ -70,7 +70,8 @@ def cores_of(samples: Iterable[Mapping[str, tuple[float, ...]]]) -> tuple[Core, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuFile:
-    """An mpstat file; `date` is "" where its path has none. One that is damaged has no cores."""
+    """An mpstat file; `date` is "" where its path has none. One that is damaged, or was not read,
+    has no cores."""
 
     side: Side
     section: str
@@ -78,8 +79,8 @@ class CpuFile:
     number: int
     date: str
     file: str
-    sha256: str
-    cores: tuple[Core, ...]
+    sha256: str = ""
+    cores: tuple[Core, ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:

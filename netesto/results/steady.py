@@ -37,7 +37,9 @@ def _seconds(intervals: Sequence[Interval]) -> list[float]:
 
 def to_csv(cases: Mapping[str, Sequence[float]]) -> str:
     """The mean over the flows of each case as CSV: "" for a case without any."""
-    rows = ((case, f"{_mean(rates):.0f}" if rates else "") for case, rates in cases.items())
+    rows = (
+        (case, f"{statistics.fmean(rates):.0f}" if rates else "") for case, rates in cases.items()
+    )
     return csvfile.text([("case", "throughput_bps")], rows)
 
 
@@ -47,14 +49,10 @@ def rows(cases: Mapping[str, Sequence[float]]) -> list[dict[str, str]]:
         {
             "case": case,
             "flows": str(len(rates)),
-            "throughput": _rate(_mean(rates)) if rates else "",
+            "throughput": _rate(statistics.fmean(rates)) if rates else "",
         }
         for case, rates in cases.items()
     ]
-
-
-def _mean(rates: Sequence[float]) -> float:
-    return statistics.fmean(rates)
 
 
 def _rate(bps: float) -> str:

@@ -20,7 +20,6 @@ TABLE = "exp.csv"
 FIELDS = "fields.txt"
 # An experiment's aggregate row, in its folder.
 DERIVED = "all.exp.out"
-_GROUPS = "groupRows"
 _COUNTER = "counter"
 _LOCK = ".lock"
 _CELLS = "cells.jsonl"

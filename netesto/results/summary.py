@@ -126,14 +126,8 @@ def _own(
         sender = (
             "remoteRetrans" if FlowSpec(test=row.get("test", "")).is_reverse else "localRetrans"
         )
-        again = next(
-            (
-                number
-                for name in (sender, "retrans_total")
-                if (number := numbers.parse(row.get(name, ""))) is not None
-            ),
-            None,
-        )
+        told = (numbers.parse(row.get(name, "")) for name in (sender, "retrans_total"))
+        again = next((number for number in told if number is not None), None)
         yield Run(
             test=row.get("expName", ""),
             host=row.get("server", ""),
@@ -351,24 +345,17 @@ def harness_rows(found: Sequence[Cell]) -> list[dict[str, str]]:
     """A row for each cell, side and core; one without these where no CPU is known."""
     rows = []
     for cell in found:
-        common = {"test": cell.test, "host": cell.host}
         values = {
             name: "" if value is None else f"{value}" for name, value in _values(cell).items()
         }
-        cores = [
-            {"side": side, "cpu": cpu, **_empty(), **{k: f"{v:.1f}" for k, v in fields.items()}}
-            for side in SIDES
-            for cpu, fields in cell.cores(side).items()
+        cores: list[tuple[str, str, Mapping[str, float]]] = [
+            (side, cpu, fields) for side in SIDES for cpu, fields in cell.cores(side).items()
         ]
-        rows += [
-            {**common, "side": core.pop("side"), "cpu": core.pop("cpu"), **values, **core}
-            for core in cores or [{"side": "", "cpu": "", **_empty()}]
-        ]
+        for side, cpu, fields in cores or [("", "", {})]:
+            shares = {name: f"{fields[name]:.1f}" if name in fields else "" for name in CPU_STATES}
+            named = {"test": cell.test, "host": cell.host, "side": side, "cpu": cpu}
+            rows.append(named | values | shares)
     return rows
-
-
-def _empty() -> dict[str, str]:
-    return dict.fromkeys(CPU_STATES, "")
 
 
 def _values(cell: Cell) -> dict[str, float | int | None]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from netesto.model import REQUEST_TESTS, TESTS
-from netesto.results import numbers
+from netesto.results import formulas, numbers
 from netesto.results.columns import column
 from netesto.results.evidence import OK
 from netesto.results.formulas import Values
@@ -96,42 +96,31 @@ def _fairness(values: Values) -> str:
     return UNKNOWN if values.get("instances") == "1" else numbers.figure(values.get("fairness", ""))
 
 
-def _joined(parts: Sequence[str]) -> str:
-    return " / ".join(map(numbers.figure, parts)) if any(parts) else UNKNOWN
+def _figure(values: Values, name: str) -> str:
+    return numbers.figure(values.get(name, ""))
 
 
-def _several(*keys: str) -> Callable[[Values], str]:
-    return lambda values: _joined([values.get(key, "") for key in keys])
+def _milliseconds(values: Values, name: str) -> str:
+    return numbers.milliseconds(values.get(name, ""))
 
 
-def _in_ms(*keys: str) -> Callable[[Values], str]:
-    """The format of single latencies of pings and datagrams."""
+def _percentile(values: Values, name: str) -> str:
+    """With `~` if it rests on few slower values."""
+    text = _figure(values, name)
+    return f"~{text}" if text != UNKNOWN and is_doubtful(values, name) else text
 
-    def show(values: Values) -> str:
-        texts = [numbers.milliseconds(values.get(key, "")) for key in keys]
+
+def _several(*names: str, show: Callable[[Values, str], str] = _figure) -> Callable[[Values], str]:
+    """A cell with several values; unknown if all of them are."""
+
+    def cell(values: Values) -> str:
+        texts = [show(values, name) for name in names]
         return " / ".join(texts) if {*texts} != {UNKNOWN} else UNKNOWN
 
-    return show
+    return cell
 
 
-def _percentiles(*names: str) -> Callable[[Values], str]:
-    """Percentiles, with `~` if they rest on few slower values."""
-
-    def show(values: Values) -> str:
-        shown = [
-            f"{'~' if is_doubtful(values, name) else ''}{numbers.figure(text)}" if text else UNKNOWN
-            for name in names
-            for text in [values.get(name, "")]
-        ]
-        return " / ".join(shown) if {*shown} != {UNKNOWN} else UNKNOWN
-
-    return show
-
-
-_PERCENTS = {
-    "p50Latency": 50, "p90Latency": 90, "p99Latency": 99, "p999Latency": 99.9,
-    "p9999Latency": 99.99, "p99999Latency": 99.999,
-}  # fmt: skip
+_PERCENTS = {f"p{each:g}Latency".replace(".", ""): each for each in formulas.PERCENTILES}
 
 
 def is_doubtful(values: Values, name: str) -> bool:
@@ -151,13 +140,19 @@ _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "min/avg/max Rates": ("Mbit/s", _several("rateMin", "rateMean", "rateMax")),
     "fairness": ("Jain's index", _fairness),
     "min/mean/max Latencies": ("µs", _several("minLatency", "meanLatency", "maxLatency")),
-    "p50/p90/p99 Latencies": ("µs", _percentiles("p50Latency", "p90Latency", "p99Latency")),
+    "p50/p90/p99 Latencies": (
+        "µs",
+        _several("p50Latency", "p90Latency", "p99Latency", show=_percentile),
+    ),
     "p99.9/p99.99/p99.999 Latencies": (
         "µs",
-        _percentiles("p999Latency", "p9999Latency", "p99999Latency"),
+        _several("p999Latency", "p9999Latency", "p99999Latency", show=_percentile),
     ),
-    "oneWayMin/Mean/Max": ("ms", _in_ms("oneWayMin", "oneWayMean", "oneWayMax")),
-    "ping p50/p95/max": ("ms", _in_ms("pingP50", "pingP95", "pingMax")),
+    "oneWayMin/Mean/Max": (
+        "ms",
+        _several("oneWayMin", "oneWayMean", "oneWayMax", show=_milliseconds),
+    ),
+    "ping p50/p95/max": ("ms", _several("pingP50", "pingP95", "pingMax", show=_milliseconds)),
 }
 _MARKED: Mapping[str, Callable[[Values], bool]] = {
     "status": lambda values: values.get("status", OK) != OK,

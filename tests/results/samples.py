@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 from netesto.measured import CpuSample, Interval, PingSample, SocketSample, TransferResult
 from netesto.model import ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.packets.found import Flow, Rtt
+from netesto.results import groups
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
+from netesto.results.formulas import Group
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
 
 BEGIN_S = 1_795_176_900.0
@@ -81,6 +84,11 @@ def group(*instances: InstanceEvidence, asked: GroupRequest | None = None, **val
         "tool_version": "2.7.0",
     }
     return GroupEvidence(request=asked, instances=instances, **(standard | values))
+
+
+def values(evidence: GroupEvidence, *, desc: str = "", columns: Mapping[str, str] | None = None):
+    """The keys of a group."""
+    return groups.values(Group(evidence, desc), columns or {})
 
 
 def experiment(*groups: GroupEvidence, duration_s: float = 25.0) -> ExperimentEvidence:

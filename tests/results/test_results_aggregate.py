@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.results import aggregate, fields, groups, numbers
+from netesto.results import aggregate, fields, numbers
 from netesto.results.fields import Field
 from results import samples
 
@@ -74,7 +74,7 @@ def test_one_writes_a_number_with_one_decimal():
 
 def test_numbers_of_experiment_and_group_are_whole_and_all_groups_are_group_0():
     columns = fields.parse("exp:one\nexpNumber:one\ngroup:one\n", source="f")
-    tenth = groups.values(samples.group(asked=samples.request(group=10)))
+    tenth = samples.values(samples.group(asked=samples.request(group=10)))
     rows = [
         aggregate.row(columns, [tenth], exp=12),
         aggregate.group_row(columns, tenth, columns={}),
@@ -198,8 +198,8 @@ def test_missing_data_makes_an_experiment_of_good_flows_partial():
 
 def test_failed_group_is_in_no_number_and_counted():
     found = [
-        groups.values(samples.group(samples.instance(rate_bps=40e6))),
-        groups.values(
+        samples.values(samples.group(samples.instance(rate_bps=40e6))),
+        samples.values(
             samples.group(samples.failed(), samples.failed(2), asked=samples.request(group=2))
         ),
     ]
@@ -215,7 +215,7 @@ def test_fairness_of_the_whole_is_over_all_flows_of_all_groups():
     loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
     two = samples.group(samples.instance(1, rate_bps=3e6), samples.instance(2, rate_bps=1e6))
     one = samples.group(samples.instance(rate_bps=8e6))
-    found = [groups.values(two), groups.values(one)]
+    found = [samples.values(two), samples.values(one)]
     assert aggregate.row(loaded, found, exp=1)["fairness"] == f"{144 / (3 * 74):.3f}"
 
 
@@ -240,7 +240,7 @@ def test_fairness_is_not_told_between_different_tests():
 
 def test_fairness_is_not_told_between_flows_of_different_times():
     loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
-    found = [groups.values(each) for each in samples.two_flows().groups]
+    found = [samples.values(each) for each in samples.two_flows().groups]
     assert aggregate.row(loaded, found, exp=1)["fairness"] == ""
 
 
@@ -248,8 +248,8 @@ def test_fairness_is_not_told_within_a_group_of_flows_of_different_times():
     loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
     late = {"started_s": samples.BEGIN_S + 60.0, "ended_s": samples.BEGIN_S + 84.0}
     apart = samples.group(samples.instance(1), samples.instance(2, **late))
-    values = groups.values(apart)
-    beside = groups.values(samples.group(samples.instance()))
+    values = samples.values(apart)
+    beside = samples.values(samples.group(samples.instance()))
     rows = [aggregate.row(loaded, found, exp=1) for found in ([values], [values, beside])]
     assert [values["fairness"], *(row["fairness"] for row in rows)] == ["", "", ""]
 
@@ -257,7 +257,7 @@ def test_fairness_is_not_told_within_a_group_of_flows_of_different_times():
 def test_columns_of_the_script_are_written_as_they_are():
     loaded = fields.parse("exp:one\nbw:one\nnetem:one\nreq:one\n", source="f")
     columns = {"bw": "100mbit", "netem": "10", "req": "1M"}
-    found = [groups.values(samples.group(samples.instance()), columns=columns)]
+    found = [samples.values(samples.group(samples.instance()), columns=columns)]
     assert aggregate.row(loaded, found, exp=3, columns=columns) == {"exp": "3.0"} | columns
 
 
@@ -265,8 +265,8 @@ def test_column_of_the_script_does_not_hide_what_a_group_did():
     loaded = fields.parse("exp:one\nca:all\n", source="f")
     columns = {"ca": "cubic"}
     found = [
-        groups.values(samples.group(samples.instance()), columns=columns),
-        groups.values(
+        samples.values(samples.group(samples.instance()), columns=columns),
+        samples.values(
             samples.group(samples.instance(), asked=samples.request(congestion_control="bbr")),
             columns=columns,
         ),

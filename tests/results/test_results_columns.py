@@ -81,7 +81,7 @@ from results import samples
 
 columns = fields.load(Path("fields.txt"))
 flows = [samples.instance(1, client_samples=(samples.sample(1.0, segments_out=1234),))]
-group = groups.values(samples.group(*flows))
+group = samples.values(samples.group(*flows))
 row = aggregate.row(columns, [group], exp=12)
 shown = {each.name: each for each in index.columns([row])}["segments"]
 found = compare.compare_rows([row], [row], compare.Request(measures=["segments"]))

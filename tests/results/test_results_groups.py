@@ -36,19 +36,19 @@ def seen(*each, **flow):
 
 
 def pick(evidence, *keys):
-    found = groups.values(evidence)
+    found = samples.values(evidence)
     return [found[key] for key in keys]
 
 
 def test_every_key_of_the_description_is_there():
-    assert set(groups.values(group(instance()))) >= set(SPEC_KEYS.split())
+    assert set(samples.values(group(instance()))) >= set(SPEC_KEYS.split())
 
 
 def test_what_was_asked_is_told_as_text():
     asked = request(
         group=3, instances=1, duration_s=1.5, delay_s=8.0, request_bytes=10_000, reply_bytes=1
     )
-    found = groups.values(group(instance(), asked=asked), desc="a test")
+    found = samples.values(group(instance(), asked=asked), desc="a test")
     assert {key: found[key] for key in ASKED.split()} == {
         "exp": "12.3", "expNumber": "12", "expName": "1s2c1fs", "group": "3",
         "test": "TCP_STREAM", "desc": "a test",
@@ -70,7 +70,7 @@ def test_fairness_is_jains_index():
 
 
 def test_failed_group_has_no_measurement_at_all():
-    found = groups.values(samples.lively_group(request(instances=2), good=0))
+    found = samples.values(samples.lively_group(request(instances=2), good=0))
     assert {key for key, text in found.items() if text} <= {*ASKED.split(), "status", "flowsFailed"}
 
 
@@ -495,7 +495,7 @@ def test_the_sampling_interval_is_between_ticks():
 
 def known(evidence, *keys):
     """Which of the keys have a value, and the group's status."""
-    found = groups.values(evidence)
+    found = samples.values(evidence)
     return [key for key in keys if found[key]], found["status"]
 
 
@@ -561,12 +561,12 @@ def test_a_group_that_failed_is_not_damaged_as_well():
 
 
 def test_column_of_the_script_fills_only_what_is_not_known():
-    found = groups.values(group(instance()), columns={"bw": "10M", "ecn": "1", "ca": "bbr"})
+    found = samples.values(group(instance()), columns={"bw": "10M", "ecn": "1", "ca": "bbr"})
     assert (found["bw"], found["ecn"], found["ca"]) == ("10M", "1", "cubic")
 
 
 def test_column_of_the_script_never_stands_for_a_measurement():
-    assert groups.values(group(failed()), columns={"rate": "100"})["rate"] == ""
+    assert samples.values(group(failed()), columns={"rate": "100"})["rate"] == ""
 
 
 @pytest.mark.parametrize(
@@ -582,7 +582,7 @@ def test_rates_that_were_asked_for_are_in_mbit_per_s():
 
 
 def test_mtu_that_a_factor_says_gives_way_to_the_one_that_was():
-    found = groups.values(replace(group(instance()), mtu_bytes=1500), columns={"mtu": "9000"})
+    found = samples.values(replace(group(instance()), mtu_bytes=1500), columns={"mtu": "9000"})
     assert found["mtu"] == "1500"
 
 
@@ -604,5 +604,5 @@ def test_load_of_a_processor_without_samples_is_unknown():
 
 def test_offload_that_was_wins_over_the_one_that_a_factor_says():
     evidence = replace(group(instance()), features={"tso": "on"})
-    assert groups.values(evidence, columns={"tso": "off", "gro": "off"})["tso"] == "on"
-    assert groups.values(evidence, columns={"tso": "off", "gro": "off"})["gro"] == "off"
+    assert samples.values(evidence, columns={"tso": "off", "gro": "off"})["tso"] == "on"
+    assert samples.values(evidence, columns={"tso": "off", "gro": "off"})["gro"] == "off"

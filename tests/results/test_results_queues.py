@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.measured import Counted, CpuSample, InstalledQdisc, LinkSamples
-from netesto.results import groups, queues, series
+from netesto.results import queues, series
 from netesto.results.queues import Queue
 from results import samples
 
@@ -46,7 +46,7 @@ def backlog_of(found):
 
 def values(*found):
     evidence = replace(samples.group(samples.instance()), queues=tuple(found))
-    each = groups.values(evidence)
+    each = samples.values(evidence)
     names = ("backlog", "backlogMax", "queueDelay", "queueDrops", "queueMarks")
     return tuple(each[name] for name in names)
 
@@ -94,7 +94,7 @@ def test_while_a_tool_waits_after_its_flow_a_queue_is_not_under_load():
     # The flow is to last 24 s; its process ends after 45 s.
     flow = replace(samples.instance(), ended_s=BEGIN_S + 45)
     evidence = replace(samples.group(flow), queues=(queue(backlog=[0, 4000, 2000, 0, 0]),))
-    found = groups.values(evidence)
+    found = samples.values(evidence)
     assert (found["backlog"], found["queueDelay"]) == ("3000", "3000")
 
 
@@ -214,4 +214,4 @@ def test_the_load_of_cores_is_that_of_cores_with_these_numbers():
     evidence = samples.group(samples.instance())
     cpu = (CpuSample(BEGIN_S + 1, (10.0, 90.0), cores=(2, 7)),)
     request = replace(evidence.request, client_cores=(7,))
-    assert groups.values(replace(evidence, request=request, client_cpu=cpu))["localCores"] == "90"
+    assert samples.values(replace(evidence, request=request, client_cpu=cpu))["localCores"] == "90"

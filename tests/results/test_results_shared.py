@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from netesto.measured import PingSample
 from netesto.results import groups, series
 from netesto.results.evidence import GroupEvidence
-from netesto.results.formulas import counted_once
+from netesto.results.formulas import Group, counted_once
 from netesto.results.queues import Queue
 from results import samples
 
@@ -30,7 +30,7 @@ def counting(number: int, first: int | None, last: int, *, device="eth0", client
 
 def whole(*each: GroupEvidence) -> Mapping[str, str]:
     """What is known; the rest is up to the operation."""
-    return {"client-tx-packets": "", "queueMarks": ""} | groups.counted_once(each)
+    return {"client-tx-packets": "", "queueMarks": ""} | groups.counted_once([*map(Group, each)])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.results import groups, numbers, table
+from netesto.results import numbers, table
 from results import samples
 
 ROWS = (
@@ -20,12 +20,12 @@ def rows(found):
 
 
 def shown(evidence, name):
-    found = [groups.values(each) for each in evidence.groups]
+    found = [samples.values(each) for each in evidence.groups]
     return next(row for row in rows(found) if row.name == name)
 
 
 def test_rows_of_the_description_are_there_in_order():
-    names = [row.name for row in rows([groups.values(samples.two_flows().groups[0])])]
+    names = [row.name for row in rows([samples.values(samples.two_flows().groups[0])])]
     wanted = ROWS.split("|")
     assert [name for name in names if name in wanted] == wanted
 
