@@ -48,11 +48,12 @@ _PCAP: dict[bytes, tuple[Literal["<", ">"], int]] = {
 }
 _PCAP_HEADER, _RECORD_HEADER = 24, 16
 
-_SECTION, _INTERFACE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 3, 6
+# An obsolete packet block differs from an enhanced one in the place of its interface.
+_SECTION, _INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 _SECTION_START = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER: dict[bytes, Literal["<", ">"]] = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 _SECTION_MIN, _INTERFACE_MIN = 28, 20
-_PACKET_MIN = {_SIMPLE: 16, _ENHANCED: 32}
+_PACKET_MIN = {_OBSOLETE: 32, _SIMPLE: 16, _ENHANCED: 32}
 _IF_TSRESOL, _IF_TSOFFSET = 9, 14
 
 _SECOND_NS = 10**9
@@ -332,7 +333,8 @@ class _Pcapng:
         is_simple = kind == _SIMPLE
         # A packet of an undescribed interface has no valid link type.
         interfaces = [*self._interfaces, _Interface(link=-1, snap=0)]
-        number = np.where(is_simple, 0, octets.u32(blocks + 8))
+        number = np.where(kind == _OBSOLETE, octets.u16(blocks + 8), octets.u32(blocks + 8))
+        number = np.where(is_simple, 0, number)
         number = np.minimum(number, len(interfaces) - 1)
         snaps = np.array([each.snap or PACKET_BYTES_MAX for each in interfaces], np.int64)[number]
         original = octets.u32(blocks + np.where(is_simple, 8, 24))

@@ -20,7 +20,7 @@ EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence
 """The evidence in the folder of an experiment, without files that are damaged."""
 
 # Of a group and a flow.
-_FILE = re.compile(r"(?:completions|times)\.(\d+)\.(\d+)(?:\.csv)?")
+_FILE = re.compile(r"(?:completions|times)\.(\d{1,9})\.(\d{1,9})(?:\.csv)?")
 
 
 def name(known: Manifest, factors: Mapping[str, str]) -> str:
@@ -36,10 +36,10 @@ def name(known: Manifest, factors: Mapping[str, str]) -> str:
     return known.description or known.exp_name
 
 
-def _by_group(case: str, requests: Sequence[GroupRequest]) -> dict[str, str]:
+def _by_group(case: str, requests: Sequence[GroupRequest]) -> dict[int, str]:
     """The case of each group, by its number: groups of different tests are not pooled."""
     is_one = len({asked.test for asked in requests}) == 1
-    return {str(asked.group): case if is_one else f"{case} test={asked.test}" for asked in requests}
+    return {asked.group: case if is_one else f"{case} test={asked.test}" for asked in requests}
 
 
 def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
@@ -50,19 +50,25 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
     failed: dict[str, int] = defaultdict(int)
     faults: list[str] = []
     for case, place, known in _experiments(folder, faults):
-        timed = [group for group in known.groups if _is_timed(group.request)]
-        cases = _by_group(case, [group.request for group in timed])
-        for group in timed:
-            faults += _failed_flows(cases[str(group.request.group)], known.exp, group)
-        good = {
-            (group.request.group, flow.instance)
-            for group in known.groups
-            for flow in group.instances
-            if flow.status == OK
+        files = {
+            path: (int(match[1]), int(match[2]))
+            for path in sorted(known.files)
+            if (match := _FILE.fullmatch(PurePosixPath(path).name))
         }
-        for path in sorted(known.files):
-            match = _FILE.fullmatch(PurePosixPath(path).name)
-            if match is None or (int(match[1]), int(match[2])) not in good:
+        measured = {number for number, _ in files.values()}
+        timed = [
+            group
+            for group in known.groups
+            if _is_timed(group.request) or group.request.group in measured
+        ]
+        cases = _by_group(case, [group.request for group in timed])
+        good = set()
+        for group in timed:
+            number = group.request.group
+            good |= {(number, flow.instance) for flow in group.instances if flow.status == OK}
+            faults += _failed_flows(cases[number], known.exp, group)
+        for path, flow in files.items():
+            if flow not in good:
                 continue
             try:
                 completions.check(place, known, path)
@@ -70,7 +76,7 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
             except (OSError, OutputError) as error:
                 faults.append(str(error))
             else:
-                own = cases.get(match[1], case)
+                own = cases[flow[0]]
                 found[own].append(part)
                 if count:
                     failed[own] += count
@@ -95,7 +101,7 @@ def steady_rates(
             continue
         cases = _by_group(case, [group.request for group in evidence.groups])
         for group in evidence.groups:
-            own = cases[str(group.request.group)]
+            own = cases[group.request.group]
             for flow in group.instances:
                 intervals = () if flow.result is None else flow.result.intervals
                 rate = steady.of_flow(intervals, skip)

@@ -16,6 +16,7 @@ from wire import (
     SERVER,
     SERVER_PORT,
     Frame,
+    block,
     enhanced,
     interface,
     ip,
@@ -99,6 +100,15 @@ def test_interfaces_of_a_section_have_their_own_times(tmp_path: Path):
 def test_sections_may_differ_in_byte_order(tmp_path: Path):
     data = ng("<", lambda time_ns: time_ns // 1000) + ng(">", lambda time_ns: time_ns // 1000)
     assert [each.packets for each in read(tmp_path / "a", data).flows] == [10]
+
+
+def test_obsolete_packets_of_pcapng_are_those_of_their_interface(tmp_path: Path):
+    head = section(">") + interface(">") + interface(">", options=[(TSRESOL, b"\x09")])
+    data = head + enhanced(START_NS // 1000, FRAMES[0], ">")
+    second = enhanced(START_NS + 500, FRAMES[1], ">", number=1)
+    # The number of the interface, and that of dropped packets.
+    obsolete = block(2, struct.pack(">HH", 1, 7) + second[12:-4], ">")
+    assert read(tmp_path / "a", data + obsolete) == read(tmp_path / "b", data + second)
 
 
 def test_simple_packets_have_the_time_of_the_packet_before(tmp_path: Path):

@@ -119,3 +119,21 @@ def test_times_of_a_flow_that_failed_are_in_no_case(stepped):
     files = {name: text for name, text in known.files.items() if "1.2" not in name}
     manifest.write(replace(known, groups=(replace(group, instances=flows),), files=files), path)
     assert cases.times(stepped) == ({}, {}, ["x: flow 12.1.1 failed: killed"])
+
+
+def test_times_of_transactions_without_a_rate_are_a_case_of_their_own(stepped):
+    path = stepped / "12" / manifest.NAME
+    known = manifest.read(path)
+    (group,) = known.groups
+    asked = replace(group.request, group=2, test="TCP_RR", instances=1)
+    beside = replace(group, request=asked, instances=group.instances[:1])
+    times = stepped / "12/raw/client1/times.2.1"
+    times.write_bytes(b"netesto times 1 1\n" + bytes([0, 0xE8, 0x07]))
+    files = {name: text for name, text in known.files.items() if "1.2" not in name}
+    files["raw/client1/times.2.1"] = integrity.sha256_of(times)
+    manifest.write(replace(known, groups=(group, beside), files=files), path)
+    found = cases.times(stepped)[0]
+    assert {case: own.tolist() for case, own in found.items()} == {
+        "x test=TCP_FLOWS": [5.5],
+        "x test=TCP_RR": [1.0],
+    }
