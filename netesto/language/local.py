@@ -11,7 +11,7 @@ from netesto import units
 from netesto.language import ast, steps
 from netesto.language.arguments import check_once, flag, read
 from netesto.language.claims import check_kinds, claim
-from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
+from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS, MAX_SECONDS
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.permitted import slip
 from netesto.language.requirements import requirement
@@ -61,7 +61,7 @@ def parse_seconds(text: str) -> float:
         seconds = units.parse_time(text)
     except ValueError as error:
         raise MisuseError(str(error), near=(text,)) from None
-    if not 0 <= seconds <= units.parse_time("10080m"):
+    if not 0 <= seconds <= MAX_SECONDS:
         raise MisuseError(
             f"waiting time {text} is out of range", near=(text,), remedy="From 0 s to one week."
         )
