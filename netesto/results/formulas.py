@@ -240,8 +240,18 @@ class Group:
 
     @property
     def queue_delay_us(self) -> float | None:
-        """The highest mean of backlog divided by rate, among the queues with a rate."""
-        return numbers.greatest(map(numbers.mean, self._of_queues(lambda q: q.delay_us)))
+        """The highest mean of backlog divided by rate, among the queues with a rate; None if one
+        that a shaper without a known rate holds back is longer than these."""
+        sizes = list(map(numbers.mean, self._of_queues(lambda q: q.backlog_bytes)))
+        delays = list(map(numbers.mean, self._of_queues(lambda q: q.delay_us)))
+        known = [size for size, delay in zip(sizes, delays, strict=True) if delay is not None]
+        shaped = [
+            size
+            for size, queue in zip(sizes, self.evidence.queues, strict=True)
+            if queue.is_shaped_by_classes
+        ]
+        is_known = (numbers.greatest(shaped) or 0) <= (numbers.greatest(known) or 0)
+        return numbers.greatest(delays) if is_known else None
 
     def queue_counts(self, get: Callable[[Queue], Column]) -> Iterator[Counting]:
         """The counts of the queues on the path while flows ran, as far as they have the counter;

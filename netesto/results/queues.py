@@ -12,6 +12,8 @@ from netesto.measured import Counted, InstalledQdisc, LinkSamples
 # A delay line: its backlog consists of packets in flight, and its drops are the loss of the link.
 DELAY_LINE = "netem"
 
+CLASSFUL_SHAPERS = frozenset({"htb", "hfsc", "cbq"})
+
 Column = tuple[int | None, ...]
 
 
@@ -36,6 +38,11 @@ class Queue:
     marks: Column
     delay_us: tuple[float | None, ...] = ()
     replaced_s: tuple[float, ...] = ()
+
+    @property
+    def is_shaped_by_classes(self) -> bool:
+        """Whether a shaper holds packets back whose rates are those of its classes, and unknown."""
+        return not CLASSFUL_SHAPERS.isdisjoint(self.kind.replace(",", "").split())
 
     def during(self, start_s: float, end_s: float, column: Sequence[float | None]) -> list[float]:
         """The known values of a column between two instants."""

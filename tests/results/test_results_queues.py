@@ -102,6 +102,12 @@ def test_without_a_shaper_the_delay_of_a_queue_is_not_known():
     assert values(queue(backlog=[0, 3000], rate_bps=None)) == ("3000", "3000", "", "", "")
 
 
+def test_behind_a_longer_queue_of_a_classful_shaper_the_delay_is_not_known():
+    htb = replace(queue(backlog=[0, 3000], rate_bps=None), kind="htb fq_codel")
+    assert values(htb, queue(backlog=[0, 0]))[:3] == ("3000", "3000", "")
+    assert values(htb, queue(backlog=[0, 4000]))[:3] == ("4000", "4000", "4000")
+
+
 def test_without_samples_of_queues_nothing_is_known():
     assert values() == ("", "", "", "", "")
 
