@@ -20,7 +20,7 @@ OVERDUE_GRACE_S = 30.0
 RESUMED_S, LATE_S = 5.0, 1.0
 
 # Hosts are not trusted. The longest cut of a connection limits the delay of an event, and further
-# warnings of a run are useless.
+# warnings, shown by a run or kept with an experiment, are useless.
 ABSURD_S = 3600.0
 WARNINGS_MAX = 10_000
 
@@ -39,7 +39,7 @@ class Progress:
         self.latest_end_s = self.latest_data_s = math.inf
         self._held = held
         self._observer = observer
-        self._warnings = 0
+        self._warnings = self._left = 0
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -69,12 +69,16 @@ class Progress:
             text = f"{host.name}: {event.text}"
             if experiment and text in experiment.reasons:
                 return  # each kind of samples is lost with the sampler
-            if experiment and host.name in experiment.hosts and self._warnings < WARNINGS_MAX:
+            is_full = experiment and len(experiment.reasons) >= WARNINGS_MAX
+            if experiment and host.name in experiment.hosts and not is_full:
                 experiment.spoil(text)
             self.warn(None, text)
             return
         if event.kind == "left":
-            self._note_left(f"{host.name}: {event.text}")
+            self._left += 1
+            if self._left <= WARNINGS_MAX:
+                self._observer.warn(f"{host.name}: {event.text}")
+                self._observer.setting_left(f"{host.name}: {event.text}")
             return
         group = experiment.groups.get(event.group) if experiment else None
         if experiment is None or group is None or group.request.client != host.name:
@@ -132,19 +136,13 @@ class Progress:
         self._changed.set()
 
     def warn(self, experiment: Experiment | None, text: str) -> None:
-        self._warnings += 1
-        if self._warnings > WARNINGS_MAX:
-            return
-        if self._warnings == WARNINGS_MAX:
-            text = f"{text} (further warnings of hosts are not shown)"
-        if experiment is not None:
+        if experiment is not None and len(experiment.warnings) < WARNINGS_MAX:
             experiment.warnings.append(text)
-        self._observer.warn(text)
-
-    def _note_left(self, text: str) -> None:
-        self.warn(None, text)
-        if self._warnings < WARNINGS_MAX:
-            self._observer.setting_left(text)
+        self._warnings += 1
+        if self._warnings <= WARNINGS_MAX:
+            is_last = self._warnings == WARNINGS_MAX
+            more = " (further warnings of hosts are not shown)" if is_last else ""
+            self._observer.warn(f"{text}{more}")
 
     # ---- the end of flows -----------------------------------------------------------------
 

@@ -122,6 +122,28 @@ async def test_a_host_that_never_stops_warning_is_left_unheard(tmp_path: Path):
     )
 
 
+async def test_a_run_with_too_many_warnings_keeps_those_of_later_experiments(tmp_path: Path):
+    here = world(tmp_path, silent=True)
+    await here.run.carry_out(do_client())
+    await here.run.carry_out(do_client(exp=2))
+    a = here.agents["a"]
+    for _ in range(WARNINGS_MAX + 5):
+        a.tell("warning", 1, 1, text="w")
+    a.tell("warning", 2, 1, text="the test interface is gone")
+    a.tell("lost", 2, 1, text="no samples of sockets since 3 s")
+    a.tell("left", 2, 0, text="qdisc of eth0")
+    a.tell("ended", 2, 1, 1)
+    a.tell("complete", 2, 1)
+    await here.run.wait_flows(2, None)
+    later = here.run.progress.experiments[2]
+    assert (later.status, later.reasons, later.warnings, here.watcher.warnings[-1]) == (
+        "partial",
+        ["a: no samples of sockets since 3 s"],
+        ["a: the test interface is gone"],
+        "a: qdisc of eth0",
+    )
+
+
 async def test_what_a_host_could_not_measure_to_the_end_makes_its_experiment_partial(
     tmp_path: Path,
 ):
