@@ -296,8 +296,8 @@ class _Index:
             ("receiver", f"{host}-meta.json"),
         ]
         found = {
-            name: (side, other)
-            for side, name in named
+            name: other
+            for _, name in named
             if (other := self._beside(name, file, where)) is not None
         }
         return Run(
@@ -308,9 +308,9 @@ class _Index:
             date=where.date,
             output=file,
             cpu=cpu,
-            beside=tuple(found.values()),
-            job=_second(found.get("jobmeta.json")),
-            meta=_second(found.get(f"{host}-meta.json")),
+            beside=tuple((side, found[name]) for side, name in named if name in found),
+            job=found.get("jobmeta.json"),
+            meta=found.get(f"{host}-meta.json"),
             wanted=self._wanted(where.section, file),
             siblings=self.siblings.get((where.section, host), ()),
         )
@@ -327,10 +327,6 @@ class _Index:
             if here := tuple(command for there, command in known if there == folder):
                 return here
         return tuple(command for _, command in known)
-
-
-def _second(pair: tuple[Side, File] | None) -> File | None:
-    return None if pair is None else pair[1]
 
 
 def _sections(

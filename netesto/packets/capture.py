@@ -152,7 +152,8 @@ def _both(connection: Connection, number: int) -> Iterator[tuple[Flow, Transfer 
         for by_client in (True, False):
             sent = connection.from_client == by_client
             if payload[sent].any() or (by_client and not payload.any()):
-                yield _datagrams(connection, number, by_client=by_client), None
+                time_ns, size = connection.packets.time_ns[sent], int(payload[sent].sum())
+                yield _seen(connection, number, time_ns, (size, size), by_client=by_client), None
         return
     both = {
         by_client: transfer.analyse(connection, by_client=by_client) for by_client in (True, False)
@@ -160,13 +161,6 @@ def _both(connection: Connection, number: int) -> Iterator[tuple[Flow, Transfer 
     for by_client, own in both.items():
         if own.payload.any() or (by_client and not both[False].payload.any()):
             yield _flow(connection, number, own, by_client=by_client), own
-
-
-def _datagrams(connection: Connection, number: int, *, by_client: bool) -> Flow:
-    packets = connection.packets
-    sent = connection.from_client == by_client
-    size = int(packets.payload[sent].sum(dtype=np.int64))
-    return _seen(connection, number, packets.time_ns[sent], (size, size), by_client=by_client)
 
 
 def _seen(

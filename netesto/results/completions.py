@@ -54,16 +54,16 @@ def table(
     """A row for each of _ROWS and their count, its name first, with a text for each case: µs with 3
     decimals, "" for a case without times. With `marks`, quantiles that rest on few values have a
     `~`. If some have `failed`, a last row says how many."""
-    shares = {quantile_name(share): share for share in QUANTILES}
-    found = []
-    for name, value in _ROWS.items():
-        texts = [f"{value(times):.3f}" if len(times) else "" for times in cases.values()]
-        if marks and name in shares:
-            texts = [
-                marked(text, len(times), shares[name]) if text else ""
-                for text, times in zip(texts, cases.values(), strict=True)
-            ]
-        found.append((name, *texts))
+    shares = {quantile_name(share): share for share in QUANTILES} if marks else {}
+
+    def cell(name: str, times: Times) -> str:
+        text = f"{_ROWS[name](times):.3f}"
+        return marked(text, len(times), shares[name]) if name in shares else text
+
+    found = [
+        (name, *(cell(name, times) if len(times) else "" for times in cases.values()))
+        for name in _ROWS
+    ]
     found.append(("count", *(str(len(times)) for times in cases.values())))
     if failed:
         found.append(("failed", *(str(failed.get(case, 0)) for case in cases)))

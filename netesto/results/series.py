@@ -324,21 +324,18 @@ def _socket(samples: Sequence[SocketSample], zero_s: float, *, differences: bool
         unacked=tuple(sample.unacked for sample in samples),
         rtt_ms=tuple(_known(sample.rtt_ms) for sample in samples),
         min_rtt_ms=tuple(_known(sample.min_rtt_ms) for sample in samples),
-        retransmits=_steps(samples, lambda s: s.total_retransmits) if differences else none,
+        retransmits=_growth([s.total_retransmits for s in samples]) if differences else none,
     )
 
 
 def _rates(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
     """Mbit/s of a counter of bytes, since the previous sample."""
-    return _per_second([each.time_s for each in samples], _steps(samples, get), 8e-6)
-
-
-def _steps(samples: Sequence[SocketSample], get: Callable[[SocketSample], int | None]) -> Column:
-    """The growth of a counter since the previous sample. A decrease means another socket."""
-    return _growth([get(sample) for sample in samples])
+    return _per_second([each.time_s for each in samples], _growth([*map(get, samples)]), 8e-6)
 
 
 def _growth(counts: Sequence[int | None]) -> tuple[int | None, ...]:
+    """The growth of a counter since the previous sample; unknown if it decreased, which means
+    another socket."""
     steps = [
         new - old if old is not None and new is not None and new >= old else None
         for old, new in itertools.pairwise(counts)
