@@ -23,11 +23,12 @@ _HEADER_BYTES = 14
 # As a lab builds links (lab.queueing): the burst of a shaper in seconds of its rate, longer in a
 # user-mode kernel in real time, but two packets at least; the RTT for which a queue has room, if
 # that of the link is shorter; the mean packet of RED; packets that a delay line holds beside those
-# of two bandwidth-delay products.
+# of two bandwidth-delay products in the smallest frames.
 _BURST_S, _UML_BURST_S = 0.001, 0.005
 _QUEUE_RTT_S = 0.05
 _RED_PACKET_BYTES = "1000"
 _DELAY_LINE_PACKETS = 1000
+_SMALLEST_FRAME_BYTES = 64
 _UNSHAPED_BPS = 20e9
 
 # /proc/net/psched of every kernel with timers of high resolution.
@@ -154,8 +155,9 @@ def changed(
         queue, tbf = _queue(limits.limit, queue, tbf)
     if netem is not None:
         rate = tbf["rate"] if tbf is not None else _UNSHAPED_BPS / 8
-        flying = rate * (delay["delay"] + delay["jitter"]) / mtu
-        netem = {"limit": _DELAY_LINE_PACKETS + math.ceil(2 * flying), **netem}
+        flying = rate * (delay["delay"] + delay["jitter"]) / _SMALLEST_FRAME_BYTES
+        packets = min(_DELAY_LINE_PACKETS + math.ceil(2 * flying), 2**32 - 1)
+        netem = {"limit": packets, **netem}
     made = (
         Stage("netem", netem) if netem is not None else None,
         Stage("tbf", tbf) if tbf else None,

@@ -31,8 +31,13 @@ RED_PACKET_BYTES = 1000
 # A delay line without a rate must hold this: the highest rate measured with veth.
 UNSHAPED_RATE_BPS = 20e9
 
-# netem's own default, enough for the small packets (ACKs) of a shaped link.
+# netem's own default. A delay line counts packets: it must hold those of a link that carries the
+# smallest ones, twice for load above its rate. With room for large ones only, it dropped 41 % of
+# datagrams of 100 bytes that took 71 % of a link of 100 Mbit/s and 50 ms.
 SMALLEST_DELAY_LINE_PACKETS = 1000
+SMALLEST_FRAME_BYTES = 64
+# tc counts them in 32 bits.
+LARGEST_DELAY_LINE_PACKETS = 2**32 - 1
 
 
 def burst_s(ground: str | None) -> float:
@@ -90,8 +95,9 @@ def _delay_line(link: LinkSettings) -> Words:
     if link.loss_percent:
         words += ["loss", f"{link.loss_percent:.6f}%"]
     rate_bps = link.rate_bps if link.rate_bps is not None else UNSHAPED_RATE_BPS
-    in_the_air = rate_bps / 8 * (link.delay_ms + link.jitter_ms) / 1000 / link.mtu
-    return (*words, "limit", str(SMALLEST_DELAY_LINE_PACKETS + math.ceil(2 * in_the_air)))
+    in_the_air = rate_bps / 8 * (link.delay_ms + link.jitter_ms) / 1000 / SMALLEST_FRAME_BYTES
+    packets = SMALLEST_DELAY_LINE_PACKETS + math.ceil(2 * in_the_air)
+    return (*words, "limit", str(min(packets, LARGEST_DELAY_LINE_PACKETS)))
 
 
 def _shaper(link: LinkSettings, burst_s: float) -> Words:

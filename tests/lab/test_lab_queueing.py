@@ -37,16 +37,22 @@ def test_a_limit_in_packets_is_a_queue_of_its_own():
 
 def test_delay_jitter_and_loss_need_netem():
     assert words(delay="20", jitter="2", loss="0.01") == [
-        "root handle 1: netem delay 20000us 2000us loss 0.010000% limit 74334",
+        "root handle 1: netem delay 20000us 2000us loss 0.010000% limit 1719750",
     ]
 
 
 def test_packets_are_in_the_air_before_they_are_in_the_queue():
     assert words(rate="10mbit", rtt="40", limit="bdp", qdisc="fq_codel") == [
-        "root handle 1: netem delay 20000us limit 1034",
+        "root handle 1: netem delay 20000us limit 1782",
         "parent 1:1 handle 2: tbf rate 10000000bit burst 3028 limit 3028",
         "parent 2:1 handle 3: fq_codel limit 34",
     ]
+
+
+def test_a_delay_line_holds_what_a_full_link_carries_in_the_smallest_packets():
+    # 100 Mbit/s for 50 ms are 9766 frames of 64 bytes.
+    [netem, _] = words(rate="100mbit", delay="50")
+    assert netem == "root handle 1: netem delay 50000us limit 20532"
 
 
 def test_a_user_mode_kernel_needs_a_larger_burst():
