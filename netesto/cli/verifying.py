@@ -69,12 +69,11 @@ def lines(host: Visited, problems: Sequence[Problem], ends: Mapping[str, str]) -
             yield _having(name, "qdisc", info.qdiscs, _USED_QDISCS)
         addresses = " ".join(info.addresses)
         yield Line(name, "ok" if addresses else "X", "addresses", addresses or "none")
-    for device in state.interfaces if state is not None and info is not None else ():
-        if info is not None and device.name == info.device:
-            offloads = " ".join(device.offloads) or "all off"
-            yield Line(
-                name, "ok", f"interface {device.name}", f"MTU {device.mtu_bytes}, {offloads}"
-            )
+        for device in state.interfaces if state is not None else ():
+            if device.name == info.device:
+                offloads = " ".join(device.offloads) or "all off"
+                found = f"MTU {device.mtu_bytes}, {offloads}"
+                yield Line(name, "ok", f"interface {device.name}", found)
     for path in state.paths if state is not None else ():
         yield _of_path(name, path, ends)
     for problem in problems:

@@ -25,9 +25,7 @@ _NUMERIC = ("base median", "new median", "change", "95 % interval", "p", "runs",
 _MARKS = {Verdict.WORSE: "loss", Verdict.NOT_COMPARABLE: "latency", Verdict.BETTER: "rate"}
 # In this order in the legend; the place of each chooses its colour and marker.
 _DRAWN = (Verdict.CANNOT_TELL, Verdict.WORSE, Verdict.BETTER, Verdict.EQUIVALENT)
-_STYLE = Style(
-    width_px=1100, height_px=460, axis_in=7.5, palette="safe", legend="right", background=None
-)
+_STYLE = Style(width_px=1100, height_px=460, axis_in=7.5)
 
 
 def table(comparison: Comparison, findings: Sequence[Finding]) -> Table:

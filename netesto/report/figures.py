@@ -166,9 +166,9 @@ class Style:
     width_px: int
     height_px: int
     axis_in: float
-    palette: str
-    legend: str
-    background: float | None
+    palette: str = "safe"
+    legend: str = "right"
+    background: float | None = None
     vertical_notes: bool = False
 
 

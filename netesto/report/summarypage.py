@@ -3,6 +3,7 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from netesto.report import plotting, ticks
 from netesto.report.expscript import page, tables
@@ -13,9 +14,7 @@ from netesto.report.ticks import Scale, Tick
 from netesto.results import summary
 from netesto.results.summary import Data
 
-_STYLE = Style(
-    width_px=1100, height_px=520, axis_in=7.5, palette="safe", legend="right", background=None
-)
+_STYLE = Style(width_px=1100, height_px=520, axis_in=7.5)
 # Names of tests are long: with more of them, each gets more room.
 _PX_FOR_TEST = 26
 _BAR = 0.7
@@ -74,7 +73,7 @@ def _of_host(host: str, cells: Sequence[summary.Cell]) -> Plot:
             Axis("Throughput (Gbit/s)", ticks.linear(0.0, most)),
         ),
         [Trace("mean", 0, marks)],
-        Style(width_px, _STYLE.height_px, _STYLE.axis_in, "safe", "none", None),
+        replace(_STYLE, width_px=width_px, legend="none"),
     )
 
 

@@ -111,6 +111,15 @@ def test_a_repeated_average_can_be_weighted(run):
     assert run(script, csv=csv).table == [["3.0", "3"]]
 
 
+def test_rows_without_a_weight_are_told(run):
+    csv = "exp,k,dur,a\n1.0,x,1,1\n2.0,x,60+...,3\n3.0,x,-1,4\n4.0,x,0,5\n"
+    outcome = run("File=exp\nAverageWeight=dur\nAverage=k\nCols=a,avgCnt\ndoTable", csv=csv)
+    assert (outcome.table, outcome.warnings) == (
+        [["1.0", "4"]],
+        ["my.exp:3: AverageWeight: 2 rows have no dur of 0 or more, and do not count"],
+    )
+
+
 def test_without_a_known_column_everything_becomes_one_row_and_it_is_told(run):
     outcome = run("File=exp\nAverage=speed\nCols=avgCnt\ndoTable")
     assert outcome.table == [["5"]]

@@ -96,6 +96,17 @@ def test_a_column_that_is_there_twice_gets_another_name(run):
     assert outcome.headings == ["exp", "a", "a.2"]
 
 
+def test_no_column_of_the_same_name_takes_the_place_of_another(run):
+    outcome = run("File=exp\ndoTable", csv="exp,a,a,a\n1.0,1,2,3\n")
+    assert (outcome.headings, outcome.table) == (
+        ["exp", "a", "a.2", "a.3"], [["1.0", "1", "2", "3"]],
+    )  # fmt: skip
+    assert outcome.warnings == [
+        f"my.exp:1: exp.csv: column 'a' is there again; this one is called {name!r}"
+        for name in ("a.2", "a.3")
+    ]
+
+
 def test_a_second_file_starts_anew(run, tmp_path):
     (tmp_path / "other.csv").write_text("exp,b:1\n9.0,2\n")
     outcome = run("File=exp\nSelect=ca==bbr\nCols=ca\nFile=other\ndoTable")

@@ -20,7 +20,7 @@ from netesto.report.expscript.dataset import (
     warn_of_partial,
 )
 from netesto.report.expscript.lines import items
-from netesto.units import COUNT_FACTORS
+from netesto.units import COUNT_FACTORS, counted
 
 COUNT = "avgCnt"
 _SHORTENED = tuple(COUNT_FACTORS)
@@ -161,7 +161,7 @@ def average(
         groups=groups,
         is_formatted=data.formatted,
         skip_missing=skip_missing,
-        weights=_weights(view, weight),
+        weights=_weights(view, weight, warn=warn),
     )
     columns: dict[str, Column] = {}
     for name, column in data.columns.items():
@@ -252,11 +252,18 @@ def _key_column(key: _Key, column: Column, groups: _Groups) -> Column:
     return Column.computed(column.name, texts=texts, decimals=column.decimals)
 
 
-def _weights(view: View, column: str) -> Floats | None:
+def _weights(view: View, column: str, *, warn: Warn) -> Floats | None:
     if not column:
         return None
     weights = view.column(column, what="AverageWeight").take(view.rows).numbers
-    return np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
+    is_valid = np.isfinite(weights) & (weights >= 0)
+    if count := len(weights) - int(is_valid.sum()):
+        have, do = ("have", "do") if count > 1 else ("has", "does")
+        warn(
+            f"AverageWeight: {counted(count, 'row')} {have} no {column} of 0 or more, and {do}"
+            " not count"
+        )
+    return np.where(is_valid, weights, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +293,8 @@ class _Merged:
         groups, numeric = self.groups, self.column.numeric
         count = len(groups.first)
         weights = np.ones(len(numeric)) if self.weights is None else self.weights
-        values = np.where(numeric, self.column.numbers * weights, 0.0)
+        with np.errstate(invalid="ignore"):
+            values = np.where(numeric, self.column.numbers * weights, 0.0)
         total = np.bincount(groups.group_of, weights=values, minlength=count)
         weight = np.bincount(groups.group_of, weights=weights * numeric, minlength=count)
         counted = numeric

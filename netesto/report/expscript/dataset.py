@@ -2,10 +2,11 @@
 columns."""
 
 import functools
+import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -204,7 +205,7 @@ class View:
     rows: Integers
     visible: tuple[str, ...]
     # Cols= may show columns in its own order instead of the file's.
-    own_order: bool = field(default=False)
+    own_order: bool = False
 
     @classmethod
     def of(cls, data: Dataset) -> "View":
@@ -250,8 +251,10 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
     for position, written in enumerate(header):
         name, own = _name_and_decimals(written)
         if name in columns:
-            warn(f"{path}: column {name!r} is there twice; the second is called {name + '.2'!r}")
-            name += ".2"
+            numbered = (f"{name}.{number}" for number in itertools.count(2))
+            other = next(each for each in numbered if each not in columns)
+            warn(f"{path}: column {name!r} is there again; this one is called {other!r}")
+            name = other
         columns[name] = Column(
             name,
             texts=functools.partial(cells.texts, position),
