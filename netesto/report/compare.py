@@ -336,7 +336,7 @@ def _pairs(pair: _Pair, measure: str) -> list[tuple[float, float]] | str:
     """
     base, new = (runs.by_cell([REPETITION]) for runs in pair)
     found: list[tuple[float, float]] = []
-    for repetition in base.keys() & new.keys():
+    for repetition in filter(new.__contains__, base):
         ones, others = base[repetition].rows, new[repetition].rows
         if len(ones) != len(others):
             return f"{len(ones)} and {len(others)} runs of one repetition cannot be paired"

@@ -167,24 +167,21 @@ class OtherLine:
 
 
 def queue_lines(quantity: Quantity, series: Series) -> list[OtherLine]:
-    """The lines of BACKLOG, DROPS or TCP, without those where nothing ever happened; those of the
-    queues with most first."""
+    """The lines of BACKLOG, DROPS or TCP, without those where nothing ever happened; those with
+    most first."""
     found = []
-    if quantity is TCP:
-        for host in series.tcp:
-            found.append(_line(host.host, host.time_s, host.retransmitted))
-            found.append(_line(host.host, host.time_s, host.timeouts, is_second=True))
-        return [line for line in found if any(line.points[1])]
-    for queue in series.queues:
+    for host in series.tcp if quantity is TCP else ():
+        found.append(_line(host.host, host.time_s, host.retransmitted))
+        found.append(_line(host.host, host.time_s, host.timeouts, is_second=True))
+    for queue in series.queues if quantity is not TCP else ():
         if quantity is BACKLOG:
             kilobytes = [None if size is None else size / 1000 for size in queue.backlog_bytes]
             found.append(_line(queue.place, queue.time_s, kilobytes))
         else:
             found.append(_line(queue.place, queue.time_s, queue.drops))
             found.append(_line(queue.place, queue.time_s, queue.marks, is_second=True))
-    return sorted(
-        (line for line in found if any(line.points[1])), key=lambda line: -sum(line.points[1])
-    )
+    happened = (line for line in found if any(line.points[1]))
+    return sorted(happened, key=lambda line: -sum(line.points[1]))
 
 
 def _line(

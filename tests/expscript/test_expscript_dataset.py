@@ -156,6 +156,15 @@ def test_join_keeps_all_columns_and_labels_the_rows(run, tmp_path):
     assert outcome.warnings == []
 
 
+def test_links_of_joined_files_are_not_those_of_an_earlier_file(run, tmp_path):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/exp.csv").write_text("exp\n2.0\n")
+    script = "File=exp\nrelPath=http://lab\nJoin = old=exp, new=new\nCols=exp\ndoTable"
+    (block,) = run(script, csv="exp\n1.0\n").blocks
+    links = [row.cells[0].link for row in block.table.rows]
+    assert links == ["./1/exp.html", "new/2/exp.html"]
+
+
 CELL = st.text(alphabet="ab1.e- _", max_size=6)
 
 

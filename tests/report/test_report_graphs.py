@@ -215,6 +215,21 @@ def test_simulated_time_has_no_graph_of_cpus():
 # ---- in a page -------------------------------------------------------------------------------
 
 
+def test_of_many_hosts_those_that_retransmitted_most_are_drawn():
+    def host(number: int) -> series.TcpSeries:
+        zeros = (0.0, 0.0)
+        return series.TcpSeries(
+            host=f"h{number}", time_s=(1.0, 2.0), segments_out=zeros,
+            retransmitted=(0.0, float(number)), timeouts=zeros, spurious_timeouts=zeros,
+            tail_loss_probes=zeros, fast_retransmits=zeros,
+        )  # fmt: skip
+
+    found = replace(TWO, tcp=tuple(host(number) for number in range(1, 10)))
+    drawn = graph(found, "tcp")
+    assert [line.label for line in drawn.lines] == [f"h{number}" for number in range(9, 1, -1)]
+    assert "The 8 with most are shown." in drawn.caption
+
+
 def test_picture_in_a_page_has_a_name_for_those_who_do_not_see_it(drawn):
     svg = embed.inline(drawn["cwnd"], name="cwnd", description='Window, "segments"')
     assert ET.fromstring(svg).attrib["aria-label"] == 'Window, "segments"'

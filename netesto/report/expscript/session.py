@@ -73,6 +73,7 @@ class Session:
         self._options = Options(self._values, self._warn)
         # Set by `format`; before the data is read it turns formatting on.
         self._decimals: int | None = None
+        # Links follow the file, until relPath says otherwise.
         self._prefix: str | None = None
         self._page = "exp.html"
         self._steps: list[str] = []
@@ -165,7 +166,6 @@ class Session:
 
     def _file(self, value: str) -> None:
         self._loaded(self._load(_csv_path(value)), f"File={value}")
-        # Links follow the file, until relPath says otherwise.
         self._prefix = None
 
     def _read(self, value: str) -> None:
@@ -182,6 +182,7 @@ class Session:
             )
         data = dataset.join(sources, decimals=self._decimals, warn=self._warn)
         self._loaded(data, f"Join={value}")
+        self._prefix = None
 
     def _cols(self, value: str) -> None:
         names = self.view.data.names if value.strip() == "ALL" else items(value)
