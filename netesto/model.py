@@ -388,20 +388,22 @@ class FileEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """What an agent has of an experiment that is finished: its `files`, which are host statistics
-    (`0/…` and `1/…`) and raw data (all others); and `time_sync`, if it was asked for."""
-
-    files: tuple[FileEntry, ...]
-    time_sync: TimeSync | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class FilePiece:
     """The next bytes of the file at `path`."""
 
     path: str
     content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What an agent has of an experiment that is finished: its `files`, which are host statistics
+    (`0/…` and `1/…`) and raw data (all others); their `content`, as `fetch` gives it, if they are
+    small together, else nothing; and `time_sync`, if it was asked for."""
+
+    files: tuple[FileEntry, ...]
+    time_sync: TimeSync | None = None
+    content: tuple[FilePiece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

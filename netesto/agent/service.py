@@ -145,8 +145,9 @@ class Service:
         with self._acting() as session:
             await session.finish(exp)
         folder = self._premises.spool.experiment(session.run, exp)
-        entries = await asyncio.to_thread(spool.entries, folder)
-        return Finished(tuple(entries), await timesync.read() if with_time_sync else None)
+        entries, content = await asyncio.to_thread(spool.listed, folder)
+        time_sync = await timesync.read() if with_time_sync else None
+        return Finished(tuple(entries), time_sync, tuple(content))
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         folder = self._premises.spool.experiment(self._held().run, exp)

@@ -26,10 +26,13 @@ from netesto import atomic
 from netesto.agent import ages
 from netesto.agent.ages import Seen
 from netesto.errors import AgentError
-from netesto.model import RUN_NAME, FileEntry, Unfetched
+from netesto.model import RUN_NAME, FileEntry, FilePiece, Unfetched
 
 # Pieces of a file are small enough not to delay other calls on the same connection.
 PIECE_BYTES = 256 * 1024
+
+# Files that are at most so large together are sent with their list: one call less for each host.
+SMALL_BYTES = 64 * 1024
 
 # Memory of this size is reused; more is requested from the system, and cleared, each time.
 _HASHED_BYTES = 64 * 1024
@@ -107,13 +110,21 @@ def _written_ns(folder: Path) -> int:
     return max(path.lstat().st_mtime_ns for path in (folder, *folder.rglob("*")))
 
 
-def entries(folder: Path) -> list[FileEntry]:
-    """All files of an experiment, in order."""
-    found = _files(str(folder)) if folder.exists() else ()
-    return [
-        FileEntry(path, each.stat().st_size, _sha256(each.path))
-        for path, each in sorted(found, key=lambda pair: pair[0].split("/"))
+def listed(folder: Path) -> tuple[list[FileEntry], list[FilePiece]]:
+    """All files of an experiment, in order; and their content, if it is at most SMALL_BYTES."""
+    found = sorted(
+        _files(str(folder)) if folder.exists() else (), key=lambda pair: pair[0].split("/")
+    )
+    if sum(each.stat().st_size for _, each in found) > SMALL_BYTES:
+        return [
+            FileEntry(path, each.stat().st_size, _sha256(each.path)) for path, each in found
+        ], []
+    content = [FilePiece(path, _content(each.path)) for path, each in found]
+    entries = [
+        FileEntry(each.path, len(each.content), hashlib.sha256(each.content).hexdigest())
+        for each in content
     ]
+    return entries, [each for each in content if each.content]
 
 
 def _files(folder: str, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -153,6 +164,11 @@ def set_aside(path: Path) -> None:
     if path.exists():
         others = (path.with_name(f"{path.name}.{number}") for number in itertools.count(1))
         path.rename(next(place for place in others if not place.exists()))
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - no Path is at hand
+        return file.read()
 
 
 def _sha256(path: str) -> str:

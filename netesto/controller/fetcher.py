@@ -81,7 +81,7 @@ class Fetcher:
             each.left and each.request.client == host.name for each in experiment.groups.values()
         ):
             await host.agent.abort(experiment.exp)
-        entries = await host.finish(experiment.exp)
+        finished = await host.finish(experiment.exp)
 
         def place(entry: FileEntry) -> Path:
             return self._store.place(experiment.exp, host.name, entry.path)
@@ -91,7 +91,10 @@ class Fetcher:
 
         async with turn:
             await files.ship(
-                host.agent, experiment.exp, entries, place, host=host.name, on_arrival=keep
+                *(host.agent, experiment.exp, finished.files, place),
+                host=host.name,
+                content=finished.content,
+                on_arrival=keep,
             )
             await host.agent.confirm(experiment.exp)
 

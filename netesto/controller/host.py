@@ -38,7 +38,7 @@ from netesto.model import (
     ClockOffset,
     Endpoint,
     Event,
-    FileEntry,
+    Finished,
     HostInfo,
     TimeSync,
 )
@@ -240,16 +240,16 @@ class HostConnection:
         now_s = self._clock.now()
         self.offset = self._track.over(now_s - CLOCK_INTERVAL_S, now_s)
 
-    async def finish(self, exp: int) -> Sequence[FileEntry]:
-        """Have the agent finish an experiment; its files. Meanwhile, measure the clock once more
-        and ask what synchronises it, unless it is this machine's clock."""
+    async def finish(self, exp: int) -> Finished:
+        """Have the agent finish an experiment; what it has of it. Meanwhile, measure the clock once
+        more and ask what synchronises it, unless it is this machine's clock."""
         finished, _ = await asyncio.gather(
             self.agent.finish(exp, with_time_sync=not self._shares_clock),
             self._measure_clock_if_it_can_be(),
         )
         if finished.time_sync is not None:
             self.time_sync = finished.time_sync
-        return finished.files
+        return finished
 
     async def _measure_clock_if_it_can_be(self) -> None:
         # Without the burst after its flows, the bound of the experiment is larger.

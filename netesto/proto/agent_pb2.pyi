@@ -581,12 +581,14 @@ class TimeSync(_message.Message):
     def __init__(self, is_synchronized: _Optional[bool] = ..., error_s: _Optional[float] = ..., source: _Optional[str] = ...) -> None: ...
 
 class Finished(_message.Message):
-    __slots__ = ("files", "time_sync")
+    __slots__ = ("files", "time_sync", "content")
     FILES_FIELD_NUMBER: _ClassVar[int]
     TIME_SYNC_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
     files: _containers.RepeatedCompositeFieldContainer[FileEntry]
     time_sync: TimeSync
-    def __init__(self, files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ..., time_sync: _Optional[_Union[TimeSync, _Mapping]] = ...) -> None: ...
+    content: _containers.RepeatedCompositeFieldContainer[Piece]
+    def __init__(self, files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ..., time_sync: _Optional[_Union[TimeSync, _Mapping]] = ..., content: _Optional[_Iterable[_Union[Piece, _Mapping]]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
     __slots__ = ("exp", "paths")

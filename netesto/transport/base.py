@@ -98,7 +98,8 @@ class Agent(Protocol):
         """Capture packets for the experiment."""
 
     async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
-        """End samplers and captures, and complete the experiment's files."""
+        """End samplers and captures, and complete the experiment's files; those that are small
+        together come with their list."""
 
     def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         """The content of these files, one after the other, in pieces; an empty file has none."""

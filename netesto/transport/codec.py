@@ -33,6 +33,7 @@ from netesto.model import (
     Event,
     EventKind,
     FileEntry,
+    FilePiece,
     Finished,
     GroupRequest,
     Ports,
@@ -208,7 +209,8 @@ def to_start(message: pb.StartRequest) -> tuple[GroupRequest, Ports, float | Non
 def to_finished(message: pb.Finished, *, host: str) -> Finished:
     sync = decode_reply(TimeSync, message.time_sync, host=host)
     files = tuple(decode(FileEntry, entry) for entry in message.files)
-    return Finished(files, sync if message.HasField("time_sync") else None)
+    content = tuple(decode(FilePiece, piece) for piece in message.content)
+    return Finished(files, sync if message.HasField("time_sync") else None, content)
 
 
 def from_setting(setting: Setting) -> pb.Setting:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import hashlib
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from netesto import atomic, units
@@ -37,10 +37,12 @@ async def ship(
     destination: Callable[[FileEntry], Path],
     *,
     host: str = "",
+    content: Sequence[FilePiece] = (),
     on_arrival: Callable[[FileEntry, Path], None] = lambda _, __: None,
     lasting: bool = False,
 ) -> dict[str, str]:
-    """Fetch the files `entries` of an experiment; SHA-256 (hex) by path.
+    """Fetch the files `entries` of an experiment, or write their `content` if it came with them;
+    SHA-256 (hex) by path.
 
     `destination` gives the path of each; its folder is made. A file is written beside its place,
     compared in size and SHA-256 with the announcement, and renamed: a file with its final name is
@@ -59,7 +61,7 @@ async def ship(
     if entries:
         _check_room(total, places[0], host)
     # One call for all, because most files are so small that separate calls would take longer.
-    pieces = agent.fetch(exp, [entry.path for entry in entries])
+    pieces = _given(content) if content else agent.fetch(exp, [entry.path for entry in entries])
     try:
         async with (
             contextlib.aclosing(pieces),
@@ -72,6 +74,11 @@ async def ship(
     except TimeoutError:
         raise AgentError("sends its files too slowly", host=host) from None
     return {entry.path: entry.sha256 for entry in entries}
+
+
+async def _given(content: Sequence[FilePiece]) -> AsyncGenerator[FilePiece, None]:
+    for piece in content:
+        yield piece
 
 
 class _Arriving:

@@ -9,21 +9,37 @@ from hypothesis import strategies as st
 from netesto.agent import spool
 from netesto.agent.spool import Spool
 from netesto.errors import AgentError
-from netesto.model import FileEntry
+from netesto.model import FileEntry, FilePiece
 
 
-def test_every_file_is_listed_with_its_hash(tmp_path: Path):
+def test_small_files_are_listed_with_their_hashes_and_content(tmp_path: Path):
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "h1.snmp").write_bytes(b"Ip: 1")
     (tmp_path / "cpu.jsonl").write_bytes(b"")
-    assert spool.entries(tmp_path) == [
-        FileEntry("0/h1.snmp", 5, hashlib.sha256(b"Ip: 1").hexdigest()),
-        FileEntry("cpu.jsonl", 0, hashlib.sha256(b"").hexdigest()),
-    ]
+    assert spool.listed(tmp_path) == (
+        [
+            FileEntry("0/h1.snmp", 5, hashlib.sha256(b"Ip: 1").hexdigest()),
+            FileEntry("cpu.jsonl", 0, hashlib.sha256(b"").hexdigest()),
+        ],
+        [FilePiece("0/h1.snmp", b"Ip: 1")],
+    )
+
+
+def test_large_files_are_listed_with_their_hashes_alone(tmp_path: Path):
+    content = bytes(spool.SMALL_BYTES)
+    (tmp_path / "capture.1.pcap").write_bytes(content)
+    (tmp_path / "cpu.jsonl").write_bytes(b"1")
+    assert spool.listed(tmp_path) == (
+        [
+            FileEntry("capture.1.pcap", len(content), hashlib.sha256(content).hexdigest()),
+            FileEntry("cpu.jsonl", 1, hashlib.sha256(b"1").hexdigest()),
+        ],
+        [],
+    )
 
 
 def test_experiment_that_never_was_here_has_no_files(tmp_path: Path):
-    assert spool.entries(tmp_path / "7") == []
+    assert spool.listed(tmp_path / "7") == ([], [])
 
 
 def test_file_comes_in_pieces(tmp_path: Path):

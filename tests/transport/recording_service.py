@@ -97,13 +97,15 @@ HELD = Event(sequence=1, time_s=100.25, kind="held")
 class RecordingService:
     """Keeps `asked`; tells `events` while it is held; has `files` by path.
 
-    `announced` overrides what it says of its files, `error` is what configure raises. When a hold
-    ends it sets `is_ending` and waits until `putting_back` is set, as it is unless cleared.
+    `announced` overrides what it says of its files, `content` comes with that, `error` is what
+    configure raises. When a hold ends it sets `is_ending` and waits until `putting_back` is set, as
+    it is unless cleared.
     """
 
     events: asyncio.Queue[Event | None] = field(default_factory=asyncio.Queue)
     files_by_path: dict[str, bytes] = field(default_factory=dict)
     announced: list[FileEntry] | None = None
+    content: tuple[FilePiece, ...] = ()
     error: Exception | None = None
     asked: list[object] = field(default_factory=list)
     is_ending: asyncio.Event = field(default_factory=asyncio.Event)
@@ -172,7 +174,8 @@ class RecordingService:
                 FileEntry(path, len(content), hashlib.sha256(content).hexdigest())
                 for path, content in self.files_by_path.items()
             ]
-        return Finished(tuple(announced), TIME_SYNC if with_time_sync else None)
+        time_sync = TIME_SYNC if with_time_sync else None
+        return Finished(tuple(announced), time_sync, self.content)
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         for path in paths:

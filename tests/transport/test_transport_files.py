@@ -54,6 +54,33 @@ async def test_files_arrive_whole_in_their_places(wire: Wire, tmp_path: Path):
     assert everything_below(tmp_path / "raw") == FILES
 
 
+async def test_files_that_came_with_their_list_are_not_fetched(wire: Wire, tmp_path: Path):
+    content = tuple(FilePiece(path, content) for path, content in FILES.items() if content)
+    service = RecordingService(files_by_path=FILES, content=content)
+    async with held_agent(wire, service) as agent:
+        finished = await agent.finish(3)
+        service.files_by_path = {}
+        await ship(
+            *(agent, 3, finished.files, lambda entry: tmp_path / entry.path),
+            content=finished.content,
+        )
+    assert everything_below(tmp_path) == FILES
+
+
+async def test_damaged_file_that_came_with_its_list_is_named(wire: Wire, tmp_path: Path):
+    async with held_agent(wire, RecordingService()) as agent:
+        with pytest.raises(AgentError) as caught:
+            await ship(
+                *(agent, 3, [entry("cpu.jsonl", b"content")], lambda entry: tmp_path / entry.path),
+                host="h1",
+                content=[FilePiece("cpu.jsonl", b"CONTENT")],
+            )
+    assert (str(caught.value), everything_below(tmp_path)) == (
+        "h1: cpu.jsonl: damaged on arrival (its SHA-256 differs)",
+        {},
+    )
+
+
 async def test_hashes_are_told_by_path(wire: Wire, tmp_path: Path):
     async with held_agent(wire, RecordingService(files_by_path=FILES)) as agent:
         hashes = await fetch(agent, lambda entry: tmp_path / entry.path)
