@@ -8,25 +8,29 @@
   series and page.
 
 Prints seconds by the clock, which another program's work changes, and seconds of the processor,
-which are what is judged; of the real agents only the clock can be. Ends with 1 if a limit is
-missed.
+which are what is judged; of the real agents only the clock can be. How idle the machine was is
+therefore printed with it. Ends with 1 if a limit is missed.
 """
 
 import contextlib
 import hashlib
 import json
+import math
+import os
 import resource
 import sys
 import tempfile
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import psutil
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "controller"))
@@ -61,6 +65,9 @@ LIMIT_ORCHESTRATION_S, LIMIT_MB, LIMIT_RESULTS_S = 10.0, 1000.0, 15.0
 # What the flows themselves last.
 FLOWS_S = 1.0
 
+# How often the use of the machine's processors is read.
+READ_S = 0.05
+
 SCRIPT = """\
 LAB star hosts={hosts}
 DO_SERVER host=h1 exp=COUNTER expName=Many start=1
@@ -87,6 +94,39 @@ def measured(what: str) -> Iterator[Callable[[], float]]:
     print(f"  {what}: {time.perf_counter() - began:.2f} s by the clock, {used:.2f} s of processor")
 
 
+class Machine:
+    """What this machine's processors do during the body of `with`."""
+
+    def __init__(self) -> None:
+        self.load = os.getloadavg()[0]
+        self._read = [(time.time(), psutil.cpu_times())]
+        self._is_over = threading.Event()
+        self._reader = threading.Thread(target=self._follow)
+
+    def __enter__(self) -> Self:
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._reader.join()
+        self._read.append((time.time(), psutil.cpu_times()))
+
+    def _follow(self) -> None:
+        while not self._is_over.wait(READ_S):
+            self._read.append((time.time(), psutil.cpu_times()))
+
+    def spent(self, begin_s: float = 0.0, end_s: float = math.inf) -> tuple[float, float, float]:
+        """Seconds of all processors between two instants of UTC: used, idle, and stolen by other
+        virtual machines."""
+        within = [times for time_s, times in self._read if begin_s <= time_s <= end_s]
+        first, last = within[0], within[-1]
+        idle_s = last.idle + last.iowait - first.idle - first.iowait
+        stolen_s = last.steal - first.steal
+        # The last two are the time of guests, which is part of the first two.
+        return sum(last[:8]) - sum(first[:8]) - idle_s - stolen_s, idle_s, stolen_s
+
+
 def megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -99,9 +139,10 @@ def real_agents(folder: Path) -> bool:
     words = ["run", "--plain", "--ground", "lab", "--out", "out", "many.nts"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    done = process.run(
-        [sys.executable, "-m", "netesto", *words], timeout=600, check=False, cwd=folder
-    )
+    with Machine() as machine:
+        done = process.run(
+            [sys.executable, "-m", "netesto", *words], timeout=600, check=False, cwd=folder
+        )
     whole_s = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
@@ -111,13 +152,19 @@ def real_agents(folder: Path) -> bool:
     told = json.loads((folder / "out" / "1" / "manifest.json").read_text())
     flows = [flow for group in told["groups"] for flow in group["instances"]]
     orchestration_s = told["ended_s"] - told["started_s"] - FLOWS_S
+    busy_s, idle_s, stolen_s = machine.spent(told["started_s"], told["ended_s"])
+    others_s = max(0.0, machine.spent()[0] - used_s)
     skews = sorted(abs(flow["start_skew_ms"]) for flow in flows)
     print(
         f"{REAL_AGENTS} real agents, {sum(flow['status'] == 'ok' for flow in flows)} flows ended"
         f" well\n  orchestration: {orchestration_s:.2f} s by the clock beside the flows'"
         f" {FLOWS_S:g} s ({orchestration_s / LIMIT_ORCHESTRATION_S:.2f} x the limit)\n"
+        f"  the machine's processors meanwhile, with the flows: {busy_s:.1f} s used,"
+        f" {idle_s:.1f} s idle, {stolen_s:.1f} s stolen by other virtual machines\n"
         f"  the whole run with its lab: {whole_s:.1f} s by the clock, {used_s:.1f} s of processor"
         f" of all processes\n"
+        f"  the limit is for idle processors: load {machine.load:.1f} before, and other programs"
+        f" used {others_s:.1f} s of processor during the run\n"
         f"  starts: {skews[len(skews) // 2]:.1f} ms late in the median, {skews[-1]:.1f} ms at most"
     )
     return orchestration_s <= LIMIT_ORCHESTRATION_S
