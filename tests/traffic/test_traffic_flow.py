@@ -572,6 +572,28 @@ def test_what_a_killed_flow_still_held_is_dropped(test):
         assert read_to_the_end(held_by_server) == "reset"
 
 
+def test_a_silent_control_connection_is_the_reason_before_the_agent_ends_the_flow():
+    connections: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=mute, args=(listener, connections))
+        server.start()
+        words = ("test=UDP_STREAM", "duration=0.1", "bitrate=1000000")
+        status, _, said = flow(listener.getsockname()[1], *words, port=12886)
+        server.join()
+    connections[0].close()
+    assert (status, said) == (
+        1,
+        "netesto-flow: the other end's results did not arrive: the control connection is silent\n",
+    )
+
+
+def mute(listener: socket.socket, connections: list[socket.socket]) -> None:
+    control, _ = listener.accept()
+    control.recv(1000)
+    control.sendall(b"ready\n")
+    connections.append(control)
+
+
 def test_datagrams_last_for_the_duration_also_if_only_one_is_due_in_it(server):
     began = time.monotonic()
     told = result(server, "test=UDP_STREAM", "duration=1", "bitrate=1000", "length=1000")

@@ -369,7 +369,12 @@ char *read_rest(int fd, int64_t deadline, struct failure *why)
                 break;
             text = grown;
         }
-        ssize_t got = wait_for(fd, POLLIN, deadline) ? recv(fd, text + used, room - used - 1, 0) : -1;
+        if (!wait_for(fd, POLLIN, deadline)) {
+            fail(why, "the other end's results did not arrive: the control connection is silent");
+            free(text);
+            return NULL;
+        }
+        ssize_t got = recv(fd, text + used, room - used - 1, 0);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
