@@ -139,6 +139,11 @@ class FlowSpec:
         )
 
     @property
+    def whole_s(self) -> float:
+        """From its start to its end: what is omitted precedes the duration."""
+        return self.omit_s + self.duration_s
+
+    @property
     def is_reverse(self) -> bool:
         """Whether the server sends the data."""
         return self.test == "TCP_MAERTS"

@@ -6,11 +6,19 @@ from pathlib import Path
 
 from netesto import jsontext
 from netesto.controller.wallclock import Stopwatch
-from netesto.model import Event, GroupRequest, Ports
+from netesto.model import COMPLETION_TESTS, Event, GroupRequest, Ports
 from netesto.results.evidence import OK
+from netesto.traffic.native import COMPLETION_S
 
 # Hosts are not trusted, and their clocks known to milliseconds.
 RECORD_SLACK_S = 1.0
+
+
+def _longest_s(request: GroupRequest) -> float:
+    """From the start of a flow to the end of the pings after it. The last transfer may begin at the
+    end of the duration, and has its time."""
+    waiting_s = COMPLETION_S if request.test in COMPLETION_TESTS else 0.0
+    return request.whole_s + waiting_s + request.idle_s
 
 
 @dataclass(slots=True)
@@ -140,9 +148,10 @@ class Experiment:
 
     @property
     def expected_end_s(self) -> float:
-        """When the last flow is due to end, and the pings after it."""
+        """When the last flow is due to end, and the pings after it; of transfers, when the last one
+        would be given up."""
         ends = [
-            (flow.asked_start_s or self.started_s) + group.request.duration_s + group.request.idle_s
+            (flow.asked_start_s or self.started_s) + _longest_s(group.request)
             for group in self.groups.values()
             for flow in group.flows
         ]

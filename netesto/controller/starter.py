@@ -131,5 +131,5 @@ class Starter:
                 experiment.exp,
                 group.label(flow.instance),
                 start_s=start_s + group.request.delay_s,
-                duration_s=None if group.request.lasts_until_done else group.request.duration_s,
+                duration_s=None if group.request.lasts_until_done else group.request.whole_s,
             )

@@ -160,4 +160,4 @@ class Timeline:
 
 def _known_s(flow: FlowSpec) -> float:
     """The duration of a flow, as far as it is known."""
-    return 0.0 if flow.lasts_until_done else flow.duration_s
+    return 0.0 if flow.lasts_until_done else flow.whole_s

@@ -44,6 +44,25 @@ async def test_wait_flows_gives_up_at_its_timeout_and_other_experiments_go_on(tm
     assert [*here.agents["a"].calls[-1:], *here.agents["b"].calls[-1:]] == ["abort 2", "abort 2"]
 
 
+@pytest.mark.parametrize(
+    ("options", "due_s"),
+    [
+        ({"test": "TCP_STREAM", "tool": "native", "omit_s": 35.0, "duration_s": 36.0}, 71.0),
+        ({"test": "TCP_RR", "duration_s": 4.0, "idle_s": 2.0}, 6.0),
+        # The last may begin at the end, and has 30 s.
+        ({"test": "TCP_FLOWS", "tool": "native", "size_bytes": 9, "duration_s": 4.0}, 34.0),
+    ],
+)
+async def test_a_flow_is_due_after_all_that_its_tool_does(tmp_path: Path, options, due_s):
+    here = world(tmp_path, silent=True)
+    for agent in here.agents.values():
+        agent.later_tools = ["native"]
+    await here.run.carry_out(do_client(**options))
+    experiment = here.run.progress.experiments[1]
+    (flow,) = experiment.flows
+    assert experiment.expected_end_s - (flow.asked_start_s or 0) == pytest.approx(due_s)
+
+
 class Stopped(Clock):
     """The clock of a process that was stopped for `stopped_s`; `asked`, if it was asked since."""
 

@@ -41,6 +41,12 @@ def processed(*durations_s):
     return 10 + sum(20 + 100 + 2 * duration_s / 0.2 * 0.5 for duration_s in durations_s)
 
 
+def test_what_is_omitted_takes_its_time_too():
+    with_omit = estimate("DO_CLIENT host=a server=b dur=5 omit=3\nWAIT_FLOWS\n")
+    without = estimate("DO_CLIENT host=a server=b dur=8\nWAIT_FLOWS\n")
+    assert with_omit == without
+
+
 def test_a_lab_is_built_first():
     assert estimate("LAB pair\nWAIT 5\n") == 1005.0
 
