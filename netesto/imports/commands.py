@@ -33,24 +33,16 @@ class Flow:
     unknown: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Option:
-    """An option of iperf3: whether it has a value, and its arguments of DO_CLIENT."""
-
-    has_value: bool
-    give: _Give
+def _named(name: str) -> _Give:
+    return lambda value: {name: value}
 
 
-def _named(name: str) -> _Option:
-    return _Option(has_value=True, give=lambda value: {name: value})
+def _fixed(name: str, value: str) -> _Give:
+    return lambda _: {name: value}
 
 
-def _fixed(name: str, value: str) -> _Option:
-    return _Option(has_value=False, give=lambda _: {name: value})
-
-
-def _scaled(name: str, factor: int) -> _Option:
-    return _Option(has_value=True, give=lambda value: {name: _plain(value, factor)})
+def _scaled(name: str, factor: int) -> _Give:
+    return lambda value: {name: _plain(value, factor)}
 
 
 def _plain(text: str, thousand: int) -> str:
@@ -79,39 +71,39 @@ def _buffers(text: str) -> Mapping[str, str]:
     return {"localBuffer": size, "remoteBuffer": size}
 
 
-_IGNORED_FLAG = _Option(has_value=False, give=lambda _: {})
-_IGNORED_VALUE = _Option(has_value=True, give=lambda _: {})
+def _ignored(_: str) -> Mapping[str, str]:
+    return {}
 
-_OPTIONS: Mapping[str, _Option] = {
-    "-t": _named("dur"), "--time": _named("dur"),
-    "-O": _named("omit"), "--omit": _named("omit"),
-    "-i": _named("interval"), "--interval": _named("interval"),
-    "-C": _named("ca"), "--congestion": _named("ca"), "--linux-congestion": _named("ca"),
-    "-P": _named("parallel"), "--parallel": _named("parallel"),
+
+def _by_name(table: Mapping[str, _Give]) -> dict[str, _Give]:
+    return {name: give for names, give in table.items() for name in names.split()}
+
+
+# iperf3's options, and what each means for DO_CLIENT: those with a value, and the others.
+_VALUED = _by_name({
+    "-t --time": _named("dur"),
+    "-O --omit": _named("omit"),
+    "-i --interval": _named("interval"),
+    "-C --congestion --linux-congestion": _named("ca"),
+    "-P --parallel": _named("parallel"),
     "--fq-rate": _scaled("pacing", 1000),
-    "-b": _scaled("bitrate", 1000), "--bitrate": _scaled("bitrate", 1000),
-    "--bandwidth": _scaled("bitrate", 1000),
+    "-b --bitrate --bandwidth": _scaled("bitrate", 1000),
+    "-A --affinity": _pair,
+    "-w --window": _buffers,
+    "-l --length": _scaled("len", 1024),
+    "-M --set-mss": _named("mss"),
+    "-S --tos": partial(_dscp, unit=4),
+    "--dscp": partial(_dscp, unit=1),
+    "-p --port --cport -B --bind --logfile -c --client": _ignored,
+})  # fmt: skip
+_FLAGS = _by_name({
     "-Z": _fixed("zerocopy", "sendfile"),
-    "--zerocopy": _Option(
-        has_value=False, give=lambda text: {"zerocopy": "msg" if text == "z" else "sendfile"}
-    ),
+    "--zerocopy": lambda text: {"zerocopy": "msg" if text == "z" else "sendfile"},
     "--skip-rx-copy": _fixed("skiprx", "1"),
-    **dict.fromkeys(("-A", "--affinity"), _Option(has_value=True, give=_pair)),
-    **dict.fromkeys(("-w", "--window"), _Option(has_value=True, give=_buffers)),
-    "-l": _scaled("len", 1024), "--length": _scaled("len", 1024),
-    "-M": _named("mss"), "--set-mss": _named("mss"),
-    **dict.fromkeys(("-S", "--tos"), _Option(has_value=True, give=partial(_dscp, unit=4))),
-    "--dscp": _Option(has_value=True, give=partial(_dscp, unit=1)),
-    "-R": _fixed("test", "TCP_MAERTS"), "--reverse": _fixed("test", "TCP_MAERTS"),
-    "-u": _fixed("test", "UDP_STREAM"), "--udp": _fixed("test", "UDP_STREAM"),
-    **dict.fromkeys(
-        ("-p", "--port", "--cport", "-B", "--bind", "--logfile", "-c", "--client"), _IGNORED_VALUE
-    ),
-    **dict.fromkeys(
-        ("-J", "--json", "-V", "--verbose", "-s", "--server", "-D", "--daemon", "-1", "--one-off"),
-        _IGNORED_FLAG,
-    ),
-}  # fmt: skip
+    "-R --reverse": _fixed("test", "TCP_MAERTS"),
+    "-u --udp": _fixed("test", "UDP_STREAM"),
+    "-J --json -V --verbose -s --server -D --daemon -1 --one-off": _ignored,
+})  # fmt: skip
 
 # Options with a value that have no counterpart.
 _UNKNOWN_VALUED = frozenset({
@@ -186,31 +178,23 @@ class _Words:
         """Read iperf3's own words."""
         rest = iter(words)
         for word in rest:
-            option, value, text = _option(word)
-            if option is None:
+            is_long = word.startswith("--")
+            name, equals, value = word.partition("=") if is_long else (word[:2], "", word[2:])
+            give = _VALUED.get(name)
+            if give is not None:
+                value = value if value or equals else next(rest, "")
+            elif is_long or not value:
+                give = _FLAGS.get(name)
+            if give is None:
                 value = next(rest, "") if word in _UNKNOWN_VALUED else ""
                 self.unknown.append(f"{word} {value}".strip())
                 continue
-            if option.has_value and value is None:
-                value = next(rest, "")
-            if text in {"-c", "--client"}:
-                self.target = value or ""
+            if name in {"-c", "--client"}:
+                self.target = value
             try:
-                self.arguments |= option.give(value or "")
+                self.arguments |= give(value)
             except (ValueError, ArithmeticError):
-                self.unknown.append(f"{text} {value}")
-
-
-def _option(word: str) -> tuple[_Option | None, str | None, str]:
-    """An option, the value in the same word (None without one), its name."""
-    name, equals, value = word.partition("=")
-    if word.startswith("--"):
-        return _OPTIONS.get(name), value if equals else None, name
-    name, value = word[:2], word[2:]
-    option = _OPTIONS.get(name)
-    if option is not None and value and not option.has_value:
-        return None, None, word
-    return option, value or None, name
+                self.unknown.append(f"{name} {value}")
 
 
 def arguments_of(command: str) -> Mapping[str, str]:
