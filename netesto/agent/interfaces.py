@@ -37,11 +37,7 @@ def parse(link: str, offloads: str) -> dict[str, str]:
     """The attributes in the output of `ip -d -j link show` and of `ethtool -k`. An offload that
     cannot be changed is `on [fixed]` or `off [fixed]`."""
     known = asking.first(link)
-    found = {
-        name: str(known[name])
-        for name in allowed.LINK_ATTRIBUTES
-        if isinstance(known, dict) and name in known
-    }
+    found = {name: str(known[name]) for name in allowed.LINK_ATTRIBUTES if name in known}
     lines = (line.strip().partition(": ") for line in offloads.splitlines())
     states = {name: state for name, _, state in lines}
     return found | {name: states[long] for name, (long, _) in _OFFLOADS.items() if long in states}

@@ -12,7 +12,6 @@ from netesto.units import decimal
 
 # Words that ip(8) prints of a route and does not accept. `lock` comes with every rto_min.
 _SHOWN_ONLY = frozenset({"linkdown", "dead", "offload", "trap", "notify", "lock", "rt_offload"})
-_METRICS = ("rto_min", "initcwnd", "initrwnd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,13 @@ def plan(setting: RouteMetrics, route: Route) -> tuple[tuple[Step, ...], tuple[S
     }
     kept = list(route.own or route.nexthop)
     added: list[str] = []
-    for name in _METRICS:
-        if wanted[name] is None:
+    for name, value in wanted.items():
+        if value is None:
             continue
         if name in kept:
             place = kept.index(name)
             del kept[place : place + 2]
-        added += [name, str(wanted[name])]
+        added += [name, str(value)]
     undo = ("del", route.address) if not route.own else ("replace", *route.own)
     return (
         (Run(("ip", *family, "route", "replace", *kept, *added)),),

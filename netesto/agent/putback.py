@@ -4,7 +4,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from netesto import process
@@ -30,16 +30,9 @@ _ALREADY_GONE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """How many changes are undone, and a sentence for each thing that is not as it was."""
-
-    undone: int
-    left: list[str]
-
-
-async def restore(journal: Journal) -> Restored:
-    """Undo what the journal still holds, the last first.
+async def restore(journal: Journal) -> tuple[int, list[str]]:
+    """Undo what the journal still holds, the last first: how many changes are undone, and a
+    sentence for each thing that is not as it was.
 
     A thing that somebody else has changed since stays as it is. What cannot be undone stays in the
     journal, for the next start. Both are logged, and journaled until a controller has been told.
@@ -77,7 +70,7 @@ async def restore(journal: Journal) -> Restored:
             undone += 1
         else:
             tell(f"{change.what}: not put back; the log of the agent has the reason")
-    return Restored(undone, left)
+    return undone, left
 
 
 async def shown(thing: str) -> str | None:

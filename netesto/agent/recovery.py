@@ -71,6 +71,6 @@ async def recover(journal: Journal) -> None:
         journal.ended(life)
         if ended:
             log.warning("processes of a killed agent ended", extra={"count": len(ended)})
-    restored = await putback.restore(journal)
-    if restored.undone:
-        log.warning("settings of a killed agent put back", extra={"count": restored.undone})
+    undone, _ = await putback.restore(journal)
+    if undone:
+        log.warning("settings of a killed agent put back", extra={"count": undone})

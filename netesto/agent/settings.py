@@ -177,7 +177,8 @@ class Settings:
     async def restore(self) -> list[str]:
         """Undo everything, the last first; a sentence for each thing that is not as it was."""
         async with self._turn:
-            return (await putback.restore(self._journal)).left
+            _, left = await putback.restore(self._journal)
+            return left
 
     async def _apply_value(self, setting: Value) -> Applied:
         # Do not read what is not allowed.

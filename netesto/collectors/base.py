@@ -1,6 +1,7 @@
 """The base of collectors: start and stop, files of samples, and warnings."""
 
 import contextlib
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from io import FileIO
@@ -10,6 +11,9 @@ from typing import Any, Protocol
 from netesto.collectors.clock import Clock
 
 Warn = Callable[[str], None]
+
+# A host is not trusted. Its samples become values that take ten times as much memory.
+CONTENT_BYTES_MAX = 2**30
 
 
 class Collector(ABC):
@@ -50,6 +54,15 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     """The complete lines of a host's file, with their numbers; a truncated last one is ignored."""
     whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
     return enumerate(whole.splitlines(), start=1)
+
+
+def unzipped(path: Path) -> bytes:
+    """The content of a host's compressed file; unlike with gzip.open, all that a killed agent has
+    written. zlib.error, or ValueError if it is too large."""
+    content = zlib.decompressobj(wbits=31).decompress(path.read_bytes(), CONTENT_BYTES_MAX + 1)
+    if len(content) > CONTENT_BYTES_MAX:
+        raise ValueError(f"it has more than {CONTENT_BYTES_MAX} bytes")
+    return content
 
 
 class Readable(Protocol):

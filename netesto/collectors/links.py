@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from netesto import jsontext
-from netesto.collectors.base import Recording, Warn, count
+from netesto.collectors.base import Recording, Warn, count, unzipped
 from netesto.collectors.clock import Clock, instant
 from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
-from netesto.collectors.socketfile import CONTENT_BYTES_MAX
 from netesto.errors import OutputError
 from netesto.measured import Counted, InstalledQdisc, LinkSamples
 from netesto.model import SAME_CLOCK, ClockOffset
@@ -114,10 +113,7 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> dict[str, LinkSampl
     is invalid.
     """
     try:
-        content = zlib.decompressobj(wbits=31).decompress(path.read_bytes(), CONTENT_BYTES_MAX + 1)
-        if len(content) > CONTENT_BYTES_MAX:
-            raise ValueError(f"it has more than {CONTENT_BYTES_MAX} bytes")
-        return _samples(content.rpartition(b"\n")[0].splitlines(), offset)
+        return _samples(unzipped(path).rpartition(b"\n")[0].splitlines(), offset)
     except (zlib.error, MemoryError, *jsontext.INVALID) as error:
         raise OutputError(f"{path}: not a file of link samples: {error}") from None
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from netesto import jsontext
 from netesto.collectors import netlink, sockdiag, sstext
+from netesto.collectors.base import unzipped
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
 from netesto.measured import SocketSample, address_of
@@ -101,8 +102,6 @@ _READ: Mapping[str, str] = {
     "tcpi_bytes_sent": "Q", "tcpi_bytes_acked": "Q", "tcpi_bytes_received": "Q",
 }  # fmt: skip
 
-# A host is not trusted. Its samples become values that take ten times as much memory.
-CONTENT_BYTES_MAX = 2**30
 _INVALID = (zlib.error, struct.error, MemoryError, *jsontext.INVALID)
 
 # The value of an unknown minimum RTT.
@@ -313,10 +312,7 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:
     if path.suffix == ".ss":
         return sstext.read(path, offset=offset)
     try:
-        # Unlike gzip.open, this reads all that a killed agent has written.
-        content = zlib.decompressobj(wbits=31).decompress(path.read_bytes(), CONTENT_BYTES_MAX + 1)
-        if len(content) > CONTENT_BYTES_MAX:
-            raise ValueError(f"it has more than {CONTENT_BYTES_MAX} bytes")
+        content = unzipped(path)
         begin = content.find(b"\n") + 1
         if not begin:
             return []

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netesto.collectors import cpu, hostfacts, links, ping, queues, socketfile
+from netesto.collectors import base, cpu, hostfacts, links, ping, queues, socketfile
 from netesto.controller import digest, rawfiles, record
 from netesto.errors import OutputError
 from netesto.model import ClockOffset, HostInfo, Ports
@@ -394,7 +394,7 @@ def test_a_file_that_is_too_large_is_not_read(folder: Path):
 
 
 def test_a_small_file_that_would_fill_the_memory_is_not_unpacked(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(socketfile, "CONTENT_BYTES_MAX", 10**6)
+    monkeypatch.setattr(base, "CONTENT_BYTES_MAX", 10**6)
     path = written(tmp_path, "sockets.bin.gz", gzip.compress(bytes(10**8)))
     tracemalloc.start()
     with pytest.raises(OutputError, match="more than 1000000 bytes"):
