@@ -333,7 +333,7 @@ class Remote:
         texts = common["arguments"]
         if 0 < given.number("dur") <= given.number("omit"):
             raise MisuseError(
-                f"omit={texts['omit']} leaves nothing of dur={texts['dur']}",
+                f"omit={texts['omit']} is not less than dur={texts['dur']}",
                 near=("omit=",),
                 remedy="It must be less than dur.",
             )
