@@ -89,7 +89,8 @@ def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
     if isinstance(command, steps.DoClient) and command.flow.interval_s > command.flow.duration_s:
         message = (
             f"interval={units.format_time(command.flow.interval_s)}: longer than the flow; its"
-            " sockets may not be sampled: RTT and congestion window are then unknown"
+            " sockets and queues may not be sampled: RTT, congestion window and backlog are then"
+            " unknown"
         )
         yield message, command.place.narrowed("interval=")
     if isinstance(command, steps.DoClient) and command.host == command.server:

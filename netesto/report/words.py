@@ -190,7 +190,7 @@ def _range(values: Sequence[float | None], unit: str) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return ""
-    low, high = f"{min(known):.1f}", f"{max(known):.1f}"
+    low, high = f"{min(known):z.1f}", f"{max(known):z.1f}"
     return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
 
 

@@ -76,8 +76,8 @@ def test_an_interval_longer_than_its_flow_is_a_warning(findings):
     DO_CLIENT host=a server=b dur=2 interval=3
     PROCESS_EXP
     """
-    text = "longer than the flow; its sockets may not be sampled: RTT and congestion window are"
-    assert findings == [f"2:42: warning: interval=3 s: {text} then unknown"]
+    text = "longer than the flow; its sockets and queues may not be sampled: RTT, congestion window"
+    assert findings == [f"2:42: warning: interval=3 s: {text} and backlog are then unknown"]
 
 
 def test_names_of_modules_that_are_like_no_other_are_not_warned_of(findings):

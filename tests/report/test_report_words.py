@@ -51,6 +51,12 @@ def test_what_became_of_a_good_group_is_told():
     )
 
 
+def test_a_start_a_moment_early_is_at_the_instant():
+    (flow,) = TWO.groups[0].instances
+    text = words.happened(replace(TWO.groups[0], instances=(replace(flow, start_skew_ms=-0.02),)))
+    assert "started 0.0 ms after the requested instant" in text
+
+
 def test_the_longest_time_without_samples_is_told_if_it_is_more_than_requested():
     (flow,) = TWO.groups[0].instances
     late = replace(flow, achieved_interval_worst_ms=1799.2)
