@@ -13,7 +13,7 @@ from netesto.results.formulas import Group
 from netesto.results.manifest import Manifest
 
 # Incremented when a column is computed differently from the same data.
-FORMULAS = "5"
+FORMULAS = "6"
 _KEY = "formulas"
 
 

@@ -143,10 +143,13 @@ def begins_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | N
         return begin_s, begin_s
     latest_s = max(flow.started_s, flow.ended_s - flow.result.elapsed_s)
     begin_s = min(begin_s, latest_s)
-    if asked.tool == "native" or (is_told and asked.tool == "netperf"):
+    if is_told and asked.tool == "netperf":
         return begin_s, begin_s
-    # Its process may live much longer than it measures.
-    return begin_s, max(begin_s, min(latest_s, _carrying_s(asked, flow) + asked.omit_s))
+    # The process may live much longer than it measures.
+    latest_s = min(latest_s, _carrying_s(asked, flow) + asked.omit_s)
+    if asked.tool == "native":
+        return min(begin_s, latest_s), min(begin_s, latest_s)
+    return begin_s, max(begin_s, latest_s)
 
 
 def measured(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | None:

@@ -261,6 +261,22 @@ def test_data_of_a_reverse_stream_arrives_when_the_client_says(ask):
     )
 
 
+def test_the_window_of_a_stream_whose_first_data_was_lost_begins_when_its_end_says(ask):
+    output = printed(**STREAM, client_done_after_ns=2_700_000_000)
+    request = ask(duration_s=2.0, interval_s=1.0)
+    assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == Interval(
+        1e9 + 0.68, 1e9 + 1.68, 8e6
+    )
+
+
+def test_the_window_of_a_stream_begins_half_a_round_trip_after_its_start(ask):
+    output = printed(**STREAM, client_done_after_ns=2_041_000_000)
+    request = ask(duration_s=2.0, interval_s=1.0)
+    assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == Interval(
+        1e9 + 0.02, 1e9 + 1.02, 8e6
+    )
+
+
 DATAGRAMS = {
     "length_bytes": 1000, "skipped": 2, "server_received_bytes": 3000, "server_received": [3000, 0],
     "server_dropped": 1, "server_time_set_ns": -7,

@@ -228,11 +228,10 @@ def _stream(result: Printed, request: GroupRequest, *, started_s: float) -> Tran
     reverse_bytes = result.known("client_received_bytes") if request.test == "TCP_BIDI" else None
     receiver = "client" if request.is_reverse else "server"
     received_bytes = result.number(f"{receiver}_received_bytes")
-    # The receiver's window begins when the first byte arrives. Clocks of two hosts differ, but it
-    # arrives at the server half a round trip after it was sent.
-    start_s = started_s + result.number("client_min_rtt_us") / 2e6
     if receiver == "client":
         start_s = started_s + result.number("client_received_after_ns") / 1e9
+    else:
+        start_s = started_s + _window_s(result, request)
     return replace(
         _common(result),
         rate_bps=received_bytes * 8 / request.duration_s,
@@ -242,6 +241,16 @@ def _stream(result: Printed, request: GroupRequest, *, started_s: float) -> Tran
             result.numbers(f"{receiver}_received"), request, bits=8.0, start_s=start_s
         ),
     )
+
+
+def _window_s(result: Printed, request: GroupRequest) -> float:
+    """The begin of the server's window after the start of the flow. Clocks of two hosts differ, but
+    the first byte arrives half a round trip after it was sent; if it was lost, the time tells at
+    which the client hears, half a round trip after the window, that it is over."""
+    rtt_s = result.number("client_min_rtt_us") / 1e6
+    heard_s = (result.known("client_done_after_ns") or 0) / 1e9
+    at_latest_s = heard_s - request.omit_s - request.duration_s - rtt_s / 2
+    return at_latest_s if at_latest_s > 1.5 * rtt_s else rtt_s / 2
 
 
 def _datagrams(result: Printed, request: GroupRequest, *, started_s: float) -> TransferResult:

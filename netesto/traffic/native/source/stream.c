@@ -376,6 +376,9 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
      * it may have closed already. */
     if (is_good && sends(options, end))
         is_good = !read_done(flow, zero) || (failed(senders, count, flow->why), false);
+    /* It bounds the receiver's window, by the client's clock. */
+    if (is_good && end == CLIENT && sends(options, CLIENT))
+        json_integer(result, "client_done_after_ns", now() - zero);
     json_number(result, end == CLIENT ? "client_cpu_percent" : "server_cpu_percent",
                 is_awaited ? load_watch_end(&load) : processor_percent(before, processor_use()));
     json_tcp(result, end == CLIENT ? "client" : "server", sockets, count);
