@@ -19,7 +19,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from netesto import jsontext, process
 from netesto.collectors.base import Collector, Warn
@@ -327,8 +326,23 @@ class Sampled(Collector):
 class SocketCollector(Sampled):
     """Makes the sampler record the TCP sockets of all watched ports."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock,
+        interval_s: float,
+        sampler: Sampler,
+        *,
+        is_held: bool = False,
+        on_warning: Warn | None = None,
+        on_loss: Warn | None = None,
+    ) -> None:
+        super().__init__(
+            *(path, clock, interval_s, sampler),
+            is_held=is_held,
+            on_warning=on_warning,
+            on_loss=on_loss,
+        )
         # By how many groups: servers may have reserved the same one for two groups of a client.
         self._ports = Counter[int]()
         # The ports for which the kernel reports the end of sockets.
