@@ -152,7 +152,7 @@ def test_first_delay_of_a_link_makes_it_anew():
     steps, undo = middles.plan(SHAPED, wanted)
     assert [" ".join(step.argv[4:]) for step in (*steps, *undo) if isinstance(step, Run)] == [
         "del dev a-b root",
-        "add dev a-b root handle 1: netem limit 1782 delay 0.02s 0s 0%",
+        "add dev a-b root handle 1: netem limit 10782 delay 0.02s 0s 0%",
         "add dev a-b parent 1:1 handle 2: tbf rate 10000000bit burst 3028 limit 125000",
         "del dev a-b root",
         "add dev a-b root handle 1: tbf rate 10000000bit burst 3028 limit 125000",

@@ -37,13 +37,13 @@ def test_a_limit_in_packets_is_a_queue_of_its_own():
 
 def test_delay_jitter_and_loss_need_netem():
     assert words(delay="20", jitter="2", loss="0.01") == [
-        "root handle 1: netem delay 20000us 2000us loss 0.010000% limit 1719750",
+        "root handle 1: netem delay 20000us 2000us loss 0.010000% limit 1728750",
     ]
 
 
 def test_packets_are_in_the_air_before_they_are_in_the_queue():
     assert words(rate="10mbit", rtt="40", limit="bdp", qdisc="fq_codel") == [
-        "root handle 1: netem delay 20000us limit 1782",
+        "root handle 1: netem delay 20000us limit 10782",
         "parent 1:1 handle 2: tbf rate 10000000bit burst 3028 limit 3028",
         "parent 2:1 handle 3: fq_codel limit 34",
     ]
@@ -52,7 +52,7 @@ def test_packets_are_in_the_air_before_they_are_in_the_queue():
 def test_a_delay_line_holds_what_a_full_link_carries_in_the_smallest_packets():
     # 100 Mbit/s for 50 ms are 9766 frames of 64 bytes.
     [netem, _] = words(rate="100mbit", delay="50")
-    assert netem == "root handle 1: netem delay 50000us limit 20532"
+    assert netem == "root handle 1: netem delay 50000us limit 29532"
 
 
 def test_a_user_mode_kernel_needs_a_larger_burst():
@@ -84,7 +84,7 @@ def test_marks_are_of_packets_that_queued_too_long():
 
 
 def test_a_loss_without_a_delay():
-    assert words(loss="1") == ["root handle 1: netem loss 1.000000% limit 1000"]
+    assert words(loss="1") == ["root handle 1: netem loss 1.000000% limit 10000"]
 
 
 def test_the_kinds_are_those_of_the_words():
