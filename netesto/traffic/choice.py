@@ -139,6 +139,11 @@ OPTIONS = (
     _of("remoteCa", "remoteCa", "netperf native", _TCP,
         lambda f: f.reverse_congestion_control not in {*_UNCHOSEN, f.congestion_control}),
     _beyond("remoteCa", "remoteCa", _TCP, lambda f: f.reverse_congestion_control not in _UNCHOSEN),
+    Option("req or reply", "req reply", "",
+           lambda f: f.test == "KV_RR"
+           and (f.request_bytes, f.reply_bytes)
+           != (FlowSpec().request_bytes, FlowSpec().reply_bytes),
+           remedy="size= is the size of its values."),
     _beyond("size", "size", COMPLETION_TESTS | {"KV_RR"}, lambda f: f.size_bytes),
     _of("skiprx", "skiprx", "native", _TCP_STREAMS, lambda f: f.skip_receive),
     _beyond("skiprx", "skiprx", _TCP_STREAMS, lambda f: f.skip_receive),

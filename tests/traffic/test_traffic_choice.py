@@ -59,6 +59,16 @@ def test_an_option_of_other_tests_is_no_tools_fault():
     )
 
 
+@pytest.mark.parametrize("sizes", [{"request_bytes": 100}, {"reply_bytes": 100}])
+def test_a_key_value_store_has_values_of_a_size_and_neither_req_nor_reply(sizes):
+    assert traffic.choose(FlowSpec(test="KV_RR"), ["native"]).name == "native"
+    with pytest.raises(MissingError) as caught:
+        traffic.choose(FlowSpec(test="KV_RR", **sizes), ["native"])
+    assert str(caught.value) == (
+        "no tool can do KV_RR with req or reply\nsize= is the size of its values."
+    )
+
+
 def test_a_datagram_that_has_no_room_for_its_number_is_left_to_netperf():
     flow = FlowSpec(test="UDP_STREAM", length_bytes=15)
     assert traffic.choose(flow, [*BOTH, "native"]).name == "netperf"
