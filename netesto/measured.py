@@ -49,6 +49,9 @@ class SocketSample:
     bytes_acked: int | None = None
     bytes_received: int | None = None
     unread_bytes: int | None = None  # received, and not yet read by the application
+    # The kernel's limits, twice what setsockopt() gets: socket(7).
+    send_buffer_bytes: int | None = None
+    receive_buffer_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,8 @@ _TCP_INFO = (
 # The fields of a SocketSample, with codes of `struct`, in the order that `_samples` expects.
 _READ: Mapping[str, str] = {
     "before_s": "d", "after_s": "d", "idiag_sport": "2s", "idiag_dport": "2s", "idiag_dst": "16s",
-    "idiag_family": "B", "idiag_state": "B", "idiag_rqueue": "I", "congestion_control": "16s",
+    "idiag_family": "B", "idiag_state": "B", "idiag_rqueue": "I",
+    "skmem_sndbuf": "I", "skmem_rcvbuf": "I", "congestion_control": "16s",
     "tcpi_snd_cwnd": "I", "tcpi_snd_mss": "I", "tcpi_rtt": "I", "tcpi_min_rtt": "I",
     "tcpi_unacked": "I", "tcpi_lost": "I", "tcpi_retrans": "I", "tcpi_total_retrans": "I",
     "tcpi_segs_out": "I", "tcpi_data_segs_out": "I",
@@ -333,7 +334,7 @@ def _samples(
     pick = operator.itemgetter(*(there.index(name) if name in there else -1 for name in _READ))
     for values in record.iter_unpack(records[: len(records) // record.size * record.size]):
         before_s, after_s, local, port, *others = pick((*values, None))
-        peer, family, state, unread, control, cwnd, *info = others
+        peer, family, state, unread, send_buffer, receive_buffer, control, cwnd, *info = others
         if not cwnd:
             # A socket that closed while the kernel looked at it has no tcp_info: all of it is 0.
             cwnd, info = None, [None] * len(info)
@@ -360,4 +361,6 @@ def _samples(
             bytes_acked=bytes_acked,
             bytes_received=bytes_received,
             unread_bytes=unread,
+            send_buffer_bytes=send_buffer or None,
+            receive_buffer_bytes=receive_buffer or None,
         )

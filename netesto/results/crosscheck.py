@@ -20,6 +20,7 @@ from netesto.model import REQUEST_TESTS, VALUE_BYTES, GroupRequest
 from netesto.results import flows, formulas, numbers
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.formulas import Group
+from netesto.units import format_bytes
 
 TOLERANCE = 0.10
 
@@ -82,7 +83,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
         group = Group(each)
         name = f"group {group.request.group}"
         doubts = (
-            *_ends(group, evidence.groups), *_durations(group), *_begins(group),
+            *_ends(group, evidence.groups), *_buffers(group), *_durations(group), *_begins(group),
             *_paused(each), *_drained(group),
         )  # fmt: skip
         yield from (f"{name}: {text}" for text in doubts)
@@ -105,6 +106,30 @@ def _ends(group: Group, every: Sequence[GroupEvidence]) -> Iterator[str]:
     if host and host == group.request.server:
         whole = "; rate of the whole experiment includes theirs" if len(every) > 1 else ""
         yield f"both ends are {host}: the flows passed its loopback interface, and no link{whole}"
+
+
+def _buffers(group: Group) -> Iterator[str]:
+    """Socket buffers that the kernel made smaller than requested, which is no error for it. The
+    limits of a socket are twice the size of its buffers (socket(7))."""
+    request = group.request
+    clients = [each for flow in group.good for each in flow.client_samples]
+    servers = [each for flow in group.good for each in flow.server_samples]
+    for argument, host, requested, samples in (
+        ("localBuffer", request.client, request.local_buffer_bytes, clients),
+        ("remoteBuffer", request.server, request.remote_buffer_bytes, servers),
+    ):
+        limits = {
+            "net.core.wmem_max": max((each.send_buffer_bytes or 0 for each in samples), default=0),
+            "net.core.rmem_max": max(
+                (each.receive_buffer_bytes or 0 for each in samples), default=0
+            ),
+        }
+        limited = {name: most // 2 for name, most in limits.items() if 0 < most < 2 * requested}
+        if limited:
+            yield (
+                f"{argument}: a socket buffer at {host} had {format_bytes(min(limited.values()))}, "
+                f"requested: {format_bytes(requested)}; {' and '.join(limited)} limited it"
+            )
 
 
 def _durations(group: Group) -> Iterator[str]:

@@ -19,6 +19,7 @@ from netesto.collectors.sockdiag import (
     DIAG_CONG,
     DIAG_DCTCPINFO,
     DIAG_INFO,
+    DIAG_SKMEMINFO,
     DIAG_VEGASINFO,
 )
 from netesto.errors import OutputError
@@ -263,6 +264,12 @@ def test_a_socket_without_tcp_info_knows_only_its_ports_and_its_queue(tmp_path):
         state="ESTAB",
         unread_bytes=0,
     )
+
+
+def test_a_socket_has_the_limits_of_its_buffers(tmp_path):
+    memory = attribute(DIAG_SKMEMINFO, struct.pack("=9I", 0, 131_072, 0, 87_040, 0, 0, 0, 0, 0))
+    found = only(tmp_path / "a", message(tcp_info(280), more=memory), info_bytes=280)
+    assert (found.send_buffer_bytes, found.receive_buffer_bytes) == (87_040, 131_072)
 
 
 def test_an_rtt_that_is_not_measured_yet_is_unknown(tmp_path):

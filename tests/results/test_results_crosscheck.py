@@ -71,6 +71,21 @@ def test_sources_that_agree_give_no_warning():
     assert doubts(flow()) == []
 
 
+def test_buffers_that_the_kernel_limited_are_named_with_their_size_and_the_sysctls():
+    limited = ticks(send_buffer_bytes=8_388_608, receive_buffer_bytes=16_000_000)
+    asked = {"local_buffer_bytes": 8_000_000, "remote_buffer_bytes": 4_000_000}
+    assert doubts(flow(client=limited, server=limited), **asked) == [
+        (
+            "group 1: localBuffer: a socket buffer at client1 had 4.19 MB, requested: 8 MB; "
+            "net.core.wmem_max limited it"
+        )
+    ]
+
+
+def test_buffers_without_samples_are_not_doubted():
+    assert doubts(flow(), local_buffer_bytes=8_000_000, remote_buffer_bytes=8_000_000) == []
+
+
 def test_flows_from_a_host_to_itself_used_no_link():
     assert doubts(flow(), client="a", server="a") == [
         "group 1: both ends are a: the flows passed its loopback interface, and no link"
