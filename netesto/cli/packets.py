@@ -16,12 +16,24 @@ from netesto.run import status
 
 
 def packets(options: argparse.Namespace) -> int:
-    """Analyse the flows of captures; FAILED if a file is damaged."""
-    found = [(str(path), _read(path, options.flow)) for path in options.files]
-    printing.deliver(_FORMS[options.form](found, options.flow), options.out)
+    """Analyse the flows of captures; FAILED if a file is damaged. One that cannot be read, or lacks
+    the flow, does not keep others from being analysed."""
+    found: list[tuple[str, Capture]] = []
+    errors: list[UsageError] = []
+    for path in options.files:
+        try:
+            found.append((str(path), _read(path, options.flow)))
+        except UsageError as error:
+            errors.append(error)
+    if found:
+        printing.deliver(_FORMS[options.form](found, options.flow), options.out)
     for name, each in found:
         for text in (*each.damage, *each.remarks):
             printing.err(f"{name}: {text}")
+    for each_error in errors[:-1]:
+        printing.err(f"netesto: {each_error}")
+    if errors:
+        raise errors[-1]
     return status.FAILED if any(each.damage for _, each in found) else status.OK
 
 

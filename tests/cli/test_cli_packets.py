@@ -100,7 +100,7 @@ def test_a_damaged_file_is_shown_and_is_status_1(path: Path, capfd: pytest.Captu
     ("words", "message"),
     [
         (["{path}", "--flow", "2"], "{path}: no flow 2: there are flows 1 to 1"),
-        (["{path}", "/nothing"], "/nothing: cannot read: No such file or directory"),
+        (["/nothing"], "/nothing: cannot read: No such file or directory"),
         (["/"], "/: cannot read: Is a directory"),
         (["{path}", "-f", "xml"], "packets: unknown -f/--format value 'xml'"),
     ],
@@ -111,3 +111,37 @@ def test_what_cannot_be_shown_is_status_2(
     assert cli.main(["packets", *(word.format(path=path) for word in words)]) == 2
     shown = capfd.readouterr()
     assert (shown.out, shown.err.splitlines()[0]) == ("", f"netesto: {message.format(path=path)}")
+
+
+def test_files_beside_those_that_cannot_be_read_are_analysed_and_status_is_2(
+    path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    empty = tmp_path / "empty.pcap"
+    empty.touch()
+    assert cli.main(["packets", str(empty), str(path), "/nothing"]) == 2
+    shown = capfd.readouterr()
+    assert (shown.out, shown.err) == (
+        TEXT.format(path=path),
+        (
+            f"netesto: {empty}: empty\n"
+            "netesto packets reads files of tcpdump -w, dumpcap and Wireshark, also compressed with"
+            " gzip.\n"
+            "netesto: /nothing: cannot read: No such file or directory\n"
+        ),
+    )
+
+
+def test_of_files_none_of_which_can_be_read_each_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "a.html"
+    assert cli.main(["packets", "/none", "/nothing", "-f", "html", "-o", str(out)]) == 2
+    shown = capfd.readouterr()
+    assert (shown.out, shown.err, out.exists()) == (
+        "",
+        (
+            "netesto: /none: cannot read: No such file or directory\n"
+            "netesto: /nothing: cannot read: No such file or directory\n"
+        ),
+        False,
+    )
