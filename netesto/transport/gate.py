@@ -106,9 +106,17 @@ class Gate:
         """AgentError unless `token` is that of the present hold."""
         self._held(token)
 
-    async def call(self, token: str, stamp: Stamp, work: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def call(
+        self,
+        token: str,
+        stamp: Stamp,
+        work: Callable[[], Awaitable[Answer]],
+        *,
+        keep: bool = True,
+    ) -> Answer:
         """The result of `work`, which the holder requests. Once begun it runs to its end, also
-        without its connection; a repeated request with the same number does not repeat it."""
+        without its connection; a repeated request with the same number does not repeat it, unless
+        the result is too large to `keep`, and `work` gives it as well a second time."""
         hold = self._held(token)
         hold.acknowledge(stamp)
         task: asyncio.Task[Answer] | None = hold.calls.get(stamp.call) if stamp.call else None
@@ -120,6 +128,8 @@ class Gate:
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             if stamp.call:
                 hold.calls[stamp.call] = task
+                if not keep:
+                    task.add_done_callback(lambda _: hold.calls.pop(stamp.call, None))
         return await asyncio.shield(task)
 
     async def info(self) -> HostInfo:

@@ -230,6 +230,8 @@ class _Servicer:
         finished = await self._held(
             context,
             lambda: self._service.finish(message.exp, with_time_sync=message.with_time_sync),
+            # The names of all files, or small ones themselves.
+            keep=False,
         )
         return codec.encode(pb.Finished, finished)
 
@@ -271,11 +273,13 @@ class _Servicer:
         await self._held(context, call)
         return pb.Nothing()
 
-    async def _held(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _held(
+        self, context: Context, call: Callable[[], Awaitable[Answer]], *, keep: bool = True
+    ) -> Answer:
         """The result of `call` for the holder."""
 
         token, stamp = _token(context), _stamp(context)
-        return await self._answer(context, lambda: self._gate.call(token, stamp, call))
+        return await self._answer(context, lambda: self._gate.call(token, stamp, call, keep=keep))
 
     async def _answer(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """The RPC border: the result of `call`, or its error as a status with a fault."""

@@ -164,12 +164,12 @@ async def test_a_call_that_is_not_answered_in_time_is_repeated_once_and_carried_
         asked = 0
         call = there.gate.call
 
-        async def counted(token: str, stamp: Stamp, work):
+        async def counted(token: str, stamp: Stamp, work, *, keep: bool):
             nonlocal asked
             asked += 1
             if asked == 2:
                 service.may.set()
-            return await call(token, stamp, work)
+            return await call(token, stamp, work, keep=keep)
 
         monkeypatch.setattr(there.gate, "call", counted)
         ports = await there.agent.expect(REQUEST)
@@ -246,6 +246,33 @@ async def test_results_are_kept_until_the_holder_has_them():
     worked = service.asked.count("work")
     await gate.release(token)
     assert (answers, worked) == (["done"] * 4, 3)
+
+
+async def test_files_that_came_with_their_list_are_not_kept_but_read_again():
+    service = RecordingService()
+    gate = Gate(service)
+    token, _ = await anext(holding := gate.hold("ann", "1"))
+    may_end = asyncio.Event()
+
+    async def work() -> str:
+        service.asked.append("work")
+        await may_end.wait()
+        return "files"
+
+    def finish() -> "asyncio.Task[str]":
+        stamp = Stamp(call=1, pending=1)
+        return asyncio.create_task(gate.call(token, stamp, work, keep=False))
+
+    # The second request joins the first one, which is not over; the third comes afterwards.
+    together = [finish(), finish()]
+    await asyncio.sleep(0)
+    may_end.set()
+    answers = [await each for each in together]
+    answers.append(await finish())
+    worked = service.asked.count("work")
+    await gate.release(token)
+    await holding.aclose()
+    assert (answers, worked) == (["files"] * 3, 2)
 
 
 async def test_calls_without_a_number_are_all_carried_out():
