@@ -254,14 +254,21 @@ def _clock_warnings(manifest: Manifest) -> Iterator[str]:
 
 
 def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
-    """Warnings of queues that were sampled at another interval than requested. The first group of
-    their host decides; of the routers and links of a lab, the first of the experiment."""
+    """Warnings of queues that were sampled at another interval than requested, or not until the end
+    of their flows. The first group of their host decides; of the routers and links of a lab, the
+    first of the experiment."""
     sampled = dict.fromkeys(queue for group in evidence.groups for queue in group.queues)
     for queue in sampled:
         gaps = flows.summary(queues.gaps_s(queue.time_s))
         requested_ms = [1000 * each.interval_s for each in _deciding(evidence, queue)]
         if gaps is not None and all(gaps.misses(each_ms) for each_ms in requested_ms):
             yield f"queue {queue.place}: sampled {gaps}; requested {requested_ms[0]:.4g} ms"
+        if all(flows.is_hole(1000 * _unsampled_s(evidence, queue), each) for each in requested_ms):
+            yield (
+                f"queue {queue.place}: not sampled in the last "
+                f"{_unsampled_s(evidence, queue):.2g} s of its flows: what it dropped or marked "
+                "then is not counted"
+            )
     spans_s = [flows.span_s(group.instances) for group in evidence.groups if group.instances]
     for queue in sampled:
         if any(start_s <= at_s <= end_s for at_s in queue.replaced_s for start_s, end_s in spans_s):
@@ -269,6 +276,14 @@ def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
                 f"queue {queue.place}: a qdisc was replaced while flows ran ({queue.kind}): what "
                 "the old one dropped or marked after its last sample is not counted"
             )
+
+
+def _unsampled_s(evidence: ExperimentEvidence, queue: Queue) -> float:
+    """How long flows through a queue lasted after its last sample."""
+    ends_s = (
+        flows.span_s(flows.good(group))[1] for group in evidence.groups if queue in group.queues
+    )
+    return max(0.0, *ends_s) - queue.time_s[-1]
 
 
 def _deciding(evidence: ExperimentEvidence, queue: Queue) -> list[GroupRequest]:

@@ -1,5 +1,6 @@
 """What samples add to a manifest, and its warnings."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -201,8 +202,19 @@ def test_an_experiment_whose_flows_all_failed_is_failed():
     assert found(samples.all_failed()).status == "failed"
 
 
+def last_end_s(evidence):
+    return max(flows.span_s(group.instances)[1] for group in evidence.groups)
+
+
 def sampled_queue(evidence, interval_s, **fields):
-    times = tuple(evidence.started_s + interval_s * tick for tick in range(10))
+    """A queue that is sampled until all flows have ended."""
+    count = 2 + math.ceil((last_end_s(evidence) - evidence.started_s) / interval_s)
+    return queue_at(
+        tuple(evidence.started_s + interval_s * tick for tick in range(count)), **fields
+    )
+
+
+def queue_at(times, **fields):
     zeros = (0,) * len(times)
     return Queue(
         place="links/r-b", kind="tbf", rate_bps=None, time_s=times, backlog_bytes=zeros,
@@ -222,6 +234,19 @@ def test_a_queue_that_was_not_sampled_as_requested_is_a_warning():
         "queue links/r-b: sampled every 400 ms, 99 % within 400 ms, at worst 400 ms; "
         "requested 200 ms"
     )
+
+
+@pytest.mark.parametrize(("until_s", "warnings"), [(-3.0, 1), (-0.1, 0), (0.5, 0)])
+def test_a_queue_whose_sampling_ended_before_its_flows_is_a_warning(until_s, warnings):
+    evidence = samples.two_flows()
+    last_s = last_end_s(evidence) + until_s
+    count = math.ceil((last_s - evidence.started_s) / 0.2)
+    times = tuple(last_s - 0.2 * tick for tick in reversed(range(count)))
+    said = (
+        "queue links/r-b: not sampled in the last 3 s of its flows: "
+        "what it dropped or marked then is not counted"
+    )
+    assert queue_warnings(evidence, queue_at(times)) == [said] * warnings
 
 
 @pytest.mark.parametrize(("later_s", "warnings"), [(1, 1), (-1, 0)])
