@@ -322,6 +322,11 @@ class HostState:
 RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,99}")
 
 
+# How many unfetched experiments an agent lists: the maximum that a controller reads
+# (transport.codec). The rest is listed when these are fetched.
+UNFETCHED_MAX = 1000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfetched:
     """What an agent has measured for an experiment and no controller has fetched. Nothing of it was

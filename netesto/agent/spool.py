@@ -26,7 +26,7 @@ from netesto import atomic
 from netesto.agent import ages
 from netesto.agent.ages import Seen
 from netesto.errors import AgentError
-from netesto.model import RUN_NAME, FileEntry, FilePiece, Unfetched
+from netesto.model import RUN_NAME, UNFETCHED_MAX, FileEntry, FilePiece, Unfetched
 
 # Pieces of a file are small enough not to delay other calls on the same connection.
 PIECE_BYTES = 256 * 1024
@@ -36,10 +36,6 @@ SMALL_BYTES = 64 * 1024
 
 # Memory of this size is reused; more is requested from the system, and cleared, each time.
 _HASHED_BYTES = 64 * 1024
-
-# The maximum that a controller reads (transport.codec); the rest is reported when these are
-# fetched.
-UNFETCHED_MAX = 1000
 
 
 class Spool:

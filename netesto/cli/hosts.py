@@ -21,11 +21,14 @@ from netesto.controller.unfetched import Asked
 from netesto.controller.visit import visit
 from netesto.errors import NetestoError
 from netesto.language.plan import Head
+from netesto.model import UNFETCHED_MAX
 from netesto.run import agents, status
 from netesto.run.settings import Script, Settings, fields_for
 
 # A file of this kind names no hosts.
 SCRIPT_SUFFIX = ".nts"
+
+_MAY_BE_MORE = f"there may be more: an agent lists at most {UNFETCHED_MAX} experiments at once"
 
 _MARKS = {
     "ok": Text("ok", style="green"),
@@ -82,6 +85,8 @@ def _lines_of(asked: Asked) -> Iterator[str]:
             f"    not fetched: run {each.run}, experiment {each.exp}: {each.files} files,"
             f" {units.format_bytes(each.size_bytes)}, {units.format_time(round(each.age_s))} old"
         )
+    if len(status_.unfetched) >= UNFETCHED_MAX:
+        yield f"    not fetched: {_MAY_BE_MORE}"
     for text in status_.settings:
         yield f"    to be put back: {text}"
     for text in status_.left:
@@ -98,6 +103,8 @@ def fetch(options: argparse.Namespace) -> int:
             printing.out(
                 f"{host.host}: experiment {each.exp} of run {each.run}, {size}: in {folder}"
             )
+        if len(host.experiments) >= UNFETCHED_MAX:
+            printing.out(f"{host.host}: {_MAY_BE_MORE}; repeat the command")
         if not host.experiments and host.error is None:
             printing.out(f"{host.host}: nothing to fetch")
     return _judged((host.host, host.error) for host in fetched)

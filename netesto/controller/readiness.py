@@ -22,6 +22,7 @@ from netesto.errors import MissingError, NetestoError, WorldError, told_place
 from netesto.hostsettings import Command, Netem, Qdisc
 from netesto.language import steps
 from netesto.model import (
+    UNFETCHED_MAX,
     Address,
     AgentStatus,
     ClockOffset,
@@ -269,10 +270,11 @@ def _of_clock(clock: ClockOffset) -> Iterator[Problem]:
 def _of_status(name: str, status: AgentStatus, hosts: str) -> Iterator[Problem]:
     if status.unfetched:
         size = sum(each.size_bytes for each in status.unfetched)
+        at_least = "at least " if len(status.unfetched) >= UNFETCHED_MAX else ""
         yield _warning(
-            f"has data of {units.counted(len(status.unfetched), 'experiment')} of earlier runs"
-            " that was never fetched"
-            f" ({units.format_bytes(size)})",
+            f"has data of {at_least}{units.counted(len(status.unfetched), 'experiment')}"
+            " of earlier runs that was never fetched"
+            f" ({at_least}{units.format_bytes(size)})",
             f"netesto hosts fetch {shlex.quote(hosts or name)} fetches it.",
         )
 

@@ -18,8 +18,10 @@ import pytest
 from netesto import cli, proc, process
 from netesto.collectors import capabilities
 from netesto.controller import host
+from netesto.controller import unfetched as unfetched_data
+from netesto.controller.unfetched import Asked, Fetched
 from netesto.lab import nursery
-from netesto.model import Endpoint
+from netesto.model import AgentStatus, Endpoint, Unfetched
 from netesto.run import agents
 from netesto.transport import client
 from netesto.transport.client import AgentClient
@@ -231,6 +233,42 @@ def test_a_second_fetch_has_nothing_to_do(tmp_path, capsys, agent):
     assert cli.main(words) == 0
     capsys.readouterr()
     assert (cli.main(words), capsys.readouterr().out) == (0, "h1: nothing to fetch\n")
+
+
+def test_there_may_be_more_than_an_agent_lists_at_once(tmp_path, capsys, monkeypatch):
+    left = tuple(
+        Unfetched(run="1", exp=exp, files=1, size_bytes=1, age_s=0.0) for exp in range(1000)
+    )
+
+    async def ask(*_, **__):
+        return [Asked("h1", AgentStatus(unfetched=left)), Asked("h2", AgentStatus())]
+
+    async def fetch(*_, **__):
+        return [Fetched("h1", [(each, tmp_path) for each in left]), Fetched("h2", [])]
+
+    monkeypatch.setattr(unfetched_data, "ask", ask)
+    monkeypatch.setattr(unfetched_data, "fetch", fetch)
+    file = hosts_file(tmp_path, "unix:/none", "unix:/nothing")
+    shown = []
+    for words in (["status", file], ["fetch", file]):
+        assert cli.main(["hosts", *words]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        shown.append([line for line in lines if "experiment " not in line])
+    assert shown == [
+        [
+            "h1: free",
+            "    not fetched: there may be more: an agent lists at most 1000 experiments at once",
+            "h2: free",
+            f"netesto hosts fetch {file} fetches these data.",
+        ],
+        [
+            (
+                "h1: there may be more: an agent lists at most 1000 experiments at once;"
+                " repeat the command"
+            ),
+            "h2: nothing to fetch",
+        ],
+    ]
 
 
 def test_a_fetch_that_is_killed_midway_leaves_nothing_that_looks_whole_and_can_be_repeated(
