@@ -2,10 +2,11 @@
 
     opening ──► open ──connection cut─────────► cut ──joined again──► open
                   ▲                              │ the hold is over there, or 60 s have passed
-                  └──held again, settings made── lost
+                  └──held again, settings made── lost ──a repeated command failed──► given up
 
 While it is cut nothing is lost, and calls wait. Once it is lost, its work for the run is over; the
-controller tries to hold it again until the run ends.
+controller tries to hold it again until the run ends, or until a repeated command, or a setting
+after it, has failed: commands would run again with each attempt.
 """
 
 import asyncio
@@ -348,7 +349,8 @@ class HostConnection:
             self._listener.on_back(self)
 
     async def _retaken(self) -> AsyncGenerator[Event, None] | None:
-        """The events of a new hold, after all settings were made again; None without one."""
+        """The events of a new hold, after all settings were made again; None without one. A failure
+        after commands ran is the last attempt."""
         try:
             events = await self._take()
             try:
@@ -356,9 +358,9 @@ class HostConnection:
                 await self._first_burst(self._agent)
                 for settings in self._wanted:
                     for setting in settings:
-                        await self._make(self._agent, setting, why=self.lost or "")
                         if isinstance(setting, Command):
                             self.ran_again.append(setting.words)
+                        await self._make(self._agent, setting, why=self.lost or "")
             except BaseException:
                 # Also if the run ends meanwhile, or the host stays held until the lease ends.
                 await events.aclose()
@@ -366,8 +368,20 @@ class HostConnection:
         except NetestoError as error:
             log.info("agent is not back", extra={"host": self.name, "reason": error.message})
             await self._stack.aclose()
+            if self.ran_again:
+                self._abandon(error)
             return None
         return events
+
+    def _abandon(self, error: NetestoError) -> None:
+        """Do not try to hold the agent again: with each attempt, commands would run again."""
+        text = error.message.removeprefix(f"{self.name}: ")
+        reason = f"its settings could not be made again: {text}"
+        self.lost = f"{self.lost}; {reason}"
+        self.give_up()
+        time_s = self.to_agent_clock(self._clock.now())
+        said = Event(time_s=time_s, kind="warning", text=f"not held again: {reason}")
+        self._listener.on_event(self, said)
 
     async def _read(self, events: AsyncGenerator[Event, None]) -> None:
         """Pass events on until the hold is over."""

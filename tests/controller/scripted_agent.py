@@ -13,7 +13,7 @@ from netesto.collectors.clock import Clock
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Run
 from netesto.errors import AgentBusyError, AgentError, HoldEndedError, MissingError, Place
-from netesto.hostsettings import Applied, Setting, Sysctl
+from netesto.hostsettings import Applied, Command, Setting, Sysctl
 from netesto.language import steps
 from netesto.model import (
     Address,
@@ -50,8 +50,8 @@ class ScriptedAgent:
     or that something is set; `frozen`, it answers neither an abort nor what comes after, and never
     says that it was let go.
     It `refuses` groups with these words, the remedy in a second line. It `lacks` what flows need
-    that start there, and a sysctl with this value. It `stays` when it is to end. `gone`, nobody can
-    hold it, or end its flows.
+    that start there, a sysctl with this value, and a command of this name. It `stays` when it is to
+    end. `gone`, nobody can hold it, or end its flows.
     The call `expires` finds, once, that the lease has ended.
     """
 
@@ -178,6 +178,8 @@ class ScriptedAgent:
         if self.deaf:
             self.asked.set()
             await asyncio.Event().wait()
+        if isinstance(setting, Command) and setting.name == self.lacks:
+            raise MissingError(f"{self.host}: command {setting.name}: not in this kernel")
         if isinstance(setting, Sysctl) and setting.value == self.lacks:
             raise MissingError(f"{self.host}: sysctl {setting.name}: not in this kernel")
         return Applied(str(setting), "", "")

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,7 @@ from scripted_agent import do_client, release, set_sysctl, statuses, world
 from netesto.controller import host
 from netesto.controller.host import had_no_rest
 from netesto.errors import AgentError, MissingError
+from netesto.hostsettings import Command
 from netesto.language import steps
 from netesto.model import Endpoint
 
@@ -92,6 +94,33 @@ def test_a_lost_agent_that_could_not_make_a_setting_is_held_again_with_those_bef
     assert asyncio.run(asyncio.wait_for(scenario(), 10)) == [
         "configure Sysctl(name='net.ipv4.tcp_ecn', value='1', keep=False)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("again", "refused"), [((), "command rings"), (("7",), "sysctl net.ipv4.tcp_ecn")]
+)
+def test_a_command_does_not_run_again_and_again_if_settings_of_a_lost_agent_fail(
+    tmp_path: Path, again: tuple[str, ...], refused: str
+):
+    async def scenario():
+        here = world(tmp_path)
+        agent = here.agents["a"]
+        rings = replace(set_sysctl("", ""), name="DO_COMMAND", settings=(Command("rings"),))
+        await here.run.carry_out(rings)
+        for value in again:
+            await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", value))
+        agent.calls.clear()
+        agent.lacks = again[0] if again else "rings"
+        agent.events.put_nowait(None)
+        reason = f"its settings could not be made again: {refused}: not in this kernel"
+        await here.watcher.until(f"a: not held again: {reason}")
+        await here.run.carry_out(do_client())
+        failed = f"a: agent lost: connection lost; {reason} (requested at a.nts:1:1)"
+        assert here.run.progress.experiments[1].reasons == [failed]
+        return [call.partition("(")[0] for call in agent.calls]
+
+    calls = asyncio.run(asyncio.wait_for(scenario(), 10))
+    assert calls == ["configure Command", *("configure Sysctl" for _ in again)]
 
 
 async def test_commands_that_run_together_open_a_released_host_once(tmp_path: Path):

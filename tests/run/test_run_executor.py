@@ -219,6 +219,24 @@ def test_what_cells_that_are_passed_over_left_on_hosts_is_set_before_what_follow
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("ground", ["hosts", "lab"])
+def test_commands_of_cells_that_are_passed_over_run_before_what_follows(world, ground):
+    """
+    SWEEP bw=1,2 DO
+        DO_COMMAND host=a name=rings rx=$bw
+        …
+    """
+    world.ground = ground
+    swept = SETTINGS_SWEPT.replace("SET_SYSCTL host=b net.ipv4.tcp_ecn=1", "").replace(
+        "SET_SYSCTL host=a net.ipv4.tcp_ecn=$bw", "DO_COMMAND host=a name=rings rx=$bw"
+    )
+    after = f"{swept}DO_CLIENT host=a server=b exp=COUNTER\nPROCESS_EXP\n"
+    world.run(after, passed={0: (7,), 1: (8,)})
+    assert [each.split()[0] for each in world.hosts.asked] == [
+        "DO_COMMAND", "DO_COMMAND", "DO_CLIENT", "process",
+    ]  # fmt: skip
+
+
 KEPT_SWEPT = """\
 SWEEP n=1,2 DO
     IF $n == 1: SET_SYSCTL host=a net.ipv4.tcp_ecn=1 keep=1
