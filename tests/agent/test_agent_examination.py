@@ -1,3 +1,4 @@
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
@@ -25,19 +26,20 @@ def sampler() -> Iterator[Sampler]:
 
 
 @pytest.fixture
-def premises(tmp_path: Path, sampler: Sampler) -> Premises:
-    return Premises(
-        host="a",
-        device="lo",
-        folder=tmp_path,
-        spool=Spool(tmp_path / "spool"),
-        journal=Journal(tmp_path / "journal"),
-        clock=Clock(),
-        sampler=sampler,
-        tools=Tools({}),
-        ports=PortRange(),
-        limits=Limits(),
-    )
+def premises(tmp_path: Path, sampler: Sampler) -> Iterator[Premises]:
+    with contextlib.closing(Journal(tmp_path / "journal")) as journal:
+        yield Premises(
+            host="a",
+            device="lo",
+            folder=tmp_path,
+            spool=Spool(tmp_path / "spool"),
+            journal=journal,
+            clock=Clock(),
+            sampler=sampler,
+            tools=Tools({}),
+            ports=PortRange(),
+            limits=Limits(),
+        )
 
 
 def loopback(peer: str) -> PathState:

@@ -43,16 +43,17 @@ ServiceIn: TypeAlias = Callable[[Path, ShellTool], Service]
 @pytest.fixture(scope="module")
 def service_in() -> Iterator[ServiceIn]:
     """Makes an agent's service with one tool, with its files in a folder."""
-    with running_sampler() as sampler:
+    with running_sampler() as sampler, contextlib.ExitStack() as stack:
 
         def make(folder: Path, tool: ShellTool) -> Service:
             folder.mkdir(exist_ok=True)
+            journal = stack.enter_context(contextlib.closing(Journal(folder / "journal")))
             premises = Premises(
                 host="a",
                 device="lo",
                 folder=folder,
                 spool=Spool(folder / "spool"),
-                journal=Journal(folder / "journal"),
+                journal=journal,
                 clock=Clock(),
                 sampler=sampler,
                 tools=Tools({"shelltool": tool}),
