@@ -30,6 +30,7 @@ OF_MACHINES = {**MOMENTS, BETWEEN: ("experiment 1: ok", 1)}
 UNTOUCHED = "untouched"
 NO_RESULT = "the flow's result had not arrived"
 COMPLETE = "it was complete"
+ENDED = "the flow had ended"
 
 # The moments of faults that exist beforehand.
 START, BEFORE = "the tool is started", "before the run"
@@ -120,7 +121,7 @@ def agents() -> Iterator[Fault]:
             signs=(sign,),
             moment=moment,
             second="partial" if moment == FETCH else "failed",
-            instead={} if moment == MIDDLE else {UNTOUCHED: "ok"},
+            instead={ENDED: "partial"} if moment == MIDDLE else {UNTOUCHED: "ok"},
             third="ok",
             said=said,
             status=FAILED,

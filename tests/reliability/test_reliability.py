@@ -16,6 +16,7 @@ import pytest
 from faults import (
     BEGIN,
     COMPLETE,
+    ENDED,
     FAULTS,
     FROZEN_S,
     INTERRUPTED,
@@ -144,12 +145,12 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
         if fault.target.startswith("agent"):
             victims = await_alive(lab, *HOSTS[fault.target])
         made = inside(lab.namespaces)
+        slow = slowdown()
         assert process.wait_until(lambda: said().count(text) >= count, timeout=PATIENCE_S), said()
         if fault.moment == MIDDLE:
             # A flow is announced a moment before its tools are started.
             await_alive(lab, "a", "netperf")
             made += inside(lab.namespaces)
-        slow = slowdown()
         if fault.moment != START:
             inject(fault, victims)
         begun_s = time.monotonic()
@@ -173,9 +174,11 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
 
 def facts_in(out: Path, said: str) -> Iterator[str]:
     """Which condition decides the outcome of the second experiment."""
-    whole = out / "2"
+    whole, then = out / "2", said.partition("experiment 2 of 3")[2]
+    if "#1.1: ended" in then.partition("experiment 3 of 3")[0]:
+        yield ENDED
     if not whole.exists():
-        if "#1.1" not in said.partition("experiment 2 of 3")[2]:
+        if "#1.1" not in then:
             yield UNTOUCHED
         return
     if not manifest.read(whole / manifest.NAME).reasons:
