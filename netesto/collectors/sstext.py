@@ -1,9 +1,10 @@
 """Socket samples as ss(8) prints them: the raw files of earlier versions, `sockets.ss`.
 
 For each tick a line `@BEFORE AFTER` with the instants (UTC seconds) at which the kernel was asked
-and had answered, then a line for each socket in the form of `ss -tiOHn`.
+and had answered, then a line for each socket in the form of `ss -tiOHn`, perhaps with `-m`.
 """
 
+import re
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -21,6 +22,9 @@ _MOST, _MOST_MS = 2**64, 2**32 / 1000
 
 # Words without a value that precede the name of the congestion control.
 _FLAGS = frozenset({"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"})
+
+# The limits of the buffers in `skmem:(r0,rb131072,t0,tb87040,…)`.
+_BUFFER = re.compile(r"\b(rb|tb)(\d+)")
 
 
 def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:
@@ -54,6 +58,7 @@ def parse(line: str, time_s: float) -> SocketSample:
     values = dict(word.split(":", 1) for word in reversed(info) if ":" in word)
     # tcp_info is missing for a socket that closed while ss looked at it.
     absent = "0" if "cwnd" in values else None
+    buffers = dict(_BUFFER.findall(values.get("skmem", "")))
     in_flight, _, total = values.get("retrans", "0/0" if absent else "").partition("/")
     try:
         state, unread, _, local, peer = words[:_COLUMNS]
@@ -78,6 +83,8 @@ def parse(line: str, time_s: float) -> SocketSample:
             bytes_acked=_integer(values.get("bytes_acked", absent)),
             bytes_received=_integer(values.get("bytes_received", absent)),
             unread_bytes=_integer(unread),
+            send_buffer_bytes=_integer(buffers.get("tb")),
+            receive_buffer_bytes=_integer(buffers.get("rb")),
         )
     except ValueError:
         raise OutputError(f"not a socket as ss prints it: {line.strip()!r}") from None

@@ -171,12 +171,17 @@ def facts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "COLOUR": "green blue", "HOME": str(base / "home"), "kind": kernel.kind,
     }  # fmt: skip
     argv = ["sh", "-c", FACTS, PYTHON[0]]
+    before = _own_folders()
     with contextlib.chdir(folder):
         ended = run_inside(
             base, kernel, argv, env=environment, writable=[folder], max_wall_s=4 * PATIENCE_S
         )
-    left = list(guest.base_folder().glob(f"{owned.PREFIX}{os.getpid()}-*"))
-    return Facts(ended, folder, left, base / "home")
+    return Facts(ended, folder, sorted(_own_folders() - before), base / "home")
+
+
+def _own_folders() -> set[Path]:
+    """Those of this process, also of other tests in it."""
+    return set(guest.base_folder().glob(f"{owned.PREFIX}{os.getpid()}-*"))
 
 
 IN_SIMULATED_TIME = pytest.mark.parametrize(
