@@ -206,6 +206,10 @@ class Counted:
     time_s: tuple[float, ...]
     counts: Mapping[str, tuple[int | None, ...]]
 
+    def at(self, place: int, name: str) -> int | None:
+        """A count of one sample. A host says which counters its file has: others are unknown."""
+        return self.counts[name][place] if name in self.counts else None
+
 
 @dataclass(frozen=True, slots=True)
 class InstalledQdisc:

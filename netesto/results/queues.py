@@ -118,14 +118,14 @@ def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[
     levels_of = functools.cache(_levels)
     for time_s, places in sorted(at.items(), key=itemgetter(0)):
         if levels := levels_of(tuple(places)):
-            counts, place = qdiscs[levels[0]].counts, places[levels[0]]
+            counted, place = qdiscs[levels[0]], places[levels[0]]
             yield _Moment(
                 time_s=time_s,
                 levels=levels,
-                backlog_bytes=counts["backlog_bytes"][place],
-                backlog_packets=counts["backlog_packets"][place],
-                drops=counts["drops"][place],
-                marks=_sum([qdiscs[each].counts["marks"][places[each]] for each in levels]),
+                backlog_bytes=counted.at(place, "backlog_bytes"),
+                backlog_packets=counted.at(place, "backlog_packets"),
+                drops=counted.at(place, "drops"),
+                marks=_sum([qdiscs[each].at(places[each], "marks") for each in levels]),
             )
 
 

@@ -78,6 +78,13 @@ def test_a_delay_line_alone_is_no_queue():
     assert queues.of("r", LinkSamples(qdiscs={netem: counted([5])})) == []
 
 
+def test_counters_that_a_file_does_not_name_are_unknown():
+    tbf = qdisc("tbf", "1:", "root", 1e6)
+    sampled = LinkSamples(qdiscs={tbf: Counted((0.0,), {"backlog_bites": (7,)})})
+    [found] = queues.of("links", sampled)
+    assert (found.backlog_bytes, found.drops, found.marks) == ((None,), (None,), (None,))
+
+
 def test_qdiscs_of_other_interfaces_do_not_count():
     own, other = qdisc("tbf", "1:", "root"), qdisc("codel", "2:", "1:1", device="b")
     found = queues.of("r", LinkSamples(qdiscs={own: counted([5]), other: counted([7], [0], [9])}))
