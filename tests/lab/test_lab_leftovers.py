@@ -47,6 +47,9 @@ def test_cleaning_twice_finds_nothing_more(state: Path, hold):
 @pytest.mark.lab
 def test_two_that_clean_do_not_meet(state: Path, hold):
     holder = hold()
+    [record] = records.read_all(state)
+    # What it starts must first enter the namespace, or there is less to remove.
+    assert process.wait_until(lambda: inside(record.namespaces) != [], timeout=20)
     holder.kill()
     holder.wait(10)
     descriptor = os.open(state, os.O_RDONLY)
