@@ -112,6 +112,8 @@ def _buffers(group: Group) -> Iterator[str]:
     """Socket buffers that the kernel made smaller than requested, which is no error for it. The
     limits of a socket are twice the size of its buffers (socket(7))."""
     request = group.request
+    if not (request.local_buffer_bytes or request.remote_buffer_bytes):
+        return
     clients = [each for flow in group.good for each in flow.client_samples]
     servers = [each for flow in group.good for each in flow.server_samples]
     for argument, host, requested, samples in (
