@@ -1,8 +1,7 @@
 """The states of every core since the host booted, from the kernel's accounts (proc_stat(5)).
 
 A line of the file is a JSON object: `time_s` (UTC) and `ticks`, for each core by number the ticks
-in each state, as /proc/stat has them. Earlier versions wrote `busy_percent`, one number for each
-core.
+in each state, as /proc/stat has them.
 """
 
 import json
@@ -89,9 +88,6 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[CpuSample]:
         try:
             entry = jsontext.parse(line)
             time_s = offset.controllers(clock.instant(entry["time_s"]))
-            if "ticks" not in entry:
-                samples.append(CpuSample(time_s, tuple(map(_percent, entry["busy_percent"]))))
-                continue
             after = _cores(entry["ticks"])
             found = _sample(time_s, before, after)
         except jsontext.INVALID as error:
@@ -123,9 +119,3 @@ def _cores(ticks: Mapping[str, Sequence[Any]]) -> dict[int, Ticks]:
     if any(len(fields) != len(CPU_STATES) for fields in cores.values()):
         raise ValueError(f"a core does not have {len(CPU_STATES)} states")
     return cores
-
-
-def _percent(value: float) -> float:
-    if not 0 <= value <= 100:
-        raise ValueError(f"{value} %")
-    return float(value)

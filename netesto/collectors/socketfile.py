@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import jsontext
-from netesto.collectors import netlink, sockdiag, sstext
+from netesto.collectors import netlink, sockdiag
 from netesto.collectors.base import unzipped
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
@@ -307,11 +307,8 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:
     """The samples in a file, in time order; an incomplete last record is ignored.
 
     The time of a sample is the middle between the two instants. `offset` is that of the file's
-    clock from the one that the samples use. Files of earlier versions (`.ss`) hold text.
-    OutputError if the file is invalid.
+    clock from the one that the samples use. OutputError if the file is invalid.
     """
-    if path.suffix == ".ss":
-        return sstext.read(path, offset=offset)
     try:
         content = unzipped(path)
         begin = content.find(b"\n") + 1

@@ -13,7 +13,7 @@ from netesto import cli, paths
 from netesto.report import drawing
 
 MEASURED = Path(__file__).with_name("fixtures") / "measured"
-SOCKETS = "1/raw/client1/sockets.ss"
+SOCKETS = "1/raw/client1/sockets.bin.gz"
 OF_SOCKETS = {
     "cwnd", "rtt", "lost", "retrans", "retrans_total", "effCa", "effMss", "sampleInterval",
     "sampleIntervalP99", "sampleIntervalWorst", "retransSegs%", "data_segs_out", "retransPkts%",
@@ -130,7 +130,7 @@ def test_what_is_there_for_a_file_and_is_none_is_named(results, capsys):
 
 
 def test_a_file_that_was_added_is_named_and_not_read(results, rebuilt, capsys):
-    added = results / "1/raw/client1/sockets.2.ss"
+    added = results / "1/raw/client1/sockets.2.bin.gz"
     shutil.copy(results / SOCKETS, added)
     assert report(results) == 1
     assert f"{added}: was not there when the experiment ended" in capsys.readouterr().err
@@ -175,7 +175,7 @@ def test_the_page_of_damaged_data_says_so(results):
     assert '<span class="badge damaged">damaged</span>' in page
     assert '<h2 id="damaged-title">Damaged data</h2>' in page
     assert (
-        "raw/client1/sockets.ss: is damaged (its SHA-256 differs); nothing is computed from it"
+        "raw/client1/sockets.bin.gz: is damaged (its SHA-256 differs); nothing is computed from it"
     ) in page
 
 
@@ -219,7 +219,7 @@ def test_a_damaged_output_takes_the_tools_columns_of_its_group_and_of_the_whole(
             {"pingRtt", "pingP50", "pingP95", "pingMax", "pingLost", "rpm"},
         ),
         ("raw/client1/cpu.jsonl", set()),
-        ("raw/server1/sockets.ss", set()),
+        ("raw/server1/sockets.bin.gz", set()),
         ("raw/client1/flow.1.1.json", set()),
         ("0/client1.ethtool-k", {"tso", "gso", "lro", "gro"}),
         ("0/client1.sysctl", {"tcpRmem", "tcpWmem"}),

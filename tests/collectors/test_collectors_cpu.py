@@ -100,12 +100,6 @@ def test_a_sample_is_what_passed_since_the_look_before(tmp_path):
     assert cpu.read(path) == [CpuSample(2.0, (75.0, 0.0), states, (0, 1))]
 
 
-def test_files_of_earlier_versions_are_read(tmp_path):
-    path = tmp_path / "cpu.jsonl"
-    path.write_text('{"time_s": 1795182497.47317, "busy_percent": [54.35, 64.71]}\n')
-    assert cpu.read(path) == [CpuSample(1795182497.47317, (54.35, 64.71))]
-
-
 def test_a_last_line_cut_short_is_left_out(tmp_path):
     path = tmp_path / "cpu.jsonl"
     path.write_text(line(1.0, ticks(user=5)) + line(2.0, ticks(user=9)) + line(3.0, ticks())[:20])

@@ -277,13 +277,6 @@ def test_an_rtt_that_is_not_measured_yet_is_unknown(tmp_path):
     assert (found.rtt_ms, found.min_rtt_ms, found.total_retransmits) == (None, None, 0)
 
 
-def test_text_of_earlier_versions_is_read(tmp_path):
-    path = tmp_path / "sockets.ss"
-    path.write_text("@10.0 10.5\nESTAB 0 0 10.0.0.1:5000 10.0.0.2:6000 cubic rto:204 cwnd:10\n")
-    (found,) = socketfile.read(path)
-    assert (found.time_s, found.local_port, found.cwnd) == (10.25, 5000, 10)
-
-
 @pytest.mark.parametrize(
     "data",
     [b"@10.0 10.5\n", zlib.compress(b"{}\n", wbits=31), zlib.compress(b"[1]\n", wbits=31)],

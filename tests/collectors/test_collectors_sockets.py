@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import ss_text
 
 from netesto import process
-from netesto.collectors import netlink, sockdiag, socketfile, sstext
+from netesto.collectors import netlink, sockdiag, socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.collectors.socketfile import Recorder
@@ -53,7 +54,7 @@ def test_the_kernel_reports_to_us_what_it_reports_to_ss(server_port, tmp_path):
     path.write_bytes(recorder.end())
     by_port = operator.attrgetter("local_port")
     assert sorted(socketfile.read(path), key=by_port) == sorted(
-        [sstext.parse(line, 1.0) for line in printed.splitlines()], key=by_port
+        [ss_text.parse(line, 1.0) for line in printed.splitlines()], key=by_port
     )
 
 

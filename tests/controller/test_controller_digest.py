@@ -1,5 +1,6 @@
 """Which samples are of which flow."""
 
+import json
 import socket
 import struct
 from dataclasses import replace
@@ -56,13 +57,20 @@ def test_cpu_usage_is_that_of_the_samples_half_under_load(tmp_path: Path):
     """The flow is to run from 0.4 to 2.4 s; then its process waits until 4.4 s."""
     flow = replace(FAILED, started_s=0.4, ended_s=4.4)
     (tmp_path / "raw/a").mkdir(parents=True)
-    lines = [f'{{"time_s": {each}, "busy_percent": [{each}.5]}}\n' for each in range(6)]
-    (tmp_path / CPU).write_text("".join(lines))
+    # Until each second, of all 100 ticks so many more were busy: 1, 2, 3 …
+    busy = [sum(range(each + 1)) for each in range(6)]
+    lines = [
+        json.dumps(
+            {"time_s": each, "ticks": {"0": [busy[each], 0, 0, 100 * each - busy[each], *[0] * 6]}}
+        )
+        for each in range(6)
+    ]
+    (tmp_path / CPU).write_text("".join(f"{line}\n" for line in lines))
     told = samples.manifest(
         samples.experiment(samples.group(flow, asked=samples.PLAIN)), files={CPU: ""}
     )
     (group,) = digest.evidence(tmp_path, told).groups
-    assert [each.busy_percent for each in group.client_cpu] == [(1.5,), (2.5,)]
+    assert [each.busy_percent for each in group.client_cpu] == [(1.0,), (2.0,)]
 
 
 CPU = "raw/a/cpu.jsonl"
