@@ -9,33 +9,18 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from netesto import jsontext, units
+from netesto import jsontext, shaping, units
 from netesto.agent import asking, qdiscs
 from netesto.agent.journal import Run, Step
 from netesto.errors import AgentError, OutputError
 from netesto.hostsettings import LinkLimits
 
-_HEADER_BYTES = 14
-
-# As a lab builds links (lab.queueing): the burst of a shaper in seconds of its rate, longer in a
-# user-mode kernel in real time, but two packets at least; the RTT for which a queue has room, if
-# that of the link is shorter; the mean packet of RED; packets that a delay line holds beside those
-# of two bandwidth-delay products in the smallest frames.
-_BURST_S, _UML_BURST_S = 0.001, 0.005
-_QUEUE_RTT_S = 0.05
-_RED_PACKET_BYTES = "1000"
-_DELAY_LINE_PACKETS = 10_000
-_SMALLEST_FRAME_BYTES = 64
-_UNSHAPED_BPS = 20e9
-
 # /proc/net/psched of every kernel with timers of high resolution.
 _TICKS_PER_US = 15.625
 
 _ONTO = re.compile(r"Redirect to device ([^)\s]+)\)")
-_IN_BYTES = frozenset({"bfifo", "cake", "red"})
 _ABOVE_QUEUES = frozenset({"netem", "tbf"})
 
 Options = Mapping[str, Any]
@@ -124,13 +109,6 @@ def parse(text: str) -> tuple[Stage, ...]:
         raise OutputError(f"invalid list of qdiscs from tc: {error}") from error
 
 
-def burst_s() -> float:
-    """The burst of shapers on this ground, in seconds of their rates."""
-    texts = [Path("/proc", name).read_bytes() for name in ("cpuinfo", "cmdline")]
-    is_uml = b"User Mode Linux" in texts[0] and b"time-travel" not in texts[1]
-    return _UML_BURST_S if is_uml else _BURST_S
-
-
 def changed(
     stages: Sequence[Stage], limits: LinkLimits, *, mtu: int, burst_s: float
 ) -> tuple[Stage, ...]:
@@ -142,22 +120,20 @@ def changed(
         netem = _netem(netem or {}, limits)
     delay = {"delay": 0.0, "jitter": 0.0, **(netem or {}).get("delay", {})}
     if limits.rate_bps is not None:
-        rate = limits.rate_bps / 8
-        room = max(10 * (mtu + _HEADER_BYTES), round(rate * max(_QUEUE_RTT_S, 2 * delay["delay"])))
-        tbf = {"rate": rate, "burst": 0, "limit": tbf["limit"] if tbf else room}
+        room = shaping.queue_bytes(limits.rate_bps, delay["delay"] * 1000, mtu)
+        tbf = {"rate": limits.rate_bps / 8, "burst": 0, "limit": tbf["limit"] if tbf else room}
     if tbf is not None:
         # It depends only on the new rate and MTU.
-        burst = max(math.ceil(tbf["rate"] * burst_s), 2 * (mtu + _HEADER_BYTES))
+        burst = shaping.burst_bytes(tbf["rate"] * 8, mtu, burst_s)
         tbf = {"rate": tbf["rate"], "burst": burst, "limit": tbf["limit"]}
     if limits.limit:
         if tbf is None:
             raise AgentError(f"limit={limits.limit}: nothing queues on a link without rate=")
         queue, tbf = _queue(limits.limit, queue, tbf)
     if netem is not None:
-        rate = tbf["rate"] if tbf is not None else _UNSHAPED_BPS / 8
-        flying = rate * (delay["delay"] + delay["jitter"]) / _SMALLEST_FRAME_BYTES
-        packets = min(_DELAY_LINE_PACKETS + math.ceil(2 * flying), 2**32 - 1)
-        netem = {"limit": packets, **netem}
+        rate_bps = tbf["rate"] * 8 if tbf is not None else None
+        longest_ms = (delay["delay"] + delay["jitter"]) * 1000
+        netem = {"limit": shaping.delay_line_packets(rate_bps, longest_ms), **netem}
     made = (
         Stage("netem", netem) if netem is not None else None,
         Stage("tbf", tbf) if tbf else None,
@@ -198,17 +174,12 @@ def _changing(stage: Stage, stages: Sequence[Stage]) -> tuple[str, ...]:
         return _words(stage) or ()
     if stage.kind == "sfq":
         raise AgentError("the limit of sfq cannot change", remedy="set it in LAB: limit=")
-    name = _limit_of(stage.kind)
+    name = shaping.limit_word(stage.kind)
     words = (stage.kind, name, str(stage.options[name]))
     if stage.kind == "red":
         rate = next(each.options["rate"] * 8 for each in stages if each.kind == "tbf")
-        return (*words, "avpkt", _RED_PACKET_BYTES, "bandwidth", f"{rate:.0f}bit")
+        return (*words, "avpkt", str(shaping.RED_PACKET_BYTES), "bandwidth", f"{rate:.0f}bit")
     return words
-
-
-def _limit_of(kind: str) -> str:
-    """The name of a queue's limit, as tc shows and accepts it."""
-    return "memlimit" if kind == "cake" else "limit"
 
 
 def _rebuilt(middle: Middle, stages: Sequence[Stage]) -> tuple[Step, ...]:
@@ -267,7 +238,7 @@ def _queue(
     """The queue with a capacity of "100K" bytes or "50p" packets."""
     is_packets = text[-1:] in "pP"
     amount = int(text[:-1]) if is_packets else units.parse_size(text)
-    counts_packets = queue is not None and queue.kind not in _IN_BYTES
+    counts_packets = queue is not None and shaping.QDISC_COUNTS.get(queue.kind) != "bytes"
     if is_packets != counts_packets:
         what = queue.kind if queue is not None else "the queue of this link"
         raise AgentError(
@@ -275,7 +246,7 @@ def _queue(
         )
     if queue is None:
         return None, tbf | {"limit": amount}
-    options = {**queue.options, _limit_of(queue.kind): amount}
+    options = {**queue.options, shaping.limit_word(queue.kind): amount}
     if queue.kind == "red":
         # The thresholds that tc derives.
         options |= {"min": amount // 4 // 3, "max": amount // 4}

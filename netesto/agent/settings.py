@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto import allowed
+from netesto import allowed, proc, shaping
 from netesto.agent import asking, commands, interfaces, metrics, middles, putback, qdiscs, routes
 from netesto.agent.commands import Allowed
 from netesto.agent.journal import Journal, Run, Step, Write
@@ -261,7 +262,7 @@ class Settings:
         both = (await middles.find(self._links, device))[: 2 if asked.both else 1]
         mtu = int((await interfaces.shown(device)).get("mtu", "1500"))
         # Both must be possible before the first change.
-        burst_s = middles.burst_s()
+        burst_s = shaping.burst_s(os.environ.get(proc.GROUND_MARK))
         wanted = [middles.changed(each.stages, asked, mtu=mtu, burst_s=burst_s) for each in both]
         steps = [middles.plan(each, stages) for each, stages in zip(both, wanted, strict=True)]
         what = f"link {device}: {middles.described(wanted[0])}"

@@ -9,6 +9,7 @@ from netesto import units
 from netesto.allowed import MAX_LINK_DELAY_MS
 from netesto.errors import UsageError
 from netesto.nearest import nearest
+from netesto.shaping import FRAME_HEADER_BYTES, QDISC_COUNTS, queue_bytes
 
 Value = TypeVar("Value")
 
@@ -16,35 +17,11 @@ Value = TypeVar("Value")
 # length.
 SMALLEST_MTU, DEFAULT_MTU, LARGEST_MTU = 1280, 1500, 65535
 
-# Queues count the Ethernet header, too.
-FRAME_HEADER_BYTES = 14
-
 # At lower rates a full-sized packet takes longer than the timeouts of neighbour discovery.
 SLOWEST_RATE_BPS = 8000.0
 
-# By default a queue holds one BDP, so that one Reno flow keeps the link busy after halving its
-# window; on shorter paths, the BDP of a path with this RTT.
-DEFAULT_QUEUE_RTT_MS = 50.0
-
 # tc counts the bytes of a queue in 32 bits.
 LARGEST_QUEUE_BYTES = 2**32 - 1
-
-# At least the initial window of RFC 6928.
-SMALLEST_DEFAULT_QUEUE_PACKETS = 10
-
-# The qdiscs of links, and what their limits count.
-QDISC_COUNTS: Mapping[str, Literal["bytes", "packets"]] = {
-    "bfifo": "bytes",
-    "cake": "bytes",
-    "codel": "packets",
-    "fq": "packets",
-    "fq_codel": "packets",
-    "fq_pie": "packets",
-    "pfifo": "packets",
-    "pie": "packets",
-    "red": "bytes",
-    "sfq": "packets",
-}
 
 # Those that mark packets by their time in the queue (`ce_threshold`).
 MARKING_QDISCS = frozenset({"codel", "fq_codel"})
@@ -97,10 +74,8 @@ class LinkSettings:
         """The capacity of the queue; None if there is no queue, or the qdisc's default holds."""
         if self.limit is not None or self.rate_bps is None:
             return self.limit
-        rtt_ms = max(DEFAULT_QUEUE_RTT_MS, 2 * self.delay_ms)
-        least = SMALLEST_DEFAULT_QUEUE_PACKETS * (self.mtu + FRAME_HEADER_BYTES)
-        size = QueueLimit(max(least, round(self.rate_bps / 8 * rtt_ms / 1000)), "bytes")
-        return _as_counted(size, self)
+        size = queue_bytes(self.rate_bps, self.delay_ms, self.mtu)
+        return _as_counted(QueueLimit(size, "bytes"), self)
 
     @property
     def emulates(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from ipaddress import (
 )
 from typing import TypeAlias
 
+from netesto import shaping
 from netesto.lab import addressing, queueing
 from netesto.lab.addressing import End
 from netesto.lab.graph import LONGEST_NODE_NAME, Node, Topology
@@ -193,7 +194,7 @@ class Plan:
         return last.name if last.node.kind == "wires" else ""
 
 
-def plan(topology: Topology, *, prefix: str, burst_s: float = queueing.BURST_S) -> Plan:
+def plan(topology: Topology, *, prefix: str, burst_s: float = shaping.BURST_S) -> Plan:
     """The plan of a lab. The same arguments always give the same plan.
 
     `burst_s` is the burst of shapers in seconds of their rates. UsageError if the topology has too

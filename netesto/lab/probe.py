@@ -18,9 +18,9 @@ from netesto import jsontext, process, units
 from netesto.errors import LabError, ProcessError
 from netesto.lab import train
 from netesto.lab.graph import Link, Topology
-from netesto.lab.links import FRAME_HEADER_BYTES
 from netesto.lab.netns import Lab
 from netesto.results.manifest import PathRecord
+from netesto.shaping import FRAME_HEADER_BYTES
 
 # Larger relative errors are reported, or stop the run.
 WARNING_DEVIATION = 0.05

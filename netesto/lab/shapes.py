@@ -19,13 +19,13 @@ from netesto.errors import UsageError
 from netesto.lab.graph import Link, Node, Topology
 from netesto.lab.links import (
     LINK_SETTINGS,
-    QDISC_COUNTS,
     LinkSettings,
     link_settings,
     meant,
     value,
     whole_number,
 )
+from netesto.shaping import QDISC_COUNTS
 
 # A host's number is the last byte of its IPv4 address; routers count down from 254.
 MOST_HOSTS = 200

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from netesto import shaping
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
 from netesto.errors import Place, UsageError
-from netesto.lab import guest, plan, queueing, records, topology
+from netesto.lab import guest, plan, records, topology
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language.steps import LabRequest, RemoteCommand
@@ -90,7 +91,7 @@ def endpoints(
 
 def plan_of(network: Topology) -> plan.Plan:
     """The plan of a new lab on this machine."""
-    burst_s = queueing.burst_s(guest.ground_inside())
+    burst_s = shaping.burst_s(guest.ground_inside())
     return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER), burst_s=burst_s)
 
 

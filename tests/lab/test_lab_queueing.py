@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netesto import shaping
 from netesto.lab import queueing
 from netesto.lab.links import link_settings
 
@@ -57,12 +58,12 @@ def test_a_delay_line_holds_what_a_full_link_carries_in_the_smallest_packets():
 
 def test_a_user_mode_kernel_needs_a_larger_burst():
     link = link_settings({"rate": "100mbit"}, what="link")
-    [line] = queueing.qdiscs(link, burst_s=queueing.burst_s("uml"))
+    [line] = queueing.qdiscs(link, burst_s=shaping.burst_s("uml"))
     assert " ".join(line) == "root handle 1: tbf rate 100000000bit burst 62500 limit 625000"
 
 
 def test_simulated_time_is_never_late():
-    assert queueing.burst_s("sim") == queueing.burst_s(None) == queueing.BURST_S
+    assert shaping.burst_s("sim") == shaping.burst_s(None) == shaping.BURST_S
 
 
 def test_red_takes_its_thresholds_from_the_limit():
@@ -113,4 +114,4 @@ def test_what_asks_for_a_qdisc(kind, asked, wanted):
 
 @given(st.floats(8e3, 1e11), st.integers(1280, 65_535))
 def test_a_burst_holds_two_frames(rate_bps, mtu):
-    assert queueing.burst_bytes(rate_bps, mtu) >= 2 * (mtu + 14)
+    assert shaping.burst_bytes(rate_bps, mtu) >= 2 * (mtu + 14)
