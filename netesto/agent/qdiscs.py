@@ -77,10 +77,30 @@ def _plain(*names: str) -> Callable[[Options], Sequence[str]]:
     return lambda options: [word for name in names for word in (name, str(options[name]))]
 
 
+# The units in which tc prints the numbers of fq, but not those of rates.
+_FQ_UNITS: Mapping[str, str] = {
+    **dict.fromkeys(("limit", "flow_limit", "buckets", "orphan_mask", "bands"), ""),
+    **dict.fromkeys(("quantum", "initial_quantum"), ""),
+    **dict.fromkeys(("refill_delay", "ce_threshold", "horizon", "offload_horizon"), "us"),
+    "timer_slack": "ns",
+}
+
+
 def _fq(options: Options) -> list[str]:
-    always = _plain("limit", "flow_limit", "buckets", "quantum", "initial_quantum")(options)
-    rate = ("maxrate", _bits(options["maxrate"])) if "maxrate" in options else ()
-    return [*always, *rate]
+    made: list[str] = []
+    for name, value in options.items():
+        match value:
+            case None:
+                made.append(name)  # horizon_drop, horizon_cap
+            case False:
+                made.append(f"no{name}")  # pacing
+            case list():
+                made += [name.strip(), *map(str, value)]  # priomap, weights
+            case _ if name in {"maxrate", "low_rate_threshold"}:
+                made += [name, _bits(value)]
+            case _:
+                made += [name, f"{value}{_FQ_UNITS[name]}"]
+    return made
 
 
 def _fq_codel(options: Options) -> list[str]:
@@ -113,6 +133,8 @@ def _netem(options: Options) -> list[str]:
         case {"loss": loss, "correlation": correlation}:
             words += ["loss", f"{decimal(100 * _number(loss))}%"]
             words.append(f"{decimal(100 * _number(correlation))}%")
+    if options.get("ecn"):
+        words.append("ecn")
     if options.keys() - {"limit", "delay", "loss-random", "ecn", "gap", "seed"}:
         raise ValueError("netem has options other than delay and loss")
     return words

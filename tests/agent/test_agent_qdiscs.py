@@ -72,15 +72,27 @@ def test_netem_with_loss_is_made_again():
     assert recreate(RootQdisc("netem", "1:", options)) == words
 
 
-def test_fair_queue_keeps_its_rate():
-    options = {"limit": 83, "flow_limit": 100, "buckets": 1024, "quantum": 3028,
-               "initial_quantum": 15140, "maxrate": 125_000_000, "horizon": 10_000_000}  # fmt: skip
+def test_fair_queue_keeps_its_rate_and_its_horizon():
+    # As iproute2 6.1.0 prints it; the last three are those of 6.13.
+    options = {"limit": 83, "flow_limit": 100, "buckets": 1024, "orphan_mask": 1023,
+               "pacing": False, "quantum": 3028, "initial_quantum": 15140, "maxrate": 125_000_000,
+               "low_rate_threshold": 68_750, "refill_delay": 40_000, "ce_threshold": 900,
+               "timer_slack": 10_000, "horizon": 5_000_000, "horizon_cap": None,
+               "bands": 3, "priomap ": [1, 2, 2], "weights ": [589824, 196608, 65536]}  # fmt: skip
     made = recreate(RootQdisc("fq", "1:", options))
     assert made is not None
     assert " ".join(made[3:]) == (
-        "limit 83 flow_limit 100 buckets 1024 quantum 3028 initial_quantum 15140"
-        " maxrate 1000000000bit"
+        "limit 83 flow_limit 100 buckets 1024 orphan_mask 1023 nopacing quantum 3028"
+        " initial_quantum 15140 maxrate 1000000000bit low_rate_threshold 550000bit"
+        " refill_delay 40000us ce_threshold 900us timer_slack 10000ns horizon 5000000us horizon_cap"
+        " bands 3 priomap 1 2 2 weights 589824 196608 65536"
     )
+
+
+def test_delay_line_keeps_its_marks():
+    options = {"limit": 9, "loss-random": {"loss": 0.01, "correlation": 0}, "ecn": True}
+    words = ("handle", "1:", "netem", "limit", "9", "loss", "1%", "0%", "ecn")
+    assert recreate(RootQdisc("netem", "1:", options)) == words
 
 
 def test_controlled_delay_keeps_its_times_and_marks():
@@ -104,6 +116,7 @@ def test_controlled_delay_keeps_its_times_and_marks():
         RootQdisc("tbf", "1:", {"rate": 1, "burst": 1, "lat": 1, "peakrate": 2}),
         RootQdisc("netem", "1:", {"limit": 9, "reorder": {"reorder": 0.1}}),
         RootQdisc("pfifo", "1:", {}),
+        RootQdisc("fq", "1:", {"limit": 9, "a_new_one": 1}),
     ],
 )
 def test_what_cannot_be_known_is_not_guessed(root: RootQdisc):
