@@ -4,6 +4,7 @@ import contextlib
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,15 +17,15 @@ Warn = Callable[[str], None]
 CONTENT_BYTES_MAX = 2**30
 
 
+@dataclass(eq=False, slots=True)
 class Collector(ABC):
     """Observes one source while flows run, and writes a file.
 
     Failures do not raise: each is added to `errors` and reported to `on_warning` once.
     """
 
-    def __init__(self, *, on_warning: Warn | None = None) -> None:
-        self.errors: list[str] = []
-        self._on_warning = on_warning
+    errors: list[str] = field(default_factory=list, init=False)
+    on_warning: Warn = field(default=lambda _: None, kw_only=True)
 
     @abstractmethod
     async def start(self) -> None:
@@ -35,11 +36,9 @@ class Collector(ABC):
         """End, and complete the files. May be called twice, and without `start`."""
 
     def _warn(self, message: str) -> None:
-        if message in self.errors:
-            return
-        self.errors.append(message)
-        if self._on_warning is not None:
-            self._on_warning(message)
+        if message not in self.errors:
+            self.errors.append(message)
+            self.on_warning(message)
 
 
 def count(value: object) -> int:

@@ -18,6 +18,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto import jsontext, process
@@ -218,6 +219,7 @@ def _channel() -> tuple[socket.socket, socket.socket]:
     return ours, theirs
 
 
+@dataclass(eq=False, slots=True)
 class Sampled(Collector):
     """Makes the sampler write samples to a file, whose name begins with their kind: `cpu.jsonl`,
     `sockets.2.bin.gz`.
@@ -226,28 +228,16 @@ class Sampled(Collector):
     permanently.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        interval_s: float,
-        sampler: Sampler,
-        *,
-        is_held: bool = False,
-        on_warning: Warn | None = None,
-        on_loss: Warn | None = None,
-    ) -> None:
-        super().__init__(on_warning=on_warning)
-        self._is_held = is_held
-        self._path = path
-        self._clock = clock
-        self._interval_s = interval_s
-        self._sampler = sampler
-        self._on_loss = on_loss
-        self._number: int | None = None
-        self._watched: list[dict[str, object]] = []
-        self._is_ending = False
-        self._done = asyncio.Event()
+    path: Path
+    clock: Clock
+    interval_s: float
+    sampler: Sampler
+    is_held: bool = field(default=False, kw_only=True)
+    on_loss: Warn = field(default=lambda _: None, kw_only=True)
+    _number: int | None = field(default=None, init=False)
+    _watched: list[dict[str, object]] = field(default_factory=list, init=False)
+    _is_ending: bool = field(default=False, init=False)
+    _done: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def watch(self, **what: object) -> None:
         """From the next tick on, sample this, too: see `watch` of the kind's Recording."""
@@ -256,12 +246,12 @@ class Sampled(Collector):
 
     def begin(self, first_tick_ns: int) -> None:
         """Take samples from this instant of the monotonic clock on."""
-        self._is_held = False
+        self.is_held = False
         self._order("begin", first_tick_ns=first_tick_ns)
 
     async def start(self) -> None:
-        self._number = self._sampler.join(self)
-        self._open(self._path)
+        self._number = self.sampler.join(self)
+        self._open(self.path)
         await self._done.wait()
 
     async def stop(self) -> None:
@@ -271,7 +261,7 @@ class Sampled(Collector):
         self._done.clear()
         if self._order("close"):
             await self._done.wait()
-        self._sampler.leave(self._number)
+        self.sampler.leave(self._number)
         self._number = None
 
     def hear(self, warning: str, *, is_done: bool) -> None:
@@ -286,16 +276,15 @@ class Sampled(Collector):
         terminated."""
         if self._is_ending:
             self._done.set()
-        elif self._path.suffix == ".gz" and self._path.exists():
-            first, _, rest = self._path.name.partition(".")
-            self._open(self._path.with_name(f"{first}.again{number}.{rest}"))
+        elif self.path.suffix == ".gz" and self.path.exists():
+            first, _, rest = self.path.name.partition(".")
+            self._open(self.path.with_name(f"{first}.again{number}.{rest}"))
         else:
-            self._open(self._path)
+            self._open(self.path)
 
     def lose(self, why: str) -> None:
         """There will be no more samples."""
-        if self._on_loss is not None:
-            self._on_loss(why)
+        self.on_loss(why)
         self._done.set()
 
     def _open(self, path: Path) -> None:
@@ -303,9 +292,9 @@ class Sampled(Collector):
             "open",
             kind=path.name.partition(".")[0],
             path=str(path.absolute()),
-            interval_ns=round(self._interval_s * _NS),
-            anchor_ns=self._clock.anchor_ns,
-            is_held=self._is_held,
+            interval_ns=round(self.interval_s * _NS),
+            anchor_ns=self.clock.anchor_ns,
+            is_held=self.is_held,
             watched=self._watched,
         )
 
@@ -314,7 +303,7 @@ class Sampled(Collector):
         if self._number is None:
             return False
         try:
-            self._sampler.order(self._number, do, **values)
+            self.sampler.order(self._number, do, **values)
         except ConnectionError:
             return False  # another process will open the file
         except OSError as error:
@@ -323,30 +312,14 @@ class Sampled(Collector):
         return True
 
 
+@dataclass(eq=False, slots=True)
 class SocketCollector(Sampled):
     """Makes the sampler record the TCP sockets of all watched ports."""
 
-    def __init__(
-        self,
-        path: Path,
-        clock: Clock,
-        interval_s: float,
-        sampler: Sampler,
-        *,
-        is_held: bool = False,
-        on_warning: Warn | None = None,
-        on_loss: Warn | None = None,
-    ) -> None:
-        super().__init__(
-            *(path, clock, interval_s, sampler),
-            is_held=is_held,
-            on_warning=on_warning,
-            on_loss=on_loss,
-        )
-        # By how many groups: servers may have reserved the same one for two groups of a client.
-        self._ports = Counter[int]()
-        # The ports for which the kernel reports the end of sockets.
-        self._ending_ports: set[int] = set()
+    # By how many groups: servers may have reserved the same one for two groups of a client.
+    _ports: Counter[int] = field(default_factory=Counter, init=False)
+    # The ports for which the kernel reports the end of sockets.
+    _ending_ports: set[int] = field(default_factory=set, init=False)
 
     def watch_ports(self, ports: Iterable[int], *, to_the_end: bool = True) -> None:
         """From the next tick on, sample the sockets with one of these ports at either end.
