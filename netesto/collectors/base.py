@@ -1,15 +1,19 @@
 """The base of collectors: start and stop, files of samples, and warnings."""
 
+import asyncio
 import contextlib
+import signal
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from netesto.collectors.clock import Clock
+from netesto import process
+from netesto.collectors.clock import Clock, SetTime, ahead_lines
+from netesto.errors import ProcessError
 
 Warn = Callable[[str], None]
 
@@ -39,6 +43,46 @@ class Collector(ABC):
         if message not in self.errors:
             self.errors.append(message)
             self.on_warning(message)
+
+
+@dataclass(eq=False, slots=True)
+class ByProgram(Collector):
+    """Observes by a program, which `end_sign` ends, and whose output has the system's time."""
+
+    path: Path
+    set_time: SetTime
+    end_sign: ClassVar = signal.SIGTERM
+    _begun: int = field(default=0, init=False)
+    _is_stopping: bool = field(default=False, init=False)
+    _job: process.Job | None = field(default=None, init=False)
+    _watch: asyncio.Task[None] | None = field(default=None, init=False)
+
+    async def _launch(
+        self, argv: Sequence[str], without: str, *, stdout: Path | None = None
+    ) -> process.Job | None:
+        """Start the program; if that fails, None and a warning that begins with `without`."""
+        self._begun = self.set_time.now()
+        try:
+            self._job = await process.start(argv, stdout=stdout)
+        except ProcessError as error:
+            self._warn(f"{without}: {error}")
+            return None
+        self._watch = asyncio.create_task(self._follow(self._job))
+        return self._job
+
+    @abstractmethod
+    async def _follow(self, job: process.Job) -> None:
+        """Complete the files when the program has ended."""
+
+    def _ahead_lines(self) -> list[str]:
+        """How far the system's time was ahead of the agent's clock: for `clock.ahead_in`."""
+        return ahead_lines(self.set_time.since(self._begun))
+
+    async def stop(self) -> None:
+        self._is_stopping = True
+        if self._job is not None and self._watch is not None:
+            await self._job.end(self.end_sign)
+            await self._watch
 
 
 def count(value: object) -> int:

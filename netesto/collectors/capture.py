@@ -8,12 +8,13 @@ netesto/collectors/ping.py: it prints the system's time.
 import asyncio
 import os
 import re
+import signal
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from netesto import process
-from netesto.collectors.base import Collector, Warn
-from netesto.collectors.clock import SetTime, ahead_lines
-from netesto.errors import ProcessError
+from netesto.collectors.base import ByProgram
 from netesto.model import CaptureRequest
 
 # tcpdump listens within milliseconds, unless the machine is overloaded.
@@ -30,50 +31,24 @@ _CAPTURED = re.compile(r"(\d+) packets? captured")
 DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 
 
-class Capture(Collector):
+@dataclass(eq=False, slots=True)
+class Capture(ByProgram):
     """Captures up to the requested number of packets, until it is stopped."""
 
-    def __init__(
-        self,
-        path: Path,
-        set_time: SetTime,
-        request: CaptureRequest,
-        device: str,
-        *,
-        on_warning: Warn | None = None,
-    ) -> None:
-        super().__init__(on_warning=on_warning)
-        self._path = path
-        self._set_time = set_time
-        self._begun = 0
-        self._log = path.with_suffix(".log")
-        self._packets = request.packets
-        self._stopping = False
-        self._argv = command(path, request, device, is_root=os.geteuid() == 0)
-        self._job: process.Job | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self._is_listening = asyncio.Event()
+    request: CaptureRequest
+    device: str
+    # Not SIGINT, which tcpdump ignores if the agent was started with it ignored.
+    end_sign: ClassVar = signal.SIGTERM
+    _is_listening: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def start(self) -> None:
-        self._begun = self._set_time.now()
-        try:
-            self._job = await process.start(self._argv)
-        except ProcessError as error:
-            self._warn(f"no capture: {error}")
+        argv = command(self.path, self.request, self.device, is_root=os.geteuid() == 0)
+        if await self._launch(argv, "no capture") is None:
             return
-        self._watch = asyncio.create_task(self._follow(self._job))
         try:
             await asyncio.wait_for(self._is_listening.wait(), READY_TIMEOUT_S)
         except TimeoutError:
             self._warn(f"tcpdump did not listen within {READY_TIMEOUT_S:g} s")
-
-    async def stop(self) -> None:
-        self._stopping = True
-        if self._job is None or self._watch is None:
-            return
-        # Not SIGINT, which tcpdump ignores if the agent was started with it ignored.
-        await self._job.end()
-        await self._watch
 
     async def _follow(self, job: process.Job) -> None:
         """Keep the messages of tcpdump; notice when it listens, and how it ended."""
@@ -84,26 +59,27 @@ class Capture(Collector):
                 self._is_listening.set()
         status = await job.wait()
         text = "\n".join(said)
-        is_full = packets_of(_CAPTURED, text) >= self._packets
+        is_full = packets_of(_CAPTURED, text) >= self.request.packets
         if status != 0 or not self._is_listening.is_set():
             self._warn(f"tcpdump {process.manner(status)}: {said[-1] if said else ''}")
-        elif not (self._stopping or is_full):
-            self._warn(f"{self._path.name}: tcpdump was ended by a signal, before the end")
+        elif not (self._is_stopping or is_full):
+            self._warn(f"{self.path.name}: tcpdump was ended by a signal, before the end")
         self._is_listening.set()
         if is_full:
             self._warn(
-                f"{self._path.name}: the capture ended at its limit of {self._packets} packets; "
-                "packets= of DO_TCPDUMP raises it. Columns pkt… need all packets of a flow"
+                f"{self.path.name}: the capture ended at its limit of {self.request.packets}"
+                " packets; packets= of DO_TCPDUMP raises it. Columns pkt… need all packets of a"
+                " flow"
             )
         dropped = packets_of(DROPPED, text)
         if dropped:
-            self._warn(f"{self._path.name}: the kernel dropped {dropped} packets")
-        lines = [f"{line}\n" for line in said]
-        lines += ahead_lines(self._set_time.since(self._begun))
+            self._warn(f"{self.path.name}: the kernel dropped {dropped} packets")
+        log = self.path.with_suffix(".log")
+        lines = [*(f"{line}\n" for line in said), *self._ahead_lines()]
         try:
-            await asyncio.to_thread(self._log.write_text, "".join(lines))
+            await asyncio.to_thread(log.write_text, "".join(lines))
         except OSError as error:
-            self._warn(f"{self._log.name}: {error.strerror}")
+            self._warn(f"{log.name}: {error.strerror}")
 
 
 def command(path: Path, request: CaptureRequest, device: str, *, is_root: bool) -> list[str]:

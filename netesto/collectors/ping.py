@@ -11,13 +11,13 @@ import math
 import re
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from netesto import proc, process
-from netesto.collectors.base import Collector, Warn
-from netesto.collectors.clock import SetTime, ahead_in, ahead_lines, steps_of
-from netesto.errors import ProcessError
+from netesto.collectors.base import ByProgram
+from netesto.collectors.clock import ahead_in, steps_of
 from netesto.measured import PingSample
 from netesto.model import SAME_CLOCK, Address, ClockOffset
 
@@ -31,60 +31,34 @@ _REPLY = re.compile(
 )
 
 
-class PingCollector(Collector):
+@dataclass(eq=False, slots=True)
+class PingCollector(ByProgram):
     """Sends an echo request every `interval_s` seconds to `destination`."""
 
-    def __init__(
-        self,
-        path: Path,
-        set_time: SetTime,
-        destination: Address,
-        interval_s: float = INTERVAL_S,
-        *,
-        on_warning: Warn | None = None,
-    ) -> None:
-        super().__init__(on_warning=on_warning)
-        self._path = path
-        self._destination = destination
-        self._interval_s = interval_s
-        self._stopping = False
-        self._set_time = set_time
-        self._begun = 0
-        self._job: process.Job | None = None
-        self._watch: asyncio.Task[None] | None = None
+    destination: Address
+    interval_s: float = INTERVAL_S
+    # ping prints its summary on SIGINT, and not on other signals.
+    end_sign: ClassVar = signal.SIGINT
 
     async def start(self) -> None:
-        self._begun = self._set_time.now()
-        try:
-            argv = command(self._destination, self._interval_s)
-            self._job = await process.start(argv, stdout=self._path)
-        except ProcessError as error:
-            self._warn(f"round trips are not measured: {error}")
-            return
-        # In the last 10 ms before a request ping polls, if no reply is due.
-        proc.sleep_when_yielding(self._job.pid)
-        self._watch = asyncio.create_task(self._until_end(self._job))
+        argv = command(self.destination, self.interval_s)
+        job = await self._launch(argv, "round trips are not measured", stdout=self.path)
+        if job is not None:
+            # In the last 10 ms before a request ping polls, if no reply is due.
+            proc.sleep_when_yielding(job.pid)
 
-    async def stop(self) -> None:
-        self._stopping = True
-        if self._job is None or self._watch is None:
-            return
-        # ping prints its summary on SIGINT, and not on other signals.
-        await self._job.end(signal.SIGINT)
-        await self._watch
-
-    async def _until_end(self, job: process.Job) -> None:
+    async def _follow(self, job: process.Job) -> None:
         status = await job.wait()
-        if not self._stopping or status < 0:
-            text = await asyncio.to_thread(self._path.read_text, errors="replace")
+        if not self._is_stopping or status < 0:
+            text = await asyncio.to_thread(self.path.read_text, errors="replace")
             last = text.strip().rpartition("\n")[2]
-            when = "at the end, being stopped or hung" if self._stopping else "early"
-            self._warn(f"ping {self._destination} {process.manner(status)} {when}: {last}")
+            when = "at the end, being stopped or hung" if self._is_stopping else "early"
+            self._warn(f"ping {self.destination} {process.manner(status)} {when}: {last}")
         try:
-            with self._path.open("a") as file:
-                file.writelines(ahead_lines(self._set_time.since(self._begun)))
+            with self.path.open("a") as file:
+                file.writelines(self._ahead_lines())
         except OSError as error:
-            self._warn(f"{self._path.name}: {error.strerror}")
+            self._warn(f"{self.path.name}: {error.strerror}")
 
 
 def command(destination: Address, interval_s: float) -> list[str]:
