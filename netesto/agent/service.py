@@ -10,8 +10,16 @@ import errno
 import os
 import platform
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Sequence,
+)
 from ipaddress import ip_address
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psutil
 
@@ -21,25 +29,37 @@ from netesto.agent.experiment import Premises
 from netesto.agent.session import Session
 from netesto.collectors import timesync
 from netesto.errors import AgentError
-from netesto.hostsettings import Applied, Setting
 from netesto.model import (
     Address,
     AgentStatus,
-    CaptureRequest,
     ClockReading,
     Event,
     FilePiece,
     Finished,
-    GroupRequest,
     HostInfo,
     HostState,
-    Ports,
 )
 
 # Problems of a disk or the machine, which are not internal errors of the agent.
 _OF_THE_MACHINE = frozenset({
     errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE,
 })  # fmt: skip
+
+
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
+
+
+def _by_holder(
+    call: Callable[Concatenate[Session, P], Awaitable[Answer]],
+) -> Callable[Concatenate["Service", P], Coroutine[Any, Any, Answer]]:
+    """The call of a service that its hold carries out."""
+
+    async def carry_out(service: "Service", /, *given: P.args, **named: P.kwargs) -> Answer:
+        with service.acting() as session:
+            return await call(session, *given, **named)
+
+    return carry_out
 
 
 class Service:
@@ -81,7 +101,6 @@ class Service:
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
         session = Session(self._premises, controller=controller, run=run)
         self._session = session
-        session.begin()
         try:
             while (event := await session.events.get()) is not None:
                 yield event
@@ -110,39 +129,19 @@ class Service:
             left=remains.left,
         )
 
-    async def configure(self, setting: Setting) -> Applied:
-        with self._acting() as session:
-            return await session.configure(setting)
-
-    async def take_stats(
-        self, exp: int, order: int, *, tests: Sequence[str] = (), tools: Sequence[str] = ()
-    ) -> None:
-        with self._acting() as session:
-            await session.start_servers(tests, tools)
-            await session.experiment(exp).take_stats(order)
-
-    async def expect(self, request: GroupRequest) -> Ports:
-        with self._acting() as session:
-            return await session.expect(request)
-
-    async def forget(self, exp: int, group: int) -> None:
-        with self._acting() as session:
-            await session.forget(exp, group)
-
-    async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
-        with self._acting() as session:
-            await session.start(request, ports, start_at_s)
-
-    async def begin(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
-        with self._acting() as session:
-            session.release(exp, groups, start_at_s)
-
-    async def start_capture(self, request: CaptureRequest) -> None:
-        with self._acting() as session:
-            await session.start_capture(request)
+    configure = _by_holder(Session.configure)
+    take_stats = _by_holder(Session.take_stats)
+    expect = _by_holder(Session.expect)
+    forget = _by_holder(Session.forget)
+    start = _by_holder(Session.start)
+    begin = _by_holder(Session.begin)
+    start_capture = _by_holder(Session.start_capture)
+    confirm = _by_holder(Session.confirm)
+    abort = _by_holder(Session.abort)
+    put_back = _by_holder(Session.put_back)
 
     async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
-        with self._acting() as session:
+        with self.acting() as session:
             await session.finish(exp)
         folder = self._premises.spool.experiment(session.run, exp)
         entries, content = await asyncio.to_thread(spool.listed, folder)
@@ -156,18 +155,6 @@ class Service:
                 for content in pieces:
                     yield FilePiece(path, content)
 
-    async def confirm(self, exp: int) -> None:
-        with self._acting() as session:
-            await session.confirm(exp)
-
-    async def abort(self, exp: int | None = None) -> None:
-        with self._acting() as session:
-            await session.abort("aborted by the controller", exp)
-
-    async def put_back(self) -> list[str]:
-        with self._acting() as session:
-            return await session.put_back()
-
     async def shut_down(self) -> None:
         self._on_shut_down()
 
@@ -179,7 +166,7 @@ class Service:
             self._session.events.put_nowait(None)
 
     @contextlib.contextmanager
-    def _acting(self) -> Iterator[Session]:
+    def acting(self) -> Iterator[Session]:
         """The hold, for a call that changes the host. AgentError if a file of the agent cannot be
         written."""
         session = self._held()

@@ -22,7 +22,8 @@ _INSTANCES_MAX = 1000
 
 
 class Session:
-    """The hold of one controller for one run."""
+    """The hold of one controller for one run. Its first events are the hold itself, and unreported
+    leftovers of earlier holds."""
 
     def __init__(self, premises: Premises, *, controller: str, run: str) -> None:
         self.controller = controller
@@ -54,13 +55,10 @@ class Session:
             ),
         )
         premises.spool.experiment(run, 0)  # raises if the name is invalid
-
-    def begin(self) -> None:
-        """The first events: the hold, and unreported leftovers of earlier holds."""
-        now_s = self._premises.clock.now()
-        self.emit(Event(time_s=now_s, kind="held"))
-        for sentence in self._premises.journal.remains().left:
-            self.emit(Event(time_s=now_s, kind="left", text=f"in an earlier run: {sentence}"))
+        self.emit(Event(time_s=self.begun_s, kind="held"))
+        for sentence in premises.journal.remains().left:
+            text = f"in an earlier run: {sentence}"
+            self.emit(Event(time_s=self.begun_s, kind="left", text=text))
 
     async def configure(self, setting: Setting) -> Applied:
         """Make a setting. A setting that a lab's host would keep vanishes with the lab; settings of
@@ -114,12 +112,14 @@ class Session:
             raise AgentError(f"experiment {exp} is finished")
         return experiment
 
-    async def start_servers(self, tests: Sequence[str], tools: Sequence[str]) -> None:
-        """Start the lasting servers of these tools that the tests need."""
+    async def take_stats(
+        self, exp: int, order: int, *, tests: Sequence[str] = (), tools: Sequence[str] = ()
+    ) -> None:
         for name in tools:
             tool, _ = await self._premises.tools.get(name)
             if tool.lasting_server and tool.tests.intersection(tests):
                 await self._servers.ensure(tool)
+        await self.experiment(exp).take_stats(order)
 
     async def expect(self, request: GroupRequest) -> Ports:
         check(request)
@@ -153,7 +153,7 @@ class Session:
         experiment = self.experiment(request.exp)
         await experiment.start(request, ports, start_at_s, tool=tool, version=version)
 
-    def release(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
+    async def begin(self, exp: int, groups: Sequence[int], start_at_s: float) -> None:
         if exp not in self._experiments:
             raise AgentError(f"experiment {exp}: no flow waits for its start")
         self._experiments[exp].begin(groups, start_at_s)
@@ -185,7 +185,9 @@ class Session:
         self._experiments.pop(exp, None)
         self._confirmed.add(exp)
 
-    async def abort(self, reason: str, exp: int | None = None) -> None:
+    async def abort(
+        self, exp: int | None = None, *, reason: str = "aborted by the controller"
+    ) -> None:
         """End all flows and captures, or those of one experiment, which can then be finished."""
         await asyncio.gather(
             *(
@@ -197,7 +199,7 @@ class Session:
 
     async def put_back(self) -> list[str]:
         """End all flows and put everything back; a sentence for each setting that is not."""
-        await self.abort("the controller let the agent go")
+        await self.abort(reason="the controller let the agent go")
         left = await self._settings.restore()
         journal = self._premises.journal
         # The controller gets these by this call, and those of earlier runs as events.
@@ -211,7 +213,7 @@ class Session:
         """
         self._is_closing = True
         try:
-            await self.abort(reason)
+            await self.abort(reason=reason)
             await self._idle.wait()
             for exp in self._experiments:
                 await self.finish(exp)
