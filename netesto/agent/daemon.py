@@ -11,13 +11,13 @@ import resource
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from netesto import interrupts, proc, process
 from netesto import log as logs
-from netesto.agent import access, config, leftovers, recovery, routes
+from netesto.agent import access, config, recovery, routes
 from netesto.agent.access import ClientsFile
 from netesto.agent.config import Config
 from netesto.agent.experiment import Premises
@@ -155,7 +155,7 @@ async def _run(
             entrance.tls.append(_tls_server(address, settings, entrance))
     await recovery.recover(journal)
     spool = Spool(settings.state / "spool")
-    with _life(journal, is_in_lab=is_in_lab):
+    with recovery.life(journal, is_in_lab=is_in_lab):
         limits = OF_LAB if is_in_lab else settings.limits
         for run in () if is_in_lab else spool.remove_older(limits.spool_age):
             log.warning("files never fetched are removed: too old", extra={"run": run})
@@ -220,24 +220,6 @@ def _first_port(host: str | None) -> int:
     if host is None:
         return secrets.randbelow(DATA_PORTS)
     return random.Random(f"{host} {int(time.monotonic())}").randrange(DATA_PORTS)
-
-
-@contextlib.contextmanager
-def _life(journal: Journal, *, is_in_lab: bool) -> Iterator[None]:
-    """Mark all processes started in the body, and end them with it. The mark is journaled first.
-
-    In a lab hundreds of agents end together: none of them looks at all processes of the machine.
-    """
-    if is_in_lab:
-        proc.adopt_orphans()
-    life = secrets.token_hex(16)
-    journal.live(life)
-    os.environ[leftovers.LIFE_VARIABLE] = life
-    try:
-        yield
-    finally:
-        leftovers.end(life, among=proc.descendants if is_in_lab else proc.numbers)
-        journal.ended(life)
 
 
 async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Namespace) -> None:

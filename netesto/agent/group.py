@@ -6,7 +6,7 @@ import contextlib
 import zlib
 from collections.abc import AsyncIterator, Callable
 
-from netesto.agent import learnt, spool
+from netesto.agent import routes, spool
 from netesto.agent.jobs import Flow, Start
 from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
@@ -102,7 +102,7 @@ class Group:
     def _forget_paths(self) -> None:
         """Make the kernel forget what it learnt about the path from earlier flows."""
         try:
-            learnt.forget()
+            routes.forget()
         except OSError as error:
             self._warn(f"TCP metrics of earlier flows were not flushed: {error.strerror}")
 

@@ -11,7 +11,7 @@ One JSON object per line, append-only, so that a kill at any instant leaves it r
                                       all changes of it until here stay on the host
     {"left": "sysctl …"}              a difference to report to a controller
     {"told": 1}                       a controller has the first of these
-    {"life": "5e0f…", "boot": "…"}    processes of this agent carry NETESTO_LIFE=5e0f… (leftovers)
+    {"life": "5e0f…", "boot": "…"}    processes of this agent carry NETESTO_LIFE=5e0f… (recovery)
 
 Changes of another boot no longer exist, and those in another network namespace cannot be undone
 from here: both are ignored. A change with a step that only another version knows is kept.

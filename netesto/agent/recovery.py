@@ -1,9 +1,10 @@
-"""The state folder of an agent. One agent uses it at a time, and first recovers from a killed one.
+"""The state folder of an agent. One agent uses it at a time, and first recovers from a killed one:
+it ends the processes that carry its mark, and undoes what its journal holds.
 
 STATE/lock      held by the agent
 STATE/journal   changes to undo (agent.journal)
 STATE/spool/    files that no controller has confirmed yet (agent.spool)
-STATE/ages.json how long they have been there (agent.ages)
+STATE/ages.json how long they have been there
 STATE/servers/  output of lasting traffic servers
 """
 
@@ -11,14 +12,22 @@ import contextlib
 import fcntl
 import logging
 import os
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from netesto.agent import access, leftovers, putback
+from netesto import proc
+from netesto.agent import access, putback
 from netesto.agent.journal import Journal
+from netesto.collectors import hostfacts
 from netesto.errors import WorldError
 
 log = logging.getLogger(__name__)
+
+LIFE_VARIABLE = "NETESTO_LIFE"
+
+# The time after SIGTERM: tcpdump writes its last packets.
+GRACE_S = 2.0
 
 
 @contextlib.contextmanager
@@ -66,11 +75,57 @@ def _keep_others_out(state: Path) -> None:
 async def recover(journal: Journal) -> None:
     """End the processes and undo the settings that a killed agent left."""
     # Before the settings, which the processes that still run depend on.
-    for life in journal.remains().lives:
-        ended = leftovers.end(life)
-        journal.ended(life)
+    for mark in journal.remains().lives:
+        ended = end_life(mark)
+        journal.ended(mark)
         if ended:
             log.warning("processes of a killed agent ended", extra={"count": len(ended)})
     undone, _ = await putback.restore(journal)
     if undone:
         log.warning("settings of a killed agent put back", extra={"count": undone})
+
+
+@contextlib.contextmanager
+def life(journal: Journal, *, is_in_lab: bool) -> Iterator[None]:
+    """Mark all processes started in the body, and end them with it. The mark is journaled first,
+    then put into our own environment: every process that we or our children start carries
+    `NETESTO_LIFE=MARK`, also one that left its process group, and no other process does.
+
+    In a lab hundreds of agents end together: none of them looks at all processes of the machine.
+    """
+    if is_in_lab:
+        proc.adopt_orphans()
+    mark = secrets.token_hex(16)
+    journal.live(mark)
+    os.environ[LIFE_VARIABLE] = mark
+    try:
+        yield
+    finally:
+        end_life(mark, among=proc.descendants if is_in_lab else proc.numbers)
+        journal.ended(mark)
+
+
+def end_life(
+    mark: str, *, grace_s: float = GRACE_S, among: Callable[[], Iterable[int]] = proc.numbers
+) -> list[int]:
+    """End every process that carries the mark, first with SIGTERM; return their PIDs. This includes
+    processes that they start meanwhile, unless one survives SIGKILL. Processes of other users whose
+    environment we may not read are not ours. `among`: the processes that may carry it.
+    """
+    ended: list[int] = []
+    while True:
+        # Opening a pidfd takes as long as this check, and most processes are not ours.
+        ours = (pid for pid in among() if pid != os.getpid() and carries(pid, mark))
+        last = proc.end(ours, grace_s=grace_s, belongs=lambda pid: carries(pid, mark))
+        ended += (pid for pid in last.found if pid not in ended)
+        if not last.found or last.surviving:
+            return ended
+
+
+def carries(pid: int, mark: str) -> bool:
+    """Whether a process carries this mark; one that has ended does not."""
+    try:
+        variables = hostfacts.contents(f"/proc/{pid}/environ")
+    except OSError:
+        return False
+    return f"\0{LIFE_VARIABLE}={mark}\0" in f"\0{variables}"

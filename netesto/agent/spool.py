@@ -13,20 +13,24 @@ capture.N.pcap .log   captures
 0/ 1/                 host statistics before and after; earlier ones of a kind in 1.1/, 1.2/ …
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
+import logging
 import os
 import shutil
 import time
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Self
 
-from netesto import atomic
-from netesto.agent import ages
-from netesto.agent.ages import Seen
+from netesto import atomic, jsontext, proc
 from netesto.errors import AgentError
 from netesto.model import RUN_NAME, UNFETCHED_MAX, FileEntry, FilePiece, Unfetched
+
+log = logging.getLogger(__name__)
 
 # Pieces of a file are small enough not to delay other calls on the same connection.
 PIECE_BYTES = 256 * 1024
@@ -36,6 +40,33 @@ SMALL_BYTES = 64 * 1024
 
 # Memory of this size is reused; more is requested from the system, and cleared, each time.
 _HASHED_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A run whose latest file has the date `written_ns`, as it was seen `at_s` after the `boot`; in
+    STATE/ages.json.
+
+    Dates do not tell how long nobody has fetched its data, because somebody may set the system's
+    time. A run ages from when an agent first sees it as it is, by a clock that nobody sets. It does
+    not age where no agent can know how long that was: over a reboot.
+    """
+
+    written_ns: int
+    boot: str
+    at_s: float
+    age_s: float = 0.0
+
+    @classmethod
+    def now(cls, written_ns: int) -> Self:
+        return cls(written_ns, proc.boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME))
+
+    def after(self, before: Self | None) -> Self:
+        """The same, with the age that follows from what was seen before."""
+        if before is None or before.written_ns != self.written_ns:
+            return self
+        since_s = max(self.at_s - before.at_s, 0.0) if before.boot == self.boot else 0.0
+        return replace(self, age_s=before.age_s + since_s)
 
 
 class Spool:
@@ -69,8 +100,18 @@ class Spool:
 
     def see_ages(self) -> dict[str, float]:
         """The age of each run in seconds, which only grows from one call to the next."""
-        seen = {run: Seen.now(_written_ns(self._folder / run)) for run in self.runs()}
-        return ages.grown(self._folder.with_name("ages.json"), seen)
+        path = self._folder.with_name("ages.json")
+        before = _recorded(path)
+        seen = {
+            run: Seen.now(_written_ns(self._folder / run)).after(before.get(run))
+            for run in self.runs()
+        }
+        if seen or before:
+            try:
+                atomic.replace(path, json.dumps({run: asdict(each) for run, each in seen.items()}))
+            except OSError as error:
+                log.warning("ages not kept", extra={"reason": error.strerror})
+        return {run: each.age_s for run, each in seen.items()}
 
     def runs(self) -> list[str]:
         """Runs with files that were not fetched."""
@@ -88,6 +129,17 @@ class Spool:
             for folder in sorted((self._folder / run).iterdir())
             if folder.is_dir() and folder.name.isdecimal()
         ][:UNFETCHED_MAX]
+
+
+def _recorded(path: Path) -> dict[str, Seen]:
+    """The record; of another version, or damaged, it is as if there were none."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        found = jsontext.read(path)
+        return {
+            run: Seen(int(it["written_ns"]), str(it["boot"]), float(it["at_s"]), float(it["age_s"]))
+            for run, it in found.items()
+        }
+    return {}
 
 
 def _unfetched(folder: Path) -> Unfetched:

@@ -395,7 +395,7 @@ def parent_of(pid: int) -> int:
 
 
 def is_marked(pid: int) -> bool:
-    """Whether an agent started this process to work for it (netesto.agent.leftovers)."""
+    """Whether an agent started this process to work for it (netesto.agent.recovery)."""
     return b"NETESTO_LIFE=" in content("/proc/{}/environ".format(pid))
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from netesto.agent.ages import Seen
-from netesto.agent.spool import Spool
+from netesto.agent.spool import Seen, Spool
 
 BEFORE = Seen(written_ns=5, boot="a", at_s=100.0, age_s=40.0)
 

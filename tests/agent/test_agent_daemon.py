@@ -16,7 +16,7 @@ from agent_daemons import Daemon, HoldingClient, StartDaemon
 from agent_values import request
 
 from netesto import proc, process
-from netesto.agent import leftovers
+from netesto.agent import recovery
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
 from netesto.transport.files import ship
@@ -55,7 +55,7 @@ def processes_of(life: str) -> list[str]:
     for pid in proc.numbers():
         # It may end meanwhile.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if leftovers.carries(pid, life):
+            if recovery.carries(pid, life):
                 names.append(Path(f"/proc/{pid}/comm").read_text().strip())
     return names
 
@@ -68,8 +68,7 @@ async def pid_of(life: str, name: str) -> int:
         found[:] = [
             pid
             for pid in proc.numbers()
-            if leftovers.carries(pid, life)
-            and Path(f"/proc/{pid}/comm").read_text().strip() == name
+            if recovery.carries(pid, life) and Path(f"/proc/{pid}/comm").read_text().strip() == name
         ]
         return bool(found)
 

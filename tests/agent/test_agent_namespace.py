@@ -72,7 +72,7 @@ def qdiscs(namespace: str) -> list[tuple[str, str, dict]]:
 
 CONNECT = """
 import socket
-from netesto.agent import learnt
+from netesto.agent import routes
 with (
     socket.create_server(("127.0.0.1", 0)) as server,
     socket.create_connection(server.getsockname()) as client,
@@ -83,7 +83,7 @@ with (
 """
 
 
-@pytest.mark.parametrize(("forget", "known"), [("", ["127.0.0.1"]), ("learnt.forget()", [])])
+@pytest.mark.parametrize(("forget", "known"), [("", ["127.0.0.1"]), ("routes.forget()", [])])
 def test_what_tcp_has_learnt_of_a_path_is_forgotten(namespace: str, forget: str, known: list[str]):
     inside(namespace, "ip", "link", "set", "lo", "up")
     inside(namespace, sys.executable, "-c", CONNECT + forget)
