@@ -14,7 +14,7 @@ from typing import Any
 from netesto import jsontext, shaping, units
 from netesto.agent import asking, qdiscs
 from netesto.agent.journal import Run, Step
-from netesto.errors import AgentError, OutputError
+from netesto.errors import AgentError
 from netesto.hostsettings import LinkLimits
 
 # /proc/net/psched of every kernel with timers of high resolution.
@@ -97,16 +97,7 @@ def described(stages: Sequence[Stage]) -> str:
 
 def parse(text: str) -> tuple[Stage, ...]:
     """The stages in the output of `tc -raw -j qdisc show`, from the root on."""
-    try:
-        entries = [each for each in jsontext.parse(text or "[]") if each["kind"] != "ingress"]
-        ordered = sorted(entries, key=lambda each: (not each.get("root"), each["handle"]))
-        return tuple(
-            Stage(each["kind"], each.get("options", {}))
-            for each in ordered
-            if each["handle"] != "0:"
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OutputError(f"invalid list of qdiscs from tc: {error}") from error
+    return tuple(Stage(each["kind"], each.get("options", {})) for each in qdiscs.installed(text))
 
 
 def changed(

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from netesto import jsontext
 from netesto.agent import asking
+from netesto.collectors.capabilities import ENTRANCE_QDISCS
 from netesto.errors import OutputError
 from netesto.units import decimal
 
@@ -23,21 +24,30 @@ class RootQdisc:
     has_children: bool = False
 
 
-def parse(text: str) -> RootQdisc | None:
-    """The root in the output of `tc -j qdisc show dev DEVICE`; None if it is the kernel's own.
+def installed(text: str) -> list[dict[str, Any]]:
+    """Those of outgoing packets in the output of `tc -j qdisc show dev DEVICE`, the root first.
 
-    The kernel's own has the handle 0 and comes back by itself. OutputError if the text is invalid.
+    Without the kernel's own: they have the handle 0 and come back by themselves. OutputError if the
+    text is invalid.
     """
     try:
-        entries = [dict(entry) for entry in jsontext.parse(text or "[]")]
-        roots = [entry for entry in entries if entry.get("root") and entry["handle"] != "0:"]
-        if not roots:
-            return None
-        root = roots[0]
-        children = [entry for entry in entries if entry.get("parent") and entry["handle"] != "0:"]
-        return RootQdisc(root["kind"], root["handle"], root.get("options", {}), bool(children))
-    except (ValueError, KeyError, TypeError) as error:
+        found = [
+            each
+            for each in jsontext.parse(text or "[]")
+            if each["kind"] not in ENTRANCE_QDISCS and each["handle"] != "0:"
+        ]
+        return sorted(found, key=lambda each: (not each.get("root"), each["handle"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise OutputError(f"invalid list of qdiscs from tc: {error}") from error
+
+
+def parse(text: str) -> RootQdisc | None:
+    """The root in the same output; None if it is the kernel's own."""
+    found = installed(text)
+    if not found or not found[0].get("root"):
+        return None
+    root = found[0]
+    return RootQdisc(root["kind"], root["handle"], root.get("options", {}), len(found) > 1)
 
 
 async def read_root(device: str) -> tuple[RootQdisc | None, str]:

@@ -36,6 +36,12 @@ def test_children_are_seen():
     assert root == RootQdisc("tbf", "1:", {"rate": 1250000, "burst": 15000, "lat": 50}, True)
 
 
+@pytest.mark.parametrize("kind", ["ingress", "clsact"])
+def test_qdisc_of_incoming_packets_is_no_child_of_the_root(kind: str):
+    entrance = f'{{"kind":"{kind}","handle":"ffff:","parent":"ffff:fff1","options":{{}}}}'
+    assert parse(f"{PFIFO[:-1]},{entrance}]") == parse(PFIFO)
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"root": true}]'])
 def test_text_that_is_no_list_of_qdiscs_is_an_error(text: str):
     with pytest.raises(OutputError, match="invalid list of qdiscs from tc"):
