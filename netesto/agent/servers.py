@@ -30,14 +30,14 @@ class _Lasting:
 
 class Servers:
     """The servers of one hold. The output of lasting ones goes to `folder`. `on_death` gets what
-    ended the server of a flow, which its client does not know."""
+    ended the server of a flow, which its client does not know, with its experiment and group."""
 
     def __init__(
         self,
         ports: PortRange,
         *,
         folder: Path,
-        on_death: Callable[[GroupRequest, str], None] = lambda _, __: None,
+        on_death: Callable[[str, int, int], None] = lambda *_: None,
     ) -> None:
         self._ports = ports
         self._folder = folder
@@ -93,7 +93,7 @@ class Servers:
         if status < 0 and (request.exp, request.group) in self._groups:
             flow = f"group {request.group}, flow {instance}"
             text = f"the server of {flow} ({request.tool}) {process.manner(status)}"
-            self._on_death(request, text)
+            self._on_death(text, request.exp, request.group)
 
     async def forget(self, exp: int, group: int) -> Ports | None:
         """End the group's own servers and free its ports; the ports, None if it had none."""

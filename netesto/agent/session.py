@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from netesto.agent import congestion, routes
+from netesto.agent import congestion
 from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.servers import Servers
 from netesto.agent.settings import Settings
@@ -42,18 +42,9 @@ class Session:
         # Programs that did not end: a run waits for each of them once.
         self._hung: set[str] = set()
         self._servers = Servers(
-            premises.ports, folder=premises.folder / "servers", on_death=self._warn_of_server
+            premises.ports, folder=premises.folder / "servers", on_death=self._warn
         )
-        self._settings = Settings(
-            premises.journal,
-            device=premises.device,
-            links=premises.links,
-            allowed_commands=premises.commands,
-            check_device=self._check_device,
-            on_warning=lambda text: self.emit(
-                Event(time_s=premises.clock.now(), kind="warning", text=text)
-            ),
-        )
+        self._settings = Settings(premises, on_warning=self._warn)
         premises.spool.experiment(run, 0)  # raises if the name is invalid
         self.emit(Event(time_s=self.begun_s, kind="held"))
         for sentence in premises.journal.remains().left:
@@ -69,12 +60,9 @@ class Session:
             self._premises.limits.check_keep()
         return await self._settings.apply(setting)
 
-    def _warn_of_server(self, of: GroupRequest, text: str) -> None:
+    def _warn(self, text: str, exp: int = 0, group: int = 0) -> None:
         now_s = self._premises.clock.now()
-        self.emit(Event(time_s=now_s, kind="warning", exp=of.exp, group=of.group, text=text))
-
-    def _check_device(self, device: str) -> None:
-        self._premises.check_interface(device, managing=routes.managing())
+        self.emit(Event(time_s=now_s, kind="warning", exp=exp, group=group, text=text))
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:

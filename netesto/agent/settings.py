@@ -10,7 +10,7 @@ import errno
 import logging
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 from netesto import allowed, proc, shaping
 from netesto.agent import asking, commands, interfaces, metrics, middles, putback, qdiscs, routes
-from netesto.agent.commands import Allowed
-from netesto.agent.journal import Journal, Run, Step, Write
+from netesto.agent.experiment import Premises
+from netesto.agent.journal import Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.errors import AgentError, MissingError, ProcessError
 from netesto.hostsettings import (
@@ -133,24 +133,11 @@ def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
 
 
 class Settings:
-    """The settings made on this host. An empty device stands for `device`. `check_device` raises if
-    scripts may not set the qdisc of one."""
+    """The settings made on this host."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        *,
-        device: str,
-        links: str = "",
-        allowed_commands: Mapping[str, Allowed] | None = None,
-        check_device: Callable[[str], None],
-        on_warning: Callable[[str], None],
-    ) -> None:
-        self._journal = journal
-        self._check_device = check_device
-        self._device = device
-        self._links = links
-        self._commands = allowed_commands or {}
+    def __init__(self, premises: Premises, *, on_warning: Callable[[str], None]) -> None:
+        self._premises = premises
+        self._journal = premises.journal
         self._on_warning = on_warning
         self._turn = asyncio.Lock()
 
@@ -159,7 +146,7 @@ class Settings:
         async with self._turn:
             match setting:
                 case Command(name, values):
-                    said = await commands.run(self._commands, name, values)
+                    said = await commands.run(self._premises.commands, name, values)
                     if not said.startswith("exit status 0"):
                         self._on_warning(f"{setting.words}: {said}")
                     log.info("command run", extra={"setting": setting.words, "result": said[:100]})
@@ -200,9 +187,8 @@ class Settings:
         return Applied(self._noted(plan, number, after, keep=setting.keep), before, after)
 
     async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
-        device = asked.device or self._device
-        allowed.check_device(device)
-        self._check_device(device)
+        device = asked.device or self._premises.device
+        self._check(device)
         before, shown_before = await qdiscs.read_root(device)
         match asked:
             case Qdisc(kind, options, action):
@@ -216,9 +202,14 @@ class Settings:
         what = self._noted(plan, number, qdiscs.described(after), keep=asked.keep)
         return Applied(what, shown_before, shown_after)
 
+    def _check(self, device: str) -> None:
+        """Raise if scripts may not set anything of this interface."""
+        allowed.check_device(device)
+        self._premises.check_interface(device, managing=routes.managing())
+
     async def _device_of(self, asked: LinkAttribute) -> str:
         """The interface that a setting means. AgentError if there is none."""
-        device = asked.device or (self._device if not asked.to else "")
+        device = asked.device or (self._premises.device if not asked.to else "")
         if not device and putback.index(asked.to):
             # Interfaces of a lab have the names of their neighbours.
             device = asked.to
@@ -226,8 +217,7 @@ class Settings:
             device = routes.device_to(ip_address(asked.address), default="")
         if not device:
             raise AgentError(f"no interface leads to {asked.to}")
-        allowed.check_device(device)
-        self._check_device(device)
+        self._check(device)
         return device
 
     async def _apply_attribute(self, asked: LinkAttribute) -> Applied:
@@ -248,7 +238,7 @@ class Settings:
         number = await self._carry_out(plan, before, keep=asked.keep)
         after = (await interfaces.shown(device)).get(name, "")
         noted = self._noted(plan, number, after.partition(" ")[0], keep=asked.keep)
-        if name == "mtu" and self._links:
+        if name == "mtu" and self._premises.links:
             # A shaper drops packets that are larger than its bucket.
             with contextlib.suppress(middles.NoLimitsError):
                 await self._apply_limits(LinkLimits(to=device))
@@ -259,7 +249,7 @@ class Settings:
         allowed.check_link_limits(*limits)
         allowed.check_device(asked.to)
         device = asked.to
-        both = (await middles.find(self._links, device))[: 2 if asked.both else 1]
+        both = (await middles.find(self._premises.links, device))[: 2 if asked.both else 1]
         mtu = int((await interfaces.shown(device)).get("mtu", "1500"))
         # Both must be possible before the first change.
         burst_s = shaping.burst_s(os.environ.get(proc.GROUND_MARK))
@@ -281,8 +271,7 @@ class Settings:
             raise AgentError(f"route to {asked.to}: its address is not known")
         address = str(ip_address(asked.address))
         route = await metrics.find(address)
-        allowed.check_device(route.device)
-        self._check_device(route.device)
+        self._check(route.device)
         make, undo = metrics.plan(asked, route)
         values = {
             "rto_min": asked.rto_min_ms, "initcwnd": asked.initcwnd, "initrwnd": asked.initrwnd,

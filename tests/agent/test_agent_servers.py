@@ -44,7 +44,7 @@ async def test_a_server_that_somebody_kills_is_told_and_one_that_is_forgotten_is
 ):
     told: asyncio.Queue[tuple[int, str]] = asyncio.Queue()
     servers = Servers(
-        PortRange(), folder=tmp_path, on_death=lambda of, text: told.put_nowait((of.group, text))
+        PortRange(), folder=tmp_path, on_death=lambda text, _, group: told.put_nowait((group, text))
     )
     groups = [request(group=group, tool="iperf3", instances=1) for group in (1, 2)]
     ports = [await servers.expect(each, ListeningServer(), folder=tmp_path) for each in groups]
