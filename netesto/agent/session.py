@@ -54,7 +54,7 @@ class Session:
     async def configure(self, setting: Setting) -> Applied:
         """Make a setting. A setting that a lab's host would keep vanishes with the lab; settings of
         the whole kernel are put back."""
-        if setting.keep and self._premises.links:
+        if setting.keep and self._premises.is_in_lab:
             setting = replace(setting, keep=False)
         if setting.keep:
             self._premises.limits.check_keep()

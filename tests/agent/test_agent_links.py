@@ -297,7 +297,7 @@ async def test_interface_that_the_owner_of_the_host_does_not_allow_is_refused(
 
 
 @pytest.mark.lab
-async def test_lab_without_limits_of_links_allows_what_labs_allow(
+async def test_lab_without_limits_of_links_allows_what_labs_allow_and_keeps_nothing(
     linked: Linked, start_daemon: StartDaemon
 ):
     namespace = linked.lab.record.hosts["a"].namespace
@@ -305,4 +305,4 @@ async def test_lab_without_limits_of_links_allows_what_labs_allow(
     agent = start_daemon("a", "--device", "b", "--links", "", prefix=prefix)
     async with agent.held() as a:
         applied = await a.configure(LinkAttribute("mtu", "1500", device="lo", keep=True))
-    assert applied.setting == "link lo: mtu=1500 (kept)"
+    assert applied.setting == "link lo: mtu=1500"
