@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from netesto import process
 from netesto.collectors.clock import Clock, SetTime, ahead_lines
@@ -108,12 +108,6 @@ def unzipped(path: Path) -> bytes:
     return content
 
 
-class Readable(Protocol):
-    """What a selector waits for."""
-
-    def fileno(self) -> int: ...
-
-
 class Recording(ABC):
     """A file of samples while the sampler's process writes it (see sampling).
 
@@ -131,7 +125,7 @@ class Recording(ABC):
             self._file = path.open("ab", buffering=0)
 
     @property
-    def reports(self) -> Readable | None:
+    def reports(self) -> int | None:
         """A descriptor that becomes readable between ticks when there is something to `hear`."""
         return None
 

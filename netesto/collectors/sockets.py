@@ -33,9 +33,9 @@ class SocketRecording(Recording):
             self._closed = ClosedSockets()
 
     @property
-    def reports(self) -> ClosedSockets | None:
-        """Destroyed sockets."""
-        return self._closed
+    def reports(self) -> int | None:
+        """Of destroyed sockets."""
+        return None if self._closed is None else self._closed.fileno()
 
     def watch(self, what: Mapping[str, Any]) -> None:
         """Sample the sockets with one of `ports` at either end, and record the final counts of
