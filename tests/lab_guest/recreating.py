@@ -5,6 +5,7 @@ Prints a list in JSON: for each what it was and what it is then.
 
 import asyncio
 import json
+import sys
 
 from netesto import process
 from netesto.agent import qdiscs
@@ -44,4 +45,4 @@ def again(wanted: str) -> tuple[str, str]:
     return qdiscs.described(before), qdiscs.described(after)
 
 
-print(json.dumps([again(each) for each in WANTED]))
+json.dump([again(each) for each in WANTED], sys.stdout)
