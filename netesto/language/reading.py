@@ -1,6 +1,7 @@
 """Reads the files of a script, including unreachable lines, and finds what each body uses, sets and
 runs."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -8,7 +9,6 @@ from netesto.errors import Place, ScriptError
 from netesto.language import ast
 from netesto.language.finding import Findings
 from netesto.language.interpreter import NoScriptError, NoSourceError, find_source, read_sourced
-from netesto.language.macros import Macros
 from netesto.language.parser import parse
 from netesto.language.scope import DOLLAR, parts
 from netesto.language.survey import Definition, Survey, survey
@@ -21,9 +21,10 @@ MAX_COMPUTED = 200
 class Reading:
     """The files of the script `main`.
 
-    `top` are the surveys of files outside macros. `ran` are macros that a dry run has run, also by
-    `RUN $macro`. `lacks_source`: a file may be missing, and what it defines; `reads_another`: a
-    similar file may be read instead.
+    `top` are the surveys of files outside macros, `macros` all definitions by name: a macro may
+    have several, in branches or one after the other; `mentioned` are all variables in them. `ran`
+    are macros that a dry run has run, also by `RUN $macro`. `lacks_source`: a file may be missing,
+    and what it defines; `reads_another`: a similar file may be read instead.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class Reading:
         self._library_path = library_path
         self._definitions = definitions
         self._ran = ran
-        self.macros = Macros(self.is_set)
         self.top: list[Survey] = []
+        self.macros: dict[str, list[Definition]] = {}
+        self.mentioned = defaultdict[str, set[str]](set)
+        self._by_folded = defaultdict[str, list[str]](list)
         self.lacks_source = False
         self.reads_another = False
         self._assigned: set[str] = set(definitions)
@@ -61,8 +64,19 @@ class Reading:
     def surveys(self) -> list[Survey]:
         """What the files do, and the macros that matter to the author."""
         reached = self.reached()
-        macros = [each for each in self.macros.definitions() if self._concerns(each, reached)]
+        macros = [each for each in self.definitions() if self._concerns(each, reached)]
         return [*self.top, *(each.inside for each in macros)]
+
+    def definitions(self) -> list[Definition]:
+        """All definitions of macros."""
+        return [each for known in self.macros.values() for each in known]
+
+    def spelled(self, name: str) -> str | None:
+        """The macro of a RUN; the letter case does not matter if there is only one."""
+        if name in self.macros:
+            return name
+        alike = self._by_folded.get(name.casefold(), [])
+        return alike[0] if len(alike) == 1 else None
 
     def is_set(self, name: str) -> bool:
         """Whether something may set a variable; `SET flow$i=…` may set flow1."""
@@ -123,9 +137,15 @@ class Reading:
                     self._follow(row, active)
 
     def reached(self) -> set[str]:
-        """The macros that the script runs, as far as known."""
-        calls = [call.macro for top in self.top for call in top.calls]
-        return self.macros.reached([*calls, *self._ran])
+        """The macros that the script runs, directly or through others, as far as known."""
+        waiting = [*self._ran, *(call.macro for top in self.top for call in top.calls)]
+        reached: set[str] = set()
+        while waiting:
+            name = self.spelled(waiting.pop())
+            if name is not None and name not in reached:
+                reached.add(name)
+                waiting += [call.macro for each in self.macros[name] for call in each.inside.calls]
+        return reached
 
     def _concerns(self, definition: Definition, reached: Collection[str]) -> bool:
         """Whether findings in a macro concern the author: unused macros of a library do not."""
@@ -139,9 +159,13 @@ class Reading:
     def _define(self, definition: Definition) -> None:
         self._learn(definition.inside)
         name = definition.macro.name
-        before = self.macros.add(definition)
-        if before and not definition.is_conditional and not before.is_conditional:
-            line = before.macro.row.line
+        if name not in self.macros:
+            self._by_folded[name.casefold()].append(name)
+        known = self.macros.setdefault(name, [])
+        known.append(definition)
+        self.mentioned[name] |= definition.inside.mentioned
+        if not any(each.is_conditional for each in known[-2:]) and len(known) > 1:
+            line = known[-2].macro.row.line
             self._findings.report(
                 f"macro {name} is defined again (first at {line.file}:{line.number})",
                 definition.macro.row.place(name),

@@ -1,13 +1,14 @@
 """Compares the needs of a script's lines with what it sets, passes and defines."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from netesto.language import ast
 from netesto.language.finding import Findings
 from netesto.language.reading import Reading
 from netesto.language.scope import references
-from netesto.language.survey import Call, Use
+from netesto.language.survey import Call, Survey, Use
 from netesto.nearest import hint, nearest
 
 
@@ -20,6 +21,7 @@ class Usage:
     reading: Reading
     findings: Findings
     definitions: Collection[str]
+    _needs: dict[str, dict[str, Use]] = field(default_factory=dict)
 
     def check(self) -> None:
         for top in self.reading.top:
@@ -28,7 +30,7 @@ class Usage:
             for call in top.calls:
                 self._check_call(call, own=frozenset())
         reached = self.reading.reached()
-        for definition in self.reading.macros.definitions():
+        for definition in self.reading.definitions():
             for call in definition.inside.calls:
                 if definition.macro.name in reached:
                     self._check_call(call, own=frozenset(definition.inside.mentioned))
@@ -39,7 +41,7 @@ class Usage:
 
     def _check_factors(self) -> None:
         """A warning for each factor of a SWEEP that changes nothing."""
-        surveys = [*self.reading.top, *(m.inside for m in self.reading.macros.definitions())]
+        surveys = [*self.reading.top, *(m.inside for m in self.reading.definitions())]
         used = {name for each in surveys for name in each.mentioned}
         begins = tuple(name for each in surveys for name in each.begun())
         told = {(each.place.file, each.place.line) for each in self.findings}
@@ -79,10 +81,10 @@ class Usage:
         certainly runs, else a warning."""
         if "$" in call.macro:
             return None
-        name = self.reading.macros.spelled(call.macro)
+        name = self.reading.spelled(call.macro)
         if name is not None:
             return name
-        similar = nearest(call.macro, self.reading.macros.names())
+        similar = nearest(call.macro, self.reading.macros)
         if not call.is_guarded and not (self.reading.lacks_source and similar is None):
             self.findings.report(
                 f"unknown macro {call.macro}",
@@ -101,7 +103,7 @@ class Usage:
             self.findings.report(
                 f"macro {call.macro} is spelled {name}", call.row.place(call.macro), "warning"
             )
-        mentioned = self.reading.macros.mentioned(name)
+        mentioned = self.reading.mentioned[name]
         for key in call.passed:
             if key and key not in mentioned:
                 self.findings.report(
@@ -110,7 +112,7 @@ class Usage:
                     "warning",
                     hint(key, mentioned),
                 )
-        for key, use in self.reading.macros.needs_of(name).items():
+        for key, use in self._needs_of(name).items():
             self._check_need(call, name, key, use, own)
 
     def _check_need(self, call: Call, macro: str, key: str, use: Use, own: frozenset[str]) -> None:
@@ -128,3 +130,69 @@ class Usage:
             if variable not in own:
                 is_optional = use.is_optional and key in call.handed_on
                 self._need_global(Use(variable, call.row, is_optional or call.is_conditional))
+
+    # ---- the arguments that macros need ----------------------------------------------------
+
+    def _needs_of(self, name: str) -> dict[str, Use]:
+        """The arguments that a macro needs, each with the line that uses it."""
+        # Called macros come first. A stack instead of recursion, because calls may be endless.
+        waiting = [] if name in self._needs else [(name, self._callees(name))]
+        self._needs.setdefault(name, {})
+        while waiting:
+            current, callees = waiting[-1]
+            callee = next((each for each in callees if each not in self._needs), None)
+            if callee is None:
+                self._needs[current] = self._needs_of_all(current)
+                waiting.pop()
+            else:
+                # A recursive call adds no needs.
+                self._needs[callee] = {}
+                waiting.append((callee, self._callees(callee)))
+        return self._needs[name]
+
+    def _callees(self, name: str) -> Iterator[str]:
+        """The macros that a macro runs, whose needs it inherits."""
+        for each in self.reading.macros[name]:
+            for call in each.inside.calls:
+                callee = self.reading.spelled(call.macro)
+                if callee is not None and not call.is_guarded:
+                    yield callee
+
+    def _needs_of_all(self, name: str) -> dict[str, Use]:
+        each_needs = [self._needs_inside(each.inside) for each in self.reading.macros[name]]
+        how_many = Counter(key for found in each_needs for key in found)
+        needs: dict[str, Use] = {}
+        for found in each_needs:
+            for key, use in found.items():
+                # Another of several definitions may not need it.
+                is_optional = use.is_optional or how_many[key] < len(each_needs)
+                _add(needs, [replace(use, is_optional=is_optional)])
+        return needs
+
+    def _needs_inside(self, found: Survey) -> dict[str, Use]:
+        needs: dict[str, Use] = {}
+        _add(needs, found.uses)
+        for call in found.calls:
+            callee = self.reading.spelled(call.macro)
+            if callee is not None and not call.is_guarded:
+                _add(needs, self._needs_through(call, callee))
+        # Backwards, because a copy may be copied again by a later line.
+        for assigned, use in reversed(found.copies):
+            if assigned in needs:
+                _add(needs, [use])
+        return needs
+
+    def _needs_through(self, call: Call, callee: str) -> Iterator[Use]:
+        """What the caller needs because of a RUN: what it passes, and globals that it may set."""
+        for key, use in self._needs[callee].items():
+            for variable in call.passed.get(key, ()):
+                yield Use(variable, call.row, use.is_optional or call.is_conditional)
+            if key not in call.passed and self.reading.is_set(key):
+                yield Use(key, call.row, is_optional=True)
+
+
+def _add(needs: dict[str, Use], uses: Iterable[Use]) -> None:
+    """Add to what a macro needs; what is required stays required."""
+    for use in uses:
+        if use.name not in needs or (needs[use.name].is_optional and not use.is_optional):
+            needs[use.name] = use
