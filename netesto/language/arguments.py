@@ -15,6 +15,7 @@ from netesto.language.commands import (
     Kind,
     Specification,
 )
+from netesto.language.lines import refuse
 from netesto.language.scope import MisuseError, needed, plain, unquoted
 from netesto.language.values import looks_like_range
 from netesto.model import FlowSpec
@@ -85,10 +86,6 @@ def read(specification: Specification, words: tuple[str, ...]) -> Given:
     MisuseError for the first invalid one, and for a repeated name. Cached, because
     loops send the same words again and again.
     """
-
-    def refuse(error: MisuseError) -> None:
-        raise error
-
     return _read(specification, words, lambda text, key: needed(text, near=(f"{key}=",)), refuse)
 
 

@@ -8,13 +8,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, TypeGuard
+from typing import BinaryIO
 
 from netesto.errors import Place, ScriptError
 from netesto.language import ast
 from netesto.language.commands import ALL_NAMES
 from netesto.language.draft import Draft
-from netesto.language.lines import Block, Report, read
+from netesto.language.lines import Report, read, refuse
 from netesto.language.machine import EndOfScript, Level, Machine
 from netesto.language.parser import parse
 from netesto.language.plan import (
@@ -50,7 +50,7 @@ class NoSourceError(MisuseError):
 class Interpreter:
     """One run. `library_path` is searched by SOURCE after the file's own folder and the working
     directory; `definitions` are globals set before the script; loops may run `max_iterations`
-    times in all. With `forgive`, the error of a statement is passed to it, and the next one runs.
+    times in all. The error of a statement is passed to `forgive`; if that returns, the next one runs.
     With `kept`, SOURCE reads these instead of files, by the file that contains it and its word.
     `attempts` are the parts of the script that are repeated."""
 
@@ -62,7 +62,7 @@ class Interpreter:
         seed: int,
         definitions: Mapping[str, str],
         max_iterations: int = MAX_ITERATIONS,
-        forgive: Report | None = None,
+        forgive: Report = refuse,
         kept: Mapping[tuple[str, str], SourceFile] | None = None,
         attempts: Mapping[str, int] | None = None,
     ) -> None:
@@ -151,7 +151,8 @@ def read_sourced(path: Path, name: str) -> str:
     """
     try:
         text = read_script(path)
-        first = next((row for row in read(text, file=str(path)) if _tells(row)), None)
+        rows = read(text, file=str(path))
+        first = next((row for row in rows if isinstance(row, ast.Row) and row.words), None)
     except ScriptError as error:
         line = error.place.line if error.place is not None else 1
         # The parentheses contain a byte of the file.
@@ -166,10 +167,6 @@ def read_sourced(path: Path, name: str) -> str:
         remedy="Its text is not shown. A script is UTF-8 text and begins with a command,"
         " such as SET or BEGIN.",
     ) from None
-
-
-def _tells(row: ast.Row | Block) -> TypeGuard[ast.Row]:
-    return isinstance(row, ast.Row) and bool(row.words)
 
 
 def _begins_script(row: ast.Row) -> bool:

@@ -5,10 +5,10 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from netesto.errors import Place, ScriptError
-from netesto.language.ast import Break, Line, Piece, Row, Word
+from netesto.language.ast import Break, Line, Piece, RemarkBlock, Row, Word
 
 # A quote opens at the start of a word or of a value, so that 5" and don't stay what they are.
 # (Repetitions are possessive: otherwise the matcher keeps a state for each step.)
@@ -34,22 +34,20 @@ BLANKS = (
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
-# Receives errors, so that reading continues.
+# Receives errors; if it returns, reading continues.
 Report: TypeAlias = Callable[[ScriptError], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A comment block, verbatim, both bracketing lines included."""
-
-    lines: tuple[str, ...]
+def refuse(error: ScriptError) -> NoReturn:
+    """The Report that ends reading."""
+    raise error
 
 
-def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row | Block]:
+def read(text: str, *, file: str, report: Report = refuse) -> Iterator[Row | RemarkBlock]:
     """The logical lines of `text`, empty and comment-only ones as rows without words.
 
     A quote or a comment block that is never closed, and a line that is too long, is a ScriptError:
-    reported to `report`, and its line skipped; without `report`, it is raised.
+    reported to `report`, and its line skipped.
     """
     physical = text.split("\n", MAX_LINES)
     if len(physical) > MAX_LINES and physical.pop():
@@ -58,7 +56,7 @@ def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row 
             place=Place(file, MAX_LINES + 1),
             remedy="Is this a script? A loop repeats lines; SOURCE reads other files.",
         )
-        _tell(error, report)
+        report(error)
     if physical[-1] == "":
         physical.pop()
     index = 0
@@ -67,13 +65,13 @@ def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row 
         if _BLOCK.match(first):
             end = _end_of_block(physical, index)
             if end is None:
-                _tell(_never_closed(physical[index], index, file), report)
+                report(_never_closed(physical[index], index, file))
                 return
             inside = [line.rstrip(BLANKS) for line in physical[index + 1 : end]]
-            yield Block((first, *inside, physical[end].strip(BLANKS)))
+            yield RemarkBlock((first, *inside, physical[end].strip(BLANKS)))
             index = end + 1
         elif len(first) > MAX_LINE:
-            _tell(_too_long(physical[index], index, file), report)
+            report(_too_long(physical[index], index, file))
             index = _behind_continued(physical, index)
         elif '"' not in first and "\\" not in first:
             yield _plain_row(physical[index], index + 1, file)
@@ -82,7 +80,7 @@ def read(text: str, *, file: str, report: Report | None = None) -> Iterator[Row 
             try:
                 row, index = _joined_row(physical, index, file)
             except ScriptError as error:
-                _tell(error, report)
+                report(error)
                 index = _behind_continued(physical, index)
             else:
                 yield row
@@ -112,12 +110,6 @@ def find_colon(text: str, start: int) -> int:
         if match[0] == ":":
             return match.start()
     return -1
-
-
-def _tell(error: ScriptError, report: Report | None) -> None:
-    if report is None:
-        raise error
-    report(error)
 
 
 def _behind_continued(physical: list[str], index: int) -> int:

@@ -47,12 +47,9 @@ class _Open:
                 return ast.IfBlock((*self.branches, self.branch()), end)
 
 
-def parse(text: str, *, file: str, report: lines.Report | None = None) -> ast.Script:
-    """The tree of a script. ScriptError with the place of the first error.
-
-    With `report`, all errors are reported to it, and the tree has the other lines. Blocks that are
-    nested too deep raise even then.
-    """
+def parse(text: str, *, file: str, report: lines.Report = lines.refuse) -> ast.Script:
+    """The tree of a script. Errors are reported, and the tree has the other lines. Blocks that are
+    nested too deep raise a ScriptError."""
     parser = _Parser(file, report)
     for row in lines.read(text, file=file, report=report):
         parser.take(row)
@@ -69,7 +66,7 @@ class _Parser:
     `is_over` after the END of the script; an END in a block may never be reached.
     """
 
-    def __init__(self, file: str, report: lines.Report | None = None) -> None:
+    def __init__(self, file: str, report: lines.Report) -> None:
         self._file = file
         self._report = report
         self.is_over = False
@@ -78,8 +75,6 @@ class _Parser:
     def finish(self) -> ast.Script:
         while len(self._open) > 1:
             block = self._open.pop()
-            if self._report is None:
-                raise _never_ended(block)
             self._report(_never_ended(block))
             self._add_block(block, block.row)
         return ast.Script(tuple(self._open[0].statements), self._file)
@@ -90,9 +85,9 @@ class _Parser:
             shown = tuple(row.line.pieces[0].text for row in behind)
             self._add(ast.Unread(shown, next((row for row in behind if row.words), None)))
 
-    def take(self, row: ast.Row | lines.Block) -> None:
-        if isinstance(row, lines.Block):
-            self._add(ast.RemarkBlock(row.lines))
+    def take(self, row: ast.Row | ast.RemarkBlock) -> None:
+        if isinstance(row, ast.RemarkBlock):
+            self._add(row)
         elif not row.words:
             self._take_empty(row)
         else:
@@ -103,7 +98,7 @@ class _Parser:
             try:
                 starter(self, row)
             except ScriptError as error:
-                if self._report is None or len(self._open) > MAX_NESTING:
+                if len(self._open) > MAX_NESTING:
                     raise
                 self._report(error)
                 self._recover(row)

@@ -50,13 +50,11 @@ class NoMacroError(MisuseError):
 class Walk:
     """A walk over the statements of a script, which act on a machine.
 
-    With `forgive`, an error of a statement is reported to it, and the next statement runs. An
+    The error of a statement is passed to `forgive`; if that returns, the next statement runs. An
     exceeded limit (iterations, nesting) ends the walk nevertheless.
     """
 
-    def __init__(
-        self, machine: Machine, source: Source, *, forgive: lines.Report | None = None
-    ) -> None:
+    def __init__(self, machine: Machine, source: Source, *, forgive: lines.Report) -> None:
         self._machine = machine
         self._forgive = forgive
         self._depth = 0
@@ -104,11 +102,7 @@ class Walk:
                 except ScriptError as error:
                     machine.blame(error, statement.row)
                     machine.mistakes += 1
-                    if (
-                        self._forgive is None
-                        or isinstance(error, SpentError)
-                        or machine.mistakes > MAX_MISTAKES
-                    ):
+                    if isinstance(error, SpentError) or machine.mistakes > MAX_MISTAKES:
                         raise
                     self._forgive(error)
         finally:
