@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+from netesto.language.draft import Draft
 from netesto.language.dryrun import Printer
 from netesto.language.parser import parse
 from netesto.language.plan import SourceFile
@@ -75,7 +76,8 @@ def plan(text: str) -> None:
 def _make(text: str, *, watch: Callable[[Step], None] | None, keep: bool) -> None:
     library = Path(__file__).parents[2] / "lib"
     script = SourceFile("script", text)
-    make(script, library_path=[library], seed=1, definitions={}, watch=watch, keep=keep).close()
+    draft = Draft(seed=1, watch=watch, keep=keep)
+    make(script, draft, library_path=[library], definitions={}).close()
 
 
 def peak_kilobytes(text: str) -> float:

@@ -100,11 +100,10 @@ class _Checker:
 
     def check(self, text: str, known: steps.Columns | None) -> Head:
         """Add the findings in a script; return its plan, as far as it is known."""
-        draft, errors = Draft(seed=0, columns=known, keep=False), list[ScriptError]()
+        errors: list[ScriptError] = []
         interpreter = Interpreter(
-            draft,
+            Draft(seed=0, columns=known, keep=False),
             library_path=self.library_path,
-            seed=0,
             definitions=self.definitions,
             max_iterations=self.max_iterations,
             forgive=errors.append,
@@ -113,21 +112,20 @@ class _Checker:
             interpreter.run_text(text, self.main)
         except ScriptError as error:
             errors.append(error)
-        facts = interpreter.finish()
+        head = interpreter.plan().head
         reading = Reading(
             self.main,
             self.findings,
             library_path=self.library_path,
             definitions=self.definitions,
-            ran=facts.macros,
+            ran=interpreter.macros,
         )
         # Only the run knew the file of `SOURCE $library`.
-        reading.read(text, [Path(each.path) for each in facts.files[1:]])
+        reading.read(text, [Path(each.path) for each in head.sources[1:]])
         for found in reading.surveys():
             self._check_lines(found)
         Usage(self.main, reading, self.findings, self.definitions).check()
         self._add_errors(errors, may_lack_macros=reading.lacks_source or reading.reads_another)
-        head = draft.plan(facts).head
         self._add_warnings(head.warnings)
         return head
 

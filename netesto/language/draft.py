@@ -13,10 +13,10 @@ from netesto.language.plan import (
     FORMAT,
     MAKE_AGAIN,
     REST_NAME,
-    Facts,
     Head,
     Part,
     Plan,
+    SourceFile,
     Totals,
     Warned,
     drawn,
@@ -69,6 +69,11 @@ class Draft:
     advances them to the end of the experiment's last flow. One counts only that; the other one also
     the work around flows and waits. (Here it is unknown whether the script will run in simulated
     time.)
+
+    Experiment numbers follow `counter`, the last number taken; the parts with the indexes `passed`
+    take none. With `columns`, the columns of OTHER, SWEEP and ASSERT are checked. `lab` is built
+    instead of the script's, `lab_text` reads the file of a LAB. `watch` gets every step as it is
+    made; without `keep` the plan has no steps and no valid hashes, which is faster.
     """
 
     def __init__(
@@ -84,7 +89,7 @@ class Draft:
         watch: Callable[[steps.Step], None] | None = None,
         keep: bool = True,
     ) -> None:
-        self._seed = seed
+        self.seed = seed
         self._start = self._counter = counter
         self._columns = columns
         self._lab_text = lab_text
@@ -135,9 +140,18 @@ class Draft:
         # Where the experiment was processed that claims are about.
         self._last_owner: int | None = None
 
-    def plan(self, facts: Facts, *, like: Head | None = None) -> Plan:
-        """The plan. The script has ended. If the same script was planned before, `like` is the head
-        of that plan: its knowledge of columns and its hashes are kept."""
+    def plan(
+        self,
+        *,
+        sources: tuple[SourceFile, ...],
+        found: tuple[tuple[str, str, str], ...],
+        definitions: Mapping[str, str],
+        max_iterations: int,
+        like: Head | None = None,
+    ) -> Plan:
+        """The plan. The script has ended; the interpreter knows the rest of the head. If the same
+        script was planned before, `like` is the head of that plan: its knowledge of columns and its
+        hashes are kept."""
         self._close_range(self._rest)
         parts = [self._with_claims(part) for part in self._parts if part is not None]
         outer = [part for part in parts if part.within is None]
@@ -148,12 +162,12 @@ class Draft:
             simulated_s=rest.simulated_s - sum(part.simulated_s for part in outer),
         )
         head = Head(
-            script=facts.files[0].path,
-            sources=facts.files,
-            found=facts.found,
-            definitions=facts.definitions,
-            max_iterations=facts.max_iterations,
-            seed=self._seed,
+            script=sources[0].path,
+            sources=sources,
+            found=found,
+            definitions=definitions,
+            max_iterations=max_iterations,
+            seed=self.seed,
             fields="" if self._columns is None else str(self._columns.table),
             counter=self._start,
             last_number=self._counter,
@@ -335,7 +349,7 @@ class Draft:
         part = self._open[0] if self._open else self._rest
         number = self._number_in(part, command).decode()
         words = f"{drawn(part.name, part.attempt)}, experiment {number}, group {command.group}"
-        return seed_of(self._seed, words)
+        return seed_of(self.seed, words)
 
     def _process(self, step: steps.ProcessExperiment) -> None:
         for held in self._held:
@@ -437,7 +451,7 @@ class Draft:
     def _part(self, part: _Open) -> Part:
         within = [each.name for each in self._open or [part]]
         names = () if self._columns is None else self._columns.table.names
-        where = [FORMAT, self._seed, within, self._network, names]
+        where = [FORMAT, self.seed, within, self._network, names]
         part.digest.update(json.dumps(where, sort_keys=True).encode())
         return Part(
             index=part.index,

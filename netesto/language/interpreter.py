@@ -21,7 +21,8 @@ from netesto.language.plan import (
     BEGINNING,
     MAKE_AGAIN,
     STANDARD_INPUT,
-    Facts,
+    Head,
+    Plan,
     SourceFile,
 )
 from netesto.language.scope import MisuseError, check_name
@@ -59,7 +60,6 @@ class Interpreter:
         draft: Draft,
         *,
         library_path: Sequence[Path],
-        seed: int,
         definitions: Mapping[str, str],
         max_iterations: int = MAX_ITERATIONS,
         forgive: Report = refuse,
@@ -70,7 +70,7 @@ class Interpreter:
         self._definitions = dict(definitions)
         self._max_iterations = max_iterations
         self._kept = kept
-        self._machine = Machine(draft, seed=seed, max_iterations=max_iterations)
+        self._machine = Machine(draft, max_iterations=max_iterations)
         self._machine.attempts = attempts or {}
         self._walk = Walk(self._machine, self._source, forgive=forgive)
         self._files: dict[Path, SourceFile] = {}
@@ -89,15 +89,19 @@ class Interpreter:
         else:
             self._machine.finish()
 
-    def finish(self) -> Facts:
-        """The interpretation so far."""
-        found = tuple((file, word, path) for (file, word), path in self._found.items())
-        return Facts(
-            files=tuple(self._files.values()),
-            found=found,
+    @property
+    def macros(self) -> frozenset[str]:
+        """The macros that were run."""
+        return frozenset(self._machine.ran)
+
+    def plan(self, *, like: Head | None = None) -> Plan:
+        """The plan of what was interpreted so far (`like`: see Draft.plan)."""
+        return self._machine.draft.plan(
+            sources=tuple(self._files.values()),
+            found=tuple((file, word, path) for (file, word), path in self._found.items()),
             definitions=self._definitions,
             max_iterations=self._max_iterations,
-            macros=frozenset(self._machine.ran),
+            like=like,
         )
 
     def _source(self, name: str, row: ast.Row) -> None:

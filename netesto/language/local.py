@@ -354,7 +354,7 @@ def cells_of(machine: Machine, words: Words) -> Cells:
     if order == ["random"]:
         shuffled = list(places)
         # A separate generator, so that --resume finds the same order, whatever was drawn before.
-        random.Random(machine.seed).shuffle(shuffled)
+        random.Random(machine.draft.seed).shuffle(shuffled)
         places = shuffled
     return Cells(factors, repetitions, places)
 

@@ -110,7 +110,7 @@ class Notes:
 class Machine:
     """The state of a run, which everything that executes statements shares."""
 
-    def __init__(self, draft: Draft, *, seed: int, max_iterations: int) -> None:
+    def __init__(self, draft: Draft, *, max_iterations: int) -> None:
         self.draft = draft
         self.scope = Scope()
         self.remote = Remote(draft)
@@ -118,8 +118,7 @@ class Machine:
         # The macros that were run.
         self.ran: set[str] = set()
         self.notes = Notes()
-        self.seed = seed
-        self.random = random.Random(seed)
+        self.random = random.Random(draft.seed)
         # The experiment that was processed last.
         self.processed: steps.ProcessExperiment | None = None
         self.has_lab = False
@@ -150,7 +149,7 @@ class Machine:
             self._parts[name] += 1
             name = name if self._parts[name] == 1 else f"{name} #{self._parts[name]}"
             attempt = self.attempts.get(name, 1)
-            self.random = random.Random(f"{self.seed} {drawn(name, attempt)}")
+            self.random = random.Random(f"{self.draft.seed} {drawn(name, attempt)}")
         self._is_in_part = True
         self.draft.enter_part(name, cell, attempt=attempt)
         whole = False

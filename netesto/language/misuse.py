@@ -134,5 +134,5 @@ def _try(name: str, raws: Sequence[str], row: ast.Row) -> None:
     known = [unquoted(raw) for raw in raws if "$" not in raw]
     is_known = len(known) == len(raws) or (name == "LAB" and known and "$" not in raws[0])
     if is_known:
-        machine = Machine(Draft(seed=0), seed=0, max_iterations=1)
+        machine = Machine(Draft(seed=0), max_iterations=1)
         local.HANDLERS[name](machine, tuple(known), row)

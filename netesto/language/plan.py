@@ -178,18 +178,6 @@ class Head:
     entangled: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """The result of the interpretation. `files` begins with the script itself; `found` has for each
-    SOURCE the file that contains it, its word, and the path; `macros` are those that were run."""
-
-    files: tuple[SourceFile, ...]
-    found: tuple[tuple[str, str, str], ...]
-    definitions: Mapping[str, str]
-    max_iterations: int
-    macros: frozenset[str]
-
-
 class Plan:
     """A script as data. Closing it, best by `with`, removes the file with its steps."""
 

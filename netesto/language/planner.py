@@ -1,6 +1,6 @@
 """Interprets a script once, into a plan."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,42 +13,18 @@ from netesto.model import MAX_ITERATIONS
 
 def make(
     script: SourceFile,
+    draft: Draft,
     *,
     library_path: Sequence[Path],
-    seed: int,
     definitions: Mapping[str, str],
     max_iterations: int = MAX_ITERATIONS,
-    counter: int = 0,
-    columns: steps.Columns | None = None,
-    lab: steps.LabRequest | None = None,
-    lab_text: Callable[[steps.LabRequest], str] = lambda request: request.text,
-    watch: Callable[[steps.Step], None] | None = None,
-    keep: bool = True,
 ) -> Plan:
-    """The plan of a script. Experiment numbers follow `counter`, the last number taken. With
-    `columns`, the columns of OTHER, SWEEP and ASSERT are checked. `lab` is built instead of the
-    script's, `lab_text` reads the file of a LAB. `watch` gets every step as it is made; without
-    `keep` the plan has no steps and no valid hashes, which is faster. ScriptError if the script is
-    wrong.
-    """
-    draft = Draft(
-        seed=seed,
-        counter=counter,
-        columns=columns,
-        lab=lab,
-        lab_text=lab_text,
-        watch=watch,
-        keep=keep,
-    )
+    """The plan of a script, from an empty draft. ScriptError if the script is wrong."""
     interpreter = Interpreter(
-        draft,
-        library_path=library_path,
-        seed=seed,
-        definitions=definitions,
-        max_iterations=max_iterations,
+        draft, library_path=library_path, definitions=definitions, max_iterations=max_iterations
     )
     interpreter.run_text(script.text, script.path)
-    return draft.plan(interpreter.finish())
+    return interpreter.plan()
 
 
 def renumbered(
@@ -86,10 +62,9 @@ def _like(plan: Plan, draft: Draft, attempts: Mapping[str, int] | None = None) -
         draft,
         library_path=(),
         kept={(file, word): files[path] for file, word, path in head.found if path in files},
-        seed=head.seed,
         definitions=head.definitions,
         max_iterations=head.max_iterations,
         attempts=attempts or {},
     )
     interpreter.run_text(head.sources[0].text, head.sources[0].path)
-    return draft.plan(interpreter.finish(), like=head)
+    return interpreter.plan(like=head)

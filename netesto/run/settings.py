@@ -112,22 +112,26 @@ class Settings:
         watch: Callable[[Step], None] | None = None,
         keep: bool = True,
     ) -> Plan:
-        """The plan of a script (see language.planner.make). ScriptError if it is wrong."""
+        """The plan of a script (see language.draft). ScriptError if it is wrong."""
         # The interpreter takes a moment to import, and a plan does not need it.
         from netesto.language import planner
+        from netesto.language.draft import Draft
 
-        return planner.make(
-            SourceFile(script.file, script.text),
-            library_path=self.libraries,
+        draft = Draft(
             seed=secrets.randbits(SEED_BITS) if self.seed is None else self.seed,
-            definitions=self.definitions,
-            max_iterations=self.max_iterations,
             counter=counter,
             columns=known(columns),
             lab=lab,
             lab_text=labs.text_of,
             watch=watch,
             keep=keep,
+        )
+        return planner.make(
+            SourceFile(script.file, script.text),
+            draft,
+            library_path=self.libraries,
+            definitions=self.definitions,
+            max_iterations=self.max_iterations,
         )
 
 

@@ -17,6 +17,7 @@ class Asked:
     """A draft that takes everything and keeps it; ASSERT finds `columns`."""
 
     def __init__(self, columns: Mapping[str, str] | None = None, counter: int = 0) -> None:
+        self.seed = 1
         self.commands: list[steps.RemoteCommand] = []
         self.echoed: list[str] = []
         self.waited: list[Any] = []
@@ -102,7 +103,8 @@ class Asked:
 
 def run(text: str, port: Any, **options: Any) -> Interpreter:
     """Run a text on a port; a ScriptError is kept in `port.error`."""
-    given: dict[str, Any] = {"library_path": [LIBRARY], "seed": 1, "definitions": {}} | options
+    given: dict[str, Any] = {"library_path": [LIBRARY], "definitions": {}} | options
+    port.seed = given.pop("seed", 1)
     interpreter = Interpreter(port, **given)
     try:
         interpreter.run_text(text, "test.nts")

@@ -5,6 +5,7 @@ from typing import Any
 
 from language_asked import LIBRARY
 
+from netesto.language.draft import Draft
 from netesto.language.plan import Plan, SourceFile
 from netesto.language.planner import make
 from netesto.language.steps import (
@@ -35,8 +36,10 @@ SWEEP = "SWEEP ca=reno,bbr DO\nRUN one\nDONE\n"
 
 
 def planned(text: str, **options: Any) -> Plan:
-    given: dict[str, Any] = {"library_path": [LIBRARY], "seed": 1, "definitions": {}} | options
-    return make(SourceFile("test.nts", text), **given)
+    given: dict[str, Any] = {"library_path": [LIBRARY], "definitions": {}} | options
+    names = ("library_path", "definitions", "max_iterations")
+    own = {name: given.pop(name) for name in names if name in given}
+    return make(SourceFile("test.nts", text), Draft(**{"seed": 1} | given), **own)
 
 
 def told(steps: Iterable[Step]) -> list[str]:

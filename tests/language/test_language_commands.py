@@ -17,6 +17,7 @@ from netesto.hostsettings import (
     Sysctl,
 )
 from netesto.language import steps
+from netesto.language.draft import Draft
 from netesto.language.interpreter import SourceFile
 from netesto.model import FlowSpec
 
@@ -512,13 +513,13 @@ def test_lab_comes_before_remote_commands(asked):
     assert asked.message == "2:1: LAB after a remote command"
 
 
-def test_facts_of_a_run_name_its_files(tmp_path):
+def test_a_plan_names_the_files_of_its_script(tmp_path):
     (tmp_path / "one").write_text("ECHO a\n")
-    interpreter = run("SOURCE one\n", Asked(), library_path=[tmp_path], seed=4)
+    interpreter = run("SOURCE one\n", Draft(seed=4), library_path=[tmp_path], seed=4)
     files = (SourceFile("test.nts", "SOURCE one\n"), SourceFile(f"{tmp_path}/one", "ECHO a\n"))
-    facts = interpreter.finish()
     found = (("test.nts", "one", f"{tmp_path}/one"),)
-    assert (facts.files, facts.found) == (files, found)
+    head = interpreter.plan().head
+    assert (head.sources, head.found) == (files, found)
 
 
 def test_macro_in_the_classic_style_with_fixed_waits_runs_unchanged(asked):

@@ -4,6 +4,7 @@ import pytest
 
 from netesto.errors import ScriptError
 from netesto.language.check import check
+from netesto.language.draft import Draft
 from netesto.language.dryrun import Printer
 from netesto.language.plan import SourceFile
 from netesto.language.planner import make
@@ -41,7 +42,7 @@ def secret(tmp_path):
 def run(script, watch=None):
     source = SourceFile(str(script), script.read_text())
     with pytest.raises(ScriptError) as caught:
-        make(source, library_path=[], seed=1, definitions={}, watch=watch)
+        make(source, Draft(seed=1, watch=watch), library_path=[], definitions={})
     return str(caught.value).replace("/root/", "/").replace("pytest-of-root", "")
 
 

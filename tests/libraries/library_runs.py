@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from netesto import paths
+from netesto.language.draft import Draft
 from netesto.language.dryrun import Form, Printer
 from netesto.language.plan import Plan, SourceFile
 from netesto.language.planner import make
@@ -36,7 +37,8 @@ def _printed(
     lines: list[str] = []
     printer = Printer(lines.append, form=form)
     script = SourceFile("test.nts", text)
-    plan = make(script, library_path=[LIBRARY], seed=1, definitions=definitions, watch=printer.show)
+    draft = Draft(seed=1, watch=printer.show)
+    plan = make(script, draft, library_path=[LIBRARY], definitions=definitions)
     printer.finish(plan.head.totals)
     return lines, plan
 

@@ -3,6 +3,7 @@
 import pytest
 
 from netesto.collectors.capabilities import Capabilities
+from netesto.language.draft import Draft
 from netesto.language.plan import SourceFile
 from netesto.language.planner import make
 from netesto.run import grounds
@@ -29,12 +30,12 @@ KERNEL = Capabilities(kernel="6.1", congestion_controls=("cubic", "reno"), qdisc
 )
 def test_a_kernel_needs_what_commands_name(line: str, lacking: list[str]):
     script = SourceFile("a.nts", line)
-    with make(script, library_path=[], seed=1, definitions={}) as plan:
+    with make(script, Draft(seed=1), library_path=[], definitions={}) as plan:
         assert grounds.lacking(plan.head.commands, KERNEL) == lacking
 
 
 def test_qdiscs_of_which_nothing_is_known_are_not_lacking():
     kernel = Capabilities(kernel="6.1", congestion_controls=(), qdiscs=None)
     script = SourceFile("a.nts", "SET_QDISC host=a qdisc=cake")
-    with make(script, library_path=[], seed=1, definitions={}) as plan:
+    with make(script, Draft(seed=1), library_path=[], definitions={}) as plan:
         assert grounds.lacking(plan.head.commands, kernel) == []
