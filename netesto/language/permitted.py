@@ -4,9 +4,8 @@ have a place.
 An agent checks again; both use the same tables.
 """
 
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
-from typing import TypeAlias
+import re
+from collections.abc import Collection, Iterator
 
 from netesto import allowed, units
 from netesto.errors import NotAllowedError, Place
@@ -17,6 +16,7 @@ from netesto.hostsettings import (
     Netem,
     Qdisc,
     RouteMetrics,
+    Setting,
     Sysctl,
 )
 from netesto.language import steps
@@ -29,9 +29,6 @@ _FULL_PACKET_BYTES = 1514
 # Qdiscs whose limit is a number of bytes, and not of packets.
 _LIMITED_IN_BYTES = ("tbf", "bfifo")
 
-Check: TypeAlias = Callable[[], None]
-Misuse: TypeAlias = Callable[[NotAllowedError], MisuseError]
-
 
 def check(command: steps.RemoteCommand) -> None:
     """MisuseError unless a script may make the settings of a SET_ command."""
@@ -41,40 +38,58 @@ def check(command: steps.RemoteCommand) -> None:
 
 def misuses(command: steps.RemoteCommand) -> Iterator[MisuseError]:
     """The errors of a SET_ command that no script may use so."""
-    for allow, misuse in _checks(command):
-        try:
-            allow()
-        except NotAllowedError as error:
-            yield misuse(error)
-
-
-def _checks(command: steps.RemoteCommand) -> Iterator[tuple[Check, Misuse]]:
-    """The agents' checks of a command, with their errors converted to those of a script."""
     for setting in command.settings if isinstance(command, steps.Configure) else ():
-        match setting:
-            case Netem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
-                yield partial(allowed.check_netem, delay_ms, limit, loss), _of_line
-            case Qdisc(kind=kind, options=options, action=action):
-                yield partial(allowed.check_qdisc, kind, options, action), _of_line
-            case LinkAttribute(name=name, value=value):
-                yield partial(allowed.check_link_attribute, name, value), partial(_at, (name,))
-            case LinkLimits(rate_bps=rate, delay_ms=delay, loss_percent=loss, limit=queue):
-                limits = partial(allowed.check_link_limits, rate, delay, loss, queue)
-                yield limits, partial(_at, ("rate", "delay", "loss", "limit"))
-            case RouteMetrics(rto_min_ms=rto_min, initcwnd=sent, initrwnd=received):
-                metrics = partial(allowed.check_route_metrics, rto_min, sent, received)
-                yield metrics, partial(_at, ("rto_min", "initcwnd", "initrwnd"))
-            case Sysctl(name=name, value=value):
-                misuse = partial(_of_name, name, allowed.SYSCTLS)
-                yield partial(allowed.check_sysctl, name, value), misuse
-            case ModuleParameter(module=module, name=name, value=value):
-                known = allowed.MODULE_PARAMETERS.get(module)
-                misuse = partial(_of_module, module)
-                if known is not None:
-                    misuse = partial(_of_name, name, known)
-                yield partial(allowed.check_module_parameter, module, name, value), misuse
-                if known is None:
-                    return
+        try:
+            _check(setting)
+        except NotAllowedError as error:
+            yield _misuse(setting, error)
+
+
+def _check(setting: Setting) -> None:
+    """NotAllowedError if no agent makes a setting. (Only agents know the names of commands.)"""
+    match setting:
+        case Netem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
+            allowed.check_netem(delay_ms, limit, loss)
+        case Qdisc(kind=kind, options=options, action=action):
+            allowed.check_qdisc(kind, options, action)
+        case LinkAttribute(name=name, value=value):
+            allowed.check_link_attribute(name, value)
+        case LinkLimits(rate_bps=rate, delay_ms=delay, loss_percent=lost, limit=queue):
+            allowed.check_link_limits(rate, delay, lost, queue)
+        case RouteMetrics(rto_min_ms=rto_min, initcwnd=sent, initrwnd=received):
+            allowed.check_route_metrics(rto_min, sent, received)
+        case Sysctl(name=name, value=value):
+            allowed.check_sysctl(name, value)
+        case ModuleParameter(module=module, name=name, value=value):
+            allowed.check_module_parameter(module, name, value)
+
+
+def _misuse(setting: Setting, error: NotAllowedError) -> MisuseError:
+    """The error of a script, at the argument that the agents' error is about."""
+    remedy = _sentence(error.remedy)
+    match setting:
+        case Netem() | Qdisc():
+            words = ("action", "rate", "burst", "limit", "loss")
+            about = [f"{word}=" for word in words if f" {word}" in error.message]
+            near = (*about[:1], "other=", "qdisc=", "netem_delay=")
+        case Sysctl(name=name):
+            near, remedy = _near_name(name, allowed.SYSCTLS, remedy)
+        case ModuleParameter(module=module, name=name) if module in allowed.MODULE_PARAMETERS:
+            near, remedy = _near_name(name, allowed.MODULE_PARAMETERS[module], remedy)
+        case ModuleParameter(module=module):
+            near = ("module=",)
+            remedy = hint(module, allowed.MODULE_PARAMETERS, otherwise=remedy)
+        case _:
+            # The message begins with the argument.
+            near = (f"{re.split('[:=]', error.message)[0]}=",)
+    return MisuseError(error.message, near=near, remedy=remedy)
+
+
+def _near_name(name: str, names: Collection[str], remedy: str) -> tuple[tuple[str, ...], str]:
+    """What to point at, and the remedy: the value if the name is known, else the name."""
+    if name in names:
+        return (f"{name}=",), remedy
+    return (name,), hint(name, names, otherwise=remedy)
 
 
 def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
@@ -134,34 +149,6 @@ def named(command: steps.RemoteCommand) -> Iterator[tuple[str, str, str]]:
                     yield allowed.NAMING_SYSCTLS[sysctl], name, f"{sysctl}="
             case _:
                 pass
-
-
-def _of_line(error: NotAllowedError) -> MisuseError:
-    """At the argument of SET_QDISC or SET_NETEM that the message names."""
-    words = ("action", "rate", "burst", "limit", "loss")
-    named = [f"{word}=" for word in words if f" {word}" in error.message]
-    near = (*named[:1], "other=", "qdisc=", "netem_delay=")
-    return MisuseError(error.message, near=near, remedy=_sentence(error.remedy))
-
-
-def _at(names: Collection[str], error: NotAllowedError) -> MisuseError:
-    """At the argument of these that the message begins with."""
-    near = [f"{name}=" for name in names if error.message.startswith(name)]
-    return MisuseError(error.message, near=near, remedy=_sentence(error.remedy))
-
-
-def _of_name(name: str, names: Collection[str], error: NotAllowedError) -> MisuseError:
-    """At the value if the name is known, else at the name, with the nearest one."""
-    remedy = _sentence(error.remedy)
-    if name in names:
-        return MisuseError(error.message, near=(f"{name}=",), remedy=remedy)
-    return MisuseError(error.message, near=(name,), remedy=hint(name, names, otherwise=remedy))
-
-
-def _of_module(module: str, error: NotAllowedError) -> MisuseError:
-    """At the module, which has no parameters that a script may set."""
-    remedy = hint(module, allowed.MODULE_PARAMETERS, otherwise=_sentence(error.remedy))
-    return MisuseError(error.message, near=("module=",), remedy=remedy)
 
 
 def _sentence(text: str) -> str:
