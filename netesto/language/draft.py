@@ -118,7 +118,8 @@ class Draft:
             self.lab(lab)
             self._is_lab_given = True
         self._requirements: dict[steps.Requirement, None] = {}
-        self.warnings: list[Warned] = []
+        self._warnings: list[Warned] = []
+        self._told: set[Hashable] = set()
         self._commands: dict[Hashable, steps.RemoteCommand] = {}
         self._numbered: dict[int, steps.RemoteCommand] = {}
         self._rewriting: dict[int, steps.RemoteCommand] = {}
@@ -173,7 +174,7 @@ class Draft:
             last_number=self._counter,
             lab=self._lab,
             requirements=tuple(self._requirements),
-            warnings=tuple(self.warnings),
+            warnings=tuple(self._warnings),
             echoes=tuple(self._echoes),
             columns=tuple(self._filled),
             commands=tuple(self._commands.values()),
@@ -313,9 +314,14 @@ class Draft:
         own: dict[str, steps.ColumnKind] = dict.fromkeys(self._filled, "any")
         return own | dict(self._columns.kinds)
 
-    def warn(self, message: str, place: Place, chain: tuple[str, ...] = ()) -> None:
-        """A warning to the author, such as a macro defined twice."""
-        self.warnings.append(Warned(message, place, chain))
+    def warn(
+        self, message: str, place: Place, chain: tuple[str, ...] = (), *, once: Hashable = None
+    ) -> None:
+        """A warning to the author, such as a macro defined twice. Of those with the same key
+        `once` only the first counts: loops would repeat it."""
+        if once is None or once not in self._told:
+            self._told.add(once)
+            self._warnings.append(Warned(message, place, chain))
 
     # ---- steps ---------------------------------------------------------------------------
 

@@ -179,7 +179,8 @@ def require(machine: Machine, words: Words, row: ast.Row) -> None:
         # Other names are errors, unless they are known.
         for name in each.value.split(",") if each.what == "ca" else ():
             if message := slip("congestion control", name):
-                machine.warn_once((message, each.place), message, row, f"ca{each.operator}")
+                place = row.place(f"ca{each.operator}")
+                machine.draft.warn(message, place, once=(message, each.place))
     machine.draft.require(found)
 
 
@@ -194,10 +195,10 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
             remedy="It is about the experiment processed last.",
         )
     if machine.remote.has_flows_since_process:
-        machine.warn_once(
-            row.place(),
+        machine.draft.warn(
             "ASSERT is about the experiment processed last, not about the running one",
-            row,
+            row.place(),
+            once=row.place(),
         )
     kinds = machine.draft.column_kinds()
     if kinds is not None:
@@ -215,14 +216,18 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
 
 def wait_flows(machine: Machine, words: Words, _: ast.Row) -> None:
     given = read(LOCAL_KEYED["WAIT_FLOWS"], words)
-    machine.remote.wait_flows(given.maybe_number("timeout"))
+    exp = machine.remote.exp
+    if not exp:
+        raise NoExperimentError("WAIT_FLOWS")
+    machine.draft.do(steps.WaitFlows(exp=exp, timeout_s=given.maybe_number("timeout")))
+    if exp in machine.remote.begun:
+        machine.remote.begun[exp].has_waited = True
 
 
 def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
     if not machine.remote.has_held:
-        machine.warn_once(
-            row.place(), "START_FLOWS: no flow is held back; DO_CLIENT hold=1 holds one back", row
-        )
+        message = "START_FLOWS: no flow is held back; DO_CLIENT hold=1 holds one back"
+        machine.draft.warn(message, row.place(), once=row.place())
     machine.remote.has_held = False
     lead_s = read(LOCAL_KEYED["START_FLOWS"], words).number("lead")
     machine.draft.do(steps.StartFlows(lead_s=lead_s))

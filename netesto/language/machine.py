@@ -174,11 +174,17 @@ class Machine:
         """Finish the experiments without a PROCESS_EXP, except those of `since`, as if WAIT_FLOWS
         and PROCESS_EXP were here; `where` is a name for this place."""
         # The line that finishes an experiment may have failed.
-        for exp, command in self.remote.left(since=since) if not self.mistakes else ():
+        for exp, begun in [*self.remote.begun.items()] if not self.mistakes else ():
+            if begun.flows is None or exp in since:
+                continue
             message = f"experiment {exp} has no PROCESS_EXP: it is finished {where}"
+            place = begun.flows.place
             self.check_factors()
-            self.remote.warn_once(("left", command.place), message, command.place)
-            self.process(exp, self.remote.finish_left(exp), command.place)
+            self.draft.warn(message, place, once=("left", place))
+            if not begun.has_waited:
+                self.draft.do(steps.WaitFlows(exp=exp, timeout_s=None))
+            self.remote.finish(exp)
+            self.process(exp, begun.notes, place)
 
     def check_factors(self) -> None:
         """MisuseError if a variable no longer has the value that the running cell gave it."""
@@ -193,7 +199,7 @@ class Machine:
     def finish(self) -> None:
         """The script has ended, by END or by itself."""
         self.finish_left("where the script ends")
-        for capture in self.remote.captures_left():
+        for _, capture in self.remote.captures:
             self.draft.warn("DO_TCPDUMP: no test follows, so nothing is captured", capture.place)
 
     def spend(self, iterations: int = 1) -> None:
@@ -208,10 +214,6 @@ class Machine:
     def chain(self, depth: int | None = None) -> tuple[str, ...]:
         """The steps that led here (or to `depth` of the stack), outermost first."""
         return tuple([str(level) for level in self.stack[:depth]])
-
-    def warn_once(self, key: Hashable, message: str, row: ast.Row, *near: str) -> None:
-        """Warn once for each `key`: loops would repeat the warning."""
-        self.remote.warn_once(key, message, row.place(*near))
 
     def blame(self, error: ScriptError, row: ast.Row) -> None:
         """Give an error the place of its line and the chain to it."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from netesto.errors import Place
 from netesto.language import arguments, ast, local, permitted
 from netesto.language.claims import claim
 from netesto.language.commands import (
@@ -17,7 +16,7 @@ from netesto.language.draft import Draft
 from netesto.language.expressions import Arithmetic
 from netesto.language.lines import find_colon
 from netesto.language.machine import Machine
-from netesto.language.remote import Common, setting
+from netesto.language.remote import settings_of
 from netesto.language.requirements import requirement
 from netesto.language.scope import REFERENCE, MisuseError, Scope, unquoted, unwrapped
 from netesto.language.walk import macro_arguments, unknown_command
@@ -89,17 +88,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
         # Reported already, or only the run knows the rest.
         return
     if given.others or not specification.open_names:
-        common = Common(
-            name=specification.name,
-            host="",
-            suffix="",
-            exp=0,
-            exp_name="",
-            place=Place("", 0),
-            chain=(),
-            arguments=dict(given.texts),
-        )
-        yield from permitted.misuses(setting(given, common))
+        yield from permitted.misuses(settings_of(specification.name, given))
 
 
 def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:

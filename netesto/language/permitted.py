@@ -5,7 +5,7 @@ An agent checks again; both use the same tables.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from netesto import allowed, units
 from netesto.errors import NotAllowedError, Place
@@ -30,15 +30,15 @@ _FULL_PACKET_BYTES = 1514
 _LIMITED_IN_BYTES = ("tbf", "bfifo")
 
 
-def check(command: steps.RemoteCommand) -> None:
+def check(settings: Iterable[Setting]) -> None:
     """MisuseError unless a script may make the settings of a SET_ command."""
-    for error in misuses(command):
+    for error in misuses(settings):
         raise error
 
 
-def misuses(command: steps.RemoteCommand) -> Iterator[MisuseError]:
-    """The errors of a SET_ command that no script may use so."""
-    for setting in command.settings if isinstance(command, steps.Configure) else ():
+def misuses(settings: Iterable[Setting]) -> Iterator[MisuseError]:
+    """The errors of settings that no script may make so."""
+    for setting in settings:
         try:
             _check(setting)
         except NotAllowedError as error:

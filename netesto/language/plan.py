@@ -24,6 +24,7 @@ from netesto.errors import Place, ScriptError, UsageError
 from netesto.language import permitted
 from netesto.language.spool import CONVERTER, Spool, is_echo, step_of
 from netesto.language.steps import (
+    Configure,
     DoClient,
     EnterPart,
     LabRequest,
@@ -387,7 +388,7 @@ def _allowed(record: object) -> Step:
     has numbers that no script can have."""
     step = step_of(record)
     if isinstance(step, RemoteCommand):
-        permitted.check(step)
+        permitted.check(step.settings if isinstance(step, Configure) else ())
         if not (0 <= step.exp <= _MAX_NUMBER and 0 <= step.group <= _MAX_NUMBER):
             raise ValueError(f"experiment {step.exp}, group {step.group}")
     if isinstance(step, DoClient):

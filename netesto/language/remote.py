@@ -1,7 +1,7 @@
 """Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
@@ -83,14 +83,13 @@ class Remote:
         self._fetched: set[tuple[str, int]] = set()
         # Experiments that are not processed yet, in the order of their start, and the numbers of
         # processed ones.
-        self._begun: dict[int, Begun] = {}
+        self.begun: dict[int, Begun] = {}
         self._processed: set[int] = set()
         # Captures of a later test, with the requested experiment number (None: any).
-        self._captures: list[tuple[int | None, steps.DoTcpdump]] = []
+        self.captures: list[tuple[int | None, steps.DoTcpdump]] = []
         # Whether flows wait for START_FLOWS.
         self.has_held = False
         self.has_flows_since_process = False
-        self._warned: set[Hashable] = set()
 
     def send(
         self,
@@ -106,7 +105,7 @@ class Remote:
         for pair in torn:
             written = " ".join(pair)
             message = f"`{written}` is {''.join(pair)} with a space in it: {name} ignores it"
-            self.warn_once((written, place), message, place.narrowed(pair[0]))
+            self._draft.warn(message, place.narrowed(pair[0]), once=(written, place))
         given = read(REMOTE[name], words)
         takes_number = name in {"DO_SERVER", "DO_CLIENT"}
         host = self._resolve_host(given)
@@ -128,10 +127,10 @@ class Remote:
         if command is not None:
             self._warn_of_released(command)
             for message, where in permitted.slips(command):
-                self.warn_once((message, chain[:1] or where), message, where, chain)
-        if isinstance(command, steps.DoTcpdump) and exp not in self._begun:
+                self._draft.warn(message, where, chain, once=(message, chain[:1] or where))
+        if isinstance(command, steps.DoTcpdump) and exp not in self.begun:
             requested = given.values.get("exp")
-            self._captures.append((requested if isinstance(requested, int) else None, command))
+            self.captures.append((requested if isinstance(requested, int) else None, command))
         elif isinstance(command, steps.DoServer | steps.DoClient):
             self._begin(command, notes_of)
             self._draft.do(command)
@@ -148,24 +147,24 @@ class Remote:
             named.append(command.server)
         for host in named:
             if before := self._exited.get(host):
-                self.warn_once(
-                    ("exited", command.place),
+                self._draft.warn(
                     f"EXIT ended the agent of {host} before ({before.file}:{before.line})",
                     command.place,
+                    once=("exited", command.place),
                 )
             elif (before := self._released.get((host, command.exp))) and isinstance(
                 command, steps.DoServer | steps.DoClient | steps.DoTcpdump
             ):
-                self.warn_once(
-                    ("released", command.place),
+                self._draft.warn(
                     f"CLOSE released {host} before ({before.file}:{before.line}): it does no more"
                     f" for experiment {command.exp}",
                     command.place,
+                    once=("released", command.place),
                 )
         if isinstance(command, steps.Exit):
             self._exited[command.host] = command.place
         if isinstance(command, steps.Close):
-            for exp, begun in self._begun.items():
+            for exp, begun in self.begun.items():
                 if command.host in begun.hosts:
                     self._released[command.host, exp] = command.place
 
@@ -195,7 +194,7 @@ class Remote:
     def finish(self, exp: int) -> str:
         """PROCESS_EXP: group numbers begin again at 1. The name that the experiment has from its
         first command; MisuseError for an unknown experiment."""
-        if exp not in self._begun:
+        if exp not in self.begun:
             raise MisuseError(
                 f"experiment {exp} is already processed"
                 if exp in self._processed
@@ -205,49 +204,7 @@ class Remote:
             )
         self._processed.add(exp)
         self.has_flows_since_process = False
-        return self._begun.pop(exp).name
-
-    def warn_once(
-        self, key: Hashable, message: str, place: Place, chain: tuple[str, ...] = ()
-    ) -> None:
-        """Warn once for each `key`: loops would repeat the warning."""
-        if key not in self._warned:
-            self._warned.add(key)
-            self._draft.warn(message, place, chain)
-
-    def begun(self) -> list[int]:
-        """The numbers of the experiments that have begun and are not processed."""
-        return list(self._begun)
-
-    def left(self, *, since: Collection[int] = ()) -> list[tuple[int, steps.DoClient]]:
-        """The unprocessed experiments with flows, except those of `since`, each with the last
-        command that started flows."""
-        return [
-            (exp, begun.flows)
-            for exp, begun in self._begun.items()
-            if begun.flows is not None and exp not in since
-        ]
-
-    def wait_flows(self, timeout_s: float | None) -> None:
-        """WAIT_FLOWS. MisuseError before any experiment."""
-        if not self.exp:
-            raise NoExperimentError("WAIT_FLOWS")
-        self._draft.do(steps.WaitFlows(exp=self.exp, timeout_s=timeout_s))
-        if self.exp in self._begun:
-            self._begun[self.exp].has_waited = True
-
-    def finish_left(self, exp: int) -> steps.ExperimentNotes:
-        """WAIT_FLOWS for an experiment, unless the script has waited, and its end. Return the
-        script's notes from when it last started flows in it."""
-        begun = self._begun[exp]
-        if not begun.has_waited:
-            self._draft.do(steps.WaitFlows(exp=exp, timeout_s=None))
-        self.finish(exp)
-        return begun.notes
-
-    def captures_left(self) -> list[steps.DoTcpdump]:
-        """The captures that no test has followed."""
-        return [command for _, command in self._captures]
+        return self.begun.pop(exp).name
 
     def _begin(
         self,
@@ -256,16 +213,16 @@ class Remote:
     ) -> None:
         """Note the experiment of a command, and send the captures that wait for it."""
         exp = command.exp
-        if exp not in self._begun:
+        if exp not in self.begun:
             if exp in self._processed:
-                self.warn_once(
-                    ("processed", command.place),
+                self._draft.warn(
                     f"experiment {exp} is already processed: run refuses to write to it again."
                     " Take the next number with exp=COUNTER.",
                     command.place,
+                    once=("processed", command.place),
                 )
-            self._begun[exp] = Begun(command.exp_name)
-            for requested, capture in self._captures:
+            self.begun[exp] = Begun(command.exp_name)
+            for requested, capture in self.captures:
                 if requested in {None, exp}:
                     # It is executed now instead of at its place.
                     self._warn_of_released(capture)
@@ -274,8 +231,8 @@ class Remote:
                     self._draft.do(
                         replace(capture, exp=exp, exp_name=command.exp_name, arguments=arguments)
                     )
-            self._captures = [each for each in self._captures if each[0] not in {None, exp}]
-        begun = self._begun[exp]
+            self.captures = [each for each in self.captures if each[0] not in {None, exp}]
+        begun = self.begun[exp]
         begun.hosts.update(command.hosts)
         if isinstance(command, steps.DoClient):
             self.has_held = self.has_held or command.hold
@@ -296,7 +253,7 @@ class Remote:
         return self._host
 
     def _next_group(self, exp: int, requested: int) -> int:
-        begun = self._begun.get(exp) or Begun("")
+        begun = self.begun.get(exp) or Begun("")
         group = requested or begun.last_group + 1
         if group in begun.groups:
             raise MisuseError(
@@ -324,10 +281,13 @@ class Remote:
                 return steps.Close(**common)
             case "EXIT":
                 return steps.Exit(**common)
-            case _:
-                command = setting(given, common)
-                permitted.check(command)
-                return command
+            case name:
+                settings = settings_of(name, given)
+                permitted.check(settings)
+                # The fields of sysctls are separated by spaces.
+                values = {each.name: each.value for each in settings if isinstance(each, Sysctl)}
+                common["arguments"] |= {**given.others, **values}
+                return steps.Configure(**common, settings=settings)
 
     def _client(self, given: Given, common: Common) -> steps.DoClient:
         texts = common["arguments"]
@@ -403,44 +363,34 @@ class Remote:
         )
 
 
-def setting(given: Given, common: Common) -> steps.Configure:
-    """A SET_ command, or DO_COMMAND."""
-    texts = common["arguments"]
+def settings_of(name: str, given: Given) -> tuple[Setting, ...]:
+    """The settings of a SET_ command, or DO_COMMAND."""
+    texts, others = given.texts, given.others
     keep = bool(given.values.get("keep"))
-    settings: tuple[Setting, ...]
-    match common["name"]:
+    match name:
         case "SET_NETEM":
             limit = given.integer("limit")
             delay_ms, loss = given.number("netem_delay"), given.number("loss")
-            settings = (Netem(delay_ms, limit, loss, keep=keep),)
+            return (Netem(delay_ms, limit, loss, keep=keep),)
         case "SET_QDISC":
             named = [(key, texts[key]) for key in ("rate", "burst", "limit") if key in texts]
             options = (*[word for pair in named for word in pair], *given.words("other"))
-            settings = (Qdisc(texts["qdisc"], options, texts["action"], keep=keep),)
+            return (Qdisc(texts["qdisc"], options, texts["action"], keep=keep),)
         case "SET_LINK":
-            settings = _link(given, keep=keep)
+            return _link(given, keep=keep)
         case "DO_COMMAND":
-            texts |= given.others
-            words = tuple(f"{name}={text}" for name, text in given.others.items())
-            settings = (Command(texts["name"], words),)
+            words = tuple(f"{key}={text}" for key, text in others.items())
+            return (Command(texts["name"], words),)
         case "SET_ROUTE":
-            settings = (_route(given, keep=keep),)
+            return (_route(given, keep=keep),)
         case "SET_SYSCTL":
             _need_others(given, "sysctl", "SET_SYSCTL host=h net.ipv4.tcp_ecn=1")
-            values = {
-                name: " ".join(text.replace(",", " ").split())
-                for name, text in given.others.items()
-            }
-            texts |= values
-            settings = tuple(Sysctl(name, value, keep) for name, value in values.items())
+            values = {key: " ".join(text.replace(",", " ").split()) for key, text in others.items()}
+            return tuple(Sysctl(key, value, keep) for key, value in values.items())
         case _:
             _need_others(given, "parameter", "SET_MODULE_PARAMS host=h module=tcp_cubic hystart=0")
-            texts |= given.others
-            settings = tuple(
-                ModuleParameter(texts["module"], name, value, keep)
-                for name, value in given.others.items()
-            )
-    return steps.Configure(**common, settings=settings)
+            module = texts["module"]
+            return tuple(ModuleParameter(module, key, text, keep) for key, text in others.items())
 
 
 def _route(given: Given, *, keep: bool) -> RouteMetrics:

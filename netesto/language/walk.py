@@ -165,7 +165,8 @@ class Walk:
         machine.spend(len(values))
         if name in frame:
             message = f"FOR {name}: an argument of the macro has this name and hides it"
-            machine.warn_once((statement.row.line.file, near, name), message, statement.row, name)
+            key = (statement.row.line.file, near, name)
+            machine.draft.warn(message, statement.row.place(name), once=key)
         variables = machine.scope.variables
         level = Level(statement.row, "FOR", name, {})
         for value in values:
@@ -179,9 +180,8 @@ class Walk:
         cells = local.cells_of(machine, words_of(frame))
         local.check_seen(machine, cells.factors, frame)
         if not cells.order:
-            machine.warn_once(
-                row, "SWEEP with reps=0 has no cell: nothing of it is run", row, "reps="
-            )
+            message = "SWEEP with reps=0 has no cell: nothing of it is run"
+            machine.draft.warn(message, row.place("reps="), once=row)
         for name in cells.factors if cells.order else ():
             machine.draft.need_column(name, row.place(name), is_factor=True)
         for cell in cells:
@@ -199,7 +199,7 @@ class Walk:
 
         def run() -> None:
             machine.scope.variables.update(machine.notes.factors())
-            before = machine.remote.begun()
+            before = [*machine.remote.begun]
             try:
                 self.run(body, frame)
             except EndOfScript:
@@ -264,7 +264,7 @@ class Walk:
                 remedy = 'Quote a variable whose value contains spaces: name="$variable".'
                 raise MisuseError(message, remedy=remedy)
             key = (row.line.file, row.line.number, word)
-            self._machine.warn_once(key, f"{message}: RUN ignores it", row, word)
+            self._machine.draft.warn(f"{message}: RUN ignores it", row.place(word), once=key)
 
     def _find_macro(self, spelled: str, row: ast.Row) -> ast.Macro:
         machine = self._machine
@@ -275,7 +275,8 @@ class Walk:
         alike = [name for name in machine.macros if name.casefold() == spelled.casefold()]
         if len(alike) == 1:
             # The paper itself runs twoFlowBaseStream for TwoFlowBaseStream.
-            machine.warn_once(spelled, f"macro {spelled} is spelled {alike[0]}", row, spelled)
+            message = f"macro {spelled} is spelled {alike[0]}"
+            machine.draft.warn(message, row.place(spelled), once=spelled)
             return machine.macros[alike[0]]
         raise NoMacroError(
             f"unknown macro {spelled}",

@@ -30,6 +30,7 @@ class Asked:
         self.finished: list[Mapping[str, str]] = []
         self.parts: list[str] = []
         self._cells: list[Mapping[str, str]] = []
+        self._told: list[object] = []
         self.named: list[str] = []
         self.columns = columns or {}
         self.counter = counter
@@ -97,8 +98,12 @@ class Asked:
         if whole and cell:
             self.finished.append(cell)
 
-    def warn(self, message: str, place: Place, chain: tuple[str, ...] = ()) -> None:
-        self.warned.append(f"{place.line}: {message}")
+    def warn(
+        self, message: str, place: Place, chain: tuple[str, ...] = (), *, once: object = None
+    ) -> None:
+        if once is None or once not in self._told:
+            self._told.append(once)
+            self.warned.append(f"{place.line}: {message}")
 
 
 def run(text: str, port: Any, **options: Any) -> Interpreter:
