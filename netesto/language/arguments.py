@@ -1,68 +1,36 @@
 """Parses `key=value` words into values, checked against the table of commands. Pure."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
-from netesto import units
 from netesto.language.commands import (
     DO_CLIENT_ARGUMENTS,
     MAX_ARGUMENTS,
     MAX_VALUE,
     Argument,
-    Kind,
     Specification,
 )
+from netesto.language.kinds import Kind, Value
 from netesto.language.lines import refuse
 from netesto.language.scope import MisuseError, needed, plain, unquoted
 from netesto.language.values import looks_like_range
 from netesto.model import FlowSpec
 from netesto.nearest import hint, nearest
 
-Value: TypeAlias = int | float | str | bool | tuple[str, ...] | tuple[tuple[int, ...], ...]
-
-_HOST = re.compile(r"[A-Za-z0-9_.:%-]+")
-_AMOUNT = re.compile(r"[^\s,=\"]+")
-STREAM_REQUESTS = frozenset({"S", "s", "STREAM", "stream"})
-_YES = frozenset({"1", "t", "true"})
-_NO = frozenset({"0", "f", "false"})
-
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The arguments of a line: values by argument name, and the same as text. `texts` includes the
-    defaults, `written` are the names of arguments that the line gives; `others` are the keys of a
-    command with open names.
+    """The arguments of a line: values by argument name, each of the type of its kind, and the same as
+    text. `texts` includes the defaults, `written` are the names of arguments that the line gives;
+    `others` are the keys of a command with open names.
     """
 
-    values: Mapping[str, Value]
+    values: Mapping[str, Any]
     texts: Mapping[str, str]
     others: Mapping[str, str]
     written: frozenset[str]
-
-    def flag(self, name: str) -> bool:
-        return bool(self.values[name])
-
-    def integer(self, name: str) -> int:
-        value = self.values[name]
-        assert isinstance(value, int), name
-        return value
-
-    def number(self, name: str) -> float:
-        value = self.values[name]
-        assert isinstance(value, int | float), name
-        return float(value)
-
-    def maybe_number(self, name: str) -> float | None:
-        return self.number(name) if name in self.values else None
-
-    def words(self, name: str) -> tuple[str, ...]:
-        """The words of an argument; none if it is not given."""
-        words = self.values.get(name, ())
-        assert isinstance(words, tuple), name
-        return tuple(map(str, words))
 
 
 def flow(given: Given, **other: Value) -> FlowSpec:
@@ -70,7 +38,7 @@ def flow(given: Given, **other: Value) -> FlowSpec:
     values: dict[str, Value] = {}
     for argument in DO_CLIENT_ARGUMENTS:
         if argument.fields and argument.name in given.values:
-            value: Any = given.values[argument.name]
+            value = given.values[argument.name]
             values |= zip(
                 argument.fields.split(),
                 value if isinstance(value, tuple) else (value,),
@@ -267,7 +235,7 @@ def _listed(specification: Specification) -> str:
 def value_of(argument: Argument, text: str) -> Value:
     """The value of one argument. MisuseError for another type, or a value out of range."""
     try:
-        value = _READERS[argument.kind](text)
+        value = argument.kind.read(text)
     except ValueError:
         examples = argument.kind.examples
         remedy = f"Write it like this: {examples}." if examples else ""
@@ -293,82 +261,3 @@ def _wrong(argument: Argument, text: str, what: str, remedy: str) -> MisuseError
     near = [f"{name}=" for name in (argument.name, argument.alias) if name]
     message = f"{argument.name}={text} {what}" if text else f"{argument.name} is empty"
     return MisuseError(message, near=near, remedy=remedy)
-
-
-def _integer(text: str) -> int:
-    if re.fullmatch(r"-?[0-9]{1,18}", text) is None:
-        raise ValueError(text)
-    return int(text)
-
-
-def _number(text: str) -> float:
-    if re.fullmatch(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", text) is None:
-        raise ValueError(text)
-    return float(text)
-
-
-def flag(text: str) -> bool:
-    """The value of 1, T, TRUE or 0, F, FALSE in any letter case. ValueError for anything else."""
-    folded = text.casefold()
-    if folded not in _YES | _NO:
-        raise ValueError(text)
-    return folded in _YES
-
-
-def _host(text: str) -> str:
-    if _HOST.fullmatch(text) is None or looks_like_range(text):
-        raise ValueError(text)
-    return text
-
-
-def _word(text: str) -> str:
-    if text and (_AMOUNT.fullmatch(text) is None or looks_like_range(text)):
-        raise ValueError(text)
-    return text
-
-
-def _request(text: str) -> int | str:
-    return "S" if text in STREAM_REQUESTS else units.parse_size(text)
-
-
-def _experiment(text: str) -> int | str:
-    if text in {"COUNTER", "counter"}:
-        return "COUNTER"
-    return "PREV" if text in {"PREV", "prev"} else _positive(text)
-
-
-def _positive(text: str) -> int:
-    value = _integer(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
-
-
-def _processors(text: str) -> tuple[tuple[int, ...], ...]:
-    client, _, server = text.partition(",")
-    if not text.strip(","):
-        raise ValueError(text)
-    return units.parse_processors(client), units.parse_processors(server)
-
-
-def _cores(text: str) -> tuple[tuple[int, ...], ...]:
-    return _processors(text if "," in text else f"{text},{text}")
-
-
-_READERS: Mapping[Kind, Callable[[str], Value]] = {
-    Kind.TEXT: str,
-    Kind.HOST: _host,
-    Kind.EXPERIMENT: _experiment,
-    Kind.INTEGER: _integer,
-    Kind.PERCENT: lambda text: _number(text.removesuffix("%")),
-    Kind.SIZE: units.parse_size,
-    Kind.REQUEST: _request,
-    Kind.TIME: units.parse_time,
-    Kind.MILLISECONDS: units.parse_milliseconds,
-    Kind.RATE: units.parse_rate,
-    Kind.FLAG: flag,
-    Kind.WORD: _word,
-    Kind.WORDS: lambda text: tuple(text.replace(",", " ").split()),
-    Kind.PROCESSORS: _processors,
-    Kind.CORES: _cores,
-}

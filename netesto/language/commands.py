@@ -5,38 +5,10 @@ The defaults of the classic commands are those of the classic tool, because scri
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from enum import Enum
 
 from netesto.allowed import INT_MAX, MAX_NETEM_DELAY_MS
+from netesto.language.kinds import Kind
 from netesto.model import ARRIVALS, LARGEST_EXPERIMENT, TESTS, TRAFFIC_TOOLS
-
-
-class Kind(Enum):
-    """The kind of a value in words, and examples."""
-
-    TEXT = ("a text", "")
-    HOST = ("a host name", "letters, digits, `.`, `-` and `_`, or an address")
-    EXPERIMENT = ("the number of an experiment", "a number from 1, COUNTER, or PREV")
-    INTEGER = ("a whole number", "10")
-    PERCENT = ("a percentage", "1 or 0.01")
-    SIZE = ("a size", "1000, 64K, 1M or 4Ki")
-    REQUEST = ("a size", "10K or 1M; S makes the flow a stream")
-    TIME = ("a time", "20, 1.5, 200ms or 2m")
-    MILLISECONDS = ("a delay in milliseconds", "10, 0.5 or 200us")
-    RATE = ("a rate", "100mbit or 1gbit")
-    FLAG = ("0 or 1", "")
-    WORD = ("one word", "bbr, 20000 or 1.5K, without commas, quotes or =")
-    WORDS = ("a list of words", "a,b,c")
-    PROCESSORS = ("a set of processors, or two", "0, 8-15 or 2+4; client,server: 0,1 or 0-3,4-7")
-    CORES = ("a set of processors, or two", "8-15 or 2+4 at both ends; client,server: 0-3,4-7")
-
-    @property
-    def noun(self) -> str:
-        return self.value[0]
-
-    @property
-    def examples(self) -> str:
-        return self.value[1]
 
 
 @dataclass(frozen=True, slots=True)

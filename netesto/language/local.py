@@ -9,9 +9,10 @@ from typing import TypeAlias
 
 from netesto import units
 from netesto.language import ast, steps
-from netesto.language.arguments import check_once, flag, read
+from netesto.language.arguments import check_once, read
 from netesto.language.claims import check_kinds, claim
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS, MAX_SECONDS
+from netesto.language.kinds import flag
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.permitted import slip
 from netesto.language.requirements import requirement
@@ -219,7 +220,7 @@ def wait_flows(machine: Machine, words: Words, _: ast.Row) -> None:
     exp = machine.remote.exp
     if not exp:
         raise NoExperimentError("WAIT_FLOWS")
-    machine.draft.do(steps.WaitFlows(exp=exp, timeout_s=given.maybe_number("timeout")))
+    machine.draft.do(steps.WaitFlows(exp=exp, timeout_s=given.values.get("timeout")))
     if exp in machine.remote.begun:
         machine.remote.begun[exp].has_waited = True
 
@@ -229,7 +230,7 @@ def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
         message = "START_FLOWS: no flow is held back; DO_CLIENT hold=1 holds one back"
         machine.draft.warn(message, row.place(), once=row.place())
     machine.remote.has_held = False
-    lead_s = read(LOCAL_KEYED["START_FLOWS"], words).number("lead")
+    lead_s = read(LOCAL_KEYED["START_FLOWS"], words).values["lead"]
     machine.draft.do(steps.StartFlows(lead_s=lead_s))
 
 

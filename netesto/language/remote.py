@@ -19,9 +19,10 @@ from netesto.hostsettings import (
     Sysctl,
 )
 from netesto.language import permitted, steps
-from netesto.language.arguments import Given, Value, flow, read, without_torn
+from netesto.language.arguments import Given, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.draft import Draft
+from netesto.language.kinds import Value
 from netesto.language.scope import MisuseError, NoExperimentError
 from netesto.model import COMPLETION_TESTS, UDP_TESTS, UNTIL_DONE_S
 
@@ -269,7 +270,7 @@ class Remote:
         match common["name"]:
             case "DO_SERVER":
                 self._fetched.clear()
-                order, start = given.integer("order"), given.flag("start")
+                order, start = given.values["order"], given.values["start"]
                 return steps.DoServer(**common, order=order, start=start)
             case "DO_CLIENT":
                 return self._client(given, common)
@@ -291,7 +292,7 @@ class Remote:
 
     def _client(self, given: Given, common: Common) -> steps.DoClient:
         texts = common["arguments"]
-        if 0 < given.number("dur") <= given.number("omit"):
+        if 0 < given.values["dur"] <= given.values["omit"]:
             raise MisuseError(
                 f"omit={texts['omit']} is not less than dur={texts['dur']}",
                 near=("omit=",),
@@ -303,7 +304,7 @@ class Remote:
                 near=("test=",),
                 remedy="Add the bytes of each transfer, for example size=10K.",
             )
-        if texts.get("arrivals") == "poisson" and not given.maybe_number("gap"):
+        if texts.get("arrivals") == "poisson" and not given.values.get("gap"):
             raise MisuseError(
                 "arrivals=poisson without gap=",
                 near=("arrivals=",),
@@ -311,8 +312,8 @@ class Remote:
             )
         derived: dict[str, Value] = {}
         # The first begins immediately.
-        last_s = ((given.maybe_number("count") or 1) - 1) * (given.maybe_number("gap") or 0)
-        if last_s >= given.number("dur"):
+        last_s = ((given.values.get("count") or 1) - 1) * (given.values.get("gap") or 0)
+        if last_s >= given.values["dur"]:
             about = "about " if texts.get("arrivals") == "poisson" else ""
             raise MisuseError(
                 f"count={texts['count']} gap={texts['gap']}: the last transfer begins after "
@@ -320,8 +321,8 @@ class Remote:
                 near=("count=", "gap="),
                 remedy=f"dur={math.ceil(last_s * 1.1) + 1} leaves time for all.",
             )
-        is_counted = texts["test"] in COMPLETION_TESTS and given.maybe_number("count")
-        if is_counted and not given.maybe_number("gap") and "dur" not in given.written:
+        is_counted = texts["test"] in COMPLETION_TESTS and given.values.get("count")
+        if is_counted and not given.values.get("gap") and "dur" not in given.written:
             texts["dur"], derived["duration_s"] = f"{UNTIL_DONE_S:g}", UNTIL_DONE_S
         if given.values["req"] == "S":
             texts["req"], derived["request_bytes"] = DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES
@@ -331,7 +332,7 @@ class Remote:
         if is_symmetric and "remoteCa" not in texts and texts["test"] not in UDP_TESTS:
             derived["reverse_congestion_control"] = texts["ca"]
         texts["server"] = self.full_name(texts["server"])
-        group = self._next_group(common["exp"], given.integer("group"))
+        group = self._next_group(common["exp"], given.values["group"])
         texts["group"] = str(group)
         self._fetched.clear()
         return steps.DoClient(
@@ -339,7 +340,7 @@ class Remote:
             group=group,
             server=texts["server"],
             flow=flow(given, **derived),
-            hold=given.flag("hold"),
+            hold=given.values["hold"],
         )
 
     def _get_data(self, common: Common) -> steps.GetData | None:
@@ -358,8 +359,8 @@ class Remote:
         return steps.DoTcpdump(
             **common,
             server=texts["server"],
-            packets=given.integer("packets"),
-            snap_bytes=given.integer("snap"),
+            packets=given.values["packets"],
+            snap_bytes=given.values["snap"],
         )
 
 
@@ -369,12 +370,12 @@ def settings_of(name: str, given: Given) -> tuple[Setting, ...]:
     keep = bool(given.values.get("keep"))
     match name:
         case "SET_NETEM":
-            limit = given.integer("limit")
-            delay_ms, loss = given.number("netem_delay"), given.number("loss")
+            limit = given.values["limit"]
+            delay_ms, loss = given.values["netem_delay"], given.values["loss"]
             return (Netem(delay_ms, limit, loss, keep=keep),)
         case "SET_QDISC":
             named = [(key, texts[key]) for key in ("rate", "burst", "limit") if key in texts]
-            options = (*[word for pair in named for word in pair], *given.words("other"))
+            options = (*[word for pair in named for word in pair], *given.values.get("other", ()))
             return (Qdisc(texts["qdisc"], options, texts["action"], keep=keep),)
         case "SET_LINK":
             return _link(given, keep=keep)
@@ -397,9 +398,9 @@ def _route(given: Given, *, keep: bool) -> RouteMetrics:
     """The settings of SET_ROUTE."""
     made = RouteMetrics(
         given.texts["to"],
-        rto_min_ms=given.maybe_number("rto_min"),
-        initcwnd=given.integer("initcwnd") if "initcwnd" in given.values else None,
-        initrwnd=given.integer("initrwnd") if "initrwnd" in given.values else None,
+        rto_min_ms=given.values.get("rto_min"),
+        initcwnd=given.values.get("initcwnd"),
+        initrwnd=given.values.get("initrwnd"),
         keep=keep,
     )
     if made == RouteMetrics(made.to, keep=keep):
@@ -416,9 +417,9 @@ def _link(given: Given, *, keep: bool) -> tuple[Setting, ...]:
         if name in given.values
     ]
     limits = LinkLimits(
-        given.maybe_number("rate"),
-        given.maybe_number("delay"),
-        given.maybe_number("loss"),
+        given.values.get("rate"),
+        given.values.get("delay"),
+        given.values.get("loss"),
         given.texts.get("limit", ""),
         to,
         keep=keep,
