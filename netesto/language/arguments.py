@@ -22,8 +22,8 @@ from netesto.nearest import hint, nearest
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The arguments of a line: values by argument name, each of the type of its kind, and the same as
-    text. `texts` includes the defaults, `written` are the names of arguments that the line gives;
+    """The arguments of a line: by argument name values, each of the type of its kind, and texts.
+    `texts` includes the defaults, `written` are the names of arguments that the line gives;
     `others` are the keys of a command with open names.
     """
 

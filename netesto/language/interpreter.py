@@ -51,9 +51,9 @@ class NoSourceError(MisuseError):
 class Interpreter:
     """One run. `library_path` is searched by SOURCE after the file's own folder and the working
     directory; `definitions` are globals set before the script; loops may run `max_iterations`
-    times in all. The error of a statement is passed to `forgive`; if that returns, the next one runs.
-    With `kept`, SOURCE reads these instead of files, by the file that contains it and its word.
-    `attempts` are the parts of the script that are repeated."""
+    times in all. The error of a statement is passed to `forgive`; if that returns, the next one
+    runs. With `kept`, SOURCE reads these instead of files, by the file that contains it and its
+    word. `attempts` are the parts of the script that are repeated."""
 
     def __init__(
         self,

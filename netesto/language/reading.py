@@ -1,8 +1,12 @@
 """Reads the files of a script, including unreachable lines, and finds what each body uses, sets and
 runs."""
 
+import fnmatch
+import glob
+import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from netesto.errors import Place, ScriptError
@@ -48,8 +52,8 @@ class Reading:
         self.lacks_source = False
         self.reads_another = False
         self._assigned: set[str] = set(definitions)
-        # Names that only the run knows, as written, and their possible values.
-        self._computed: dict[str, tuple[str, ...]] = {}
+        # Names that only the run knows, as written.
+        self._computed: set[str] = set()
         self._loaded: set[Path] = set()
         # Macros of sourced files, until a RUN of them is found.
         self._waiting: list[tuple[Definition, tuple[Path, ...]]] = []
@@ -82,7 +86,7 @@ class Reading:
         """Whether something may set a variable; `SET flow$i=…` may set flow1."""
         if name in self._assigned or len(self._computed) > MAX_COMPUTED:
             return True
-        return any(_may_be(name, fixed) for fixed in self._computed.values())
+        return any(_possible(raw).match(name) for raw in self._computed)
 
     def _load_file(
         self, path: Path, active: tuple[Path, ...], name: str = "", row: ast.Row | None = None
@@ -154,7 +158,7 @@ class Reading:
 
     def _learn(self, found: Survey) -> None:
         self._assigned |= found.assigned
-        self._computed |= {raw: _fixed_parts(raw) for raw in found.computed}
+        self._computed |= found.computed
 
     def _define(self, definition: Definition) -> None:
         self._learn(definition.inside)
@@ -214,28 +218,8 @@ class Reading:
         return None if DOLLAR in text else text
 
 
-def _fixed_parts(raw: str) -> tuple[str, ...]:
-    """The fixed texts of a name with variables: before, between and after them."""
-    fixed = [""]
-    for part in parts(raw):
-        if part.name:
-            fixed.append("")
-        else:
-            fixed[-1] += part.text
-    return tuple(fixed)
-
-
-def _may_be(name: str, fixed: Sequence[str]) -> bool:
-    """Whether some values of the variables yield this name."""
-    if len(fixed) == 1:
-        return name == fixed[0]
-    first, *between, last = fixed
-    if len(name) < sum(map(len, fixed)) or not (name.startswith(first) and name.endswith(last)):
-        return False
-    position = len(first)
-    for text in between:
-        position = name.find(text, position, len(name) - len(last))
-        if position < 0:
-            return False
-        position += len(text)
-    return True
+@lru_cache(maxsize=MAX_COMPUTED)
+def _possible(raw: str) -> re.Pattern[str]:
+    """The names that some values of the variables in a name yield."""
+    fixed = "".join("*" if part.name else glob.escape(part.text) for part in parts(raw))
+    return re.compile(fnmatch.translate(fixed))
