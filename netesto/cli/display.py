@@ -101,20 +101,20 @@ class Display:
             live.stop()
 
     def agrees(self, question: str) -> bool:
-        """Ask at the terminal; True without one."""
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        """Ask at the terminal; True without one. Its end, Ctrl-D, is no answer, and means no."""
+        if not (printing.is_terminal(sys.stdin) and printing.is_terminal(sys.stderr)):
             return True
         self.stop()
         printing.err(question, end="", flush=True)
-        answer = sys.stdin.readline().strip().lower()
+        answer = sys.stdin.readline().lower()
         self.start()
-        return answer in {"", "y", "yes"}
+        return answer.strip() in {"", "y", "yes"} and answer != ""
 
     # ---- controller.Observer -------------------------------------------------------------
 
     def echo(self, text: str) -> None:
         with self._lock:
-            if self._live is not None and sys.stdout.isatty():
+            if self._live is not None and printing.is_terminal(sys.stdout):
                 self._print(text, markup=False)
             else:
                 with contextlib.suppress(OSError):

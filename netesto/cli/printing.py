@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from netesto import atomic
 from netesto.errors import WorldError
@@ -23,6 +23,12 @@ def settle() -> None:
         # A stream may be closed, or replaced by an object without an encoding.
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors=_ERRORS)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal; it is None if it was closed before we were
+    started."""
+    return stream is not None and stream.isatty()
 
 
 def out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
