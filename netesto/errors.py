@@ -224,16 +224,10 @@ class StoppedError(NetestoError):
 
 
 class ProcessError(NetestoError):
-    """A started command failed: `status` is its exit status, negative for a signal, None if it
-    did not start or was ended at its deadline. `output` is what it printed."""
+    """A started command failed, or it could not be started."""
 
-    def __init__(
-        self, argv: Sequence[str], message: str, *, status: int | None, output: str = ""
-    ) -> None:
+    def __init__(self, argv: Sequence[str], message: str) -> None:
         super().__init__(f"{argv[0]}: {message}")
-        self.argv = tuple(argv)
-        self.status = status
-        self.output = output
 
 
 class OutputError(NetestoError):

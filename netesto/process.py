@@ -50,8 +50,7 @@ class Finished:
         if self.status == 0:
             return self
         message = f"exit status {self.status}: {self.last_lines()}".rstrip(": ")
-        output = self.stdout + self.stderr
-        raise ProcessError(self.argv, message, status=self.status, output=output)
+        raise ProcessError(self.argv, message)
 
 
 @contextlib.contextmanager
@@ -60,13 +59,11 @@ def _starting(argv: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ProcessError(argv, f"cannot start: {error.strerror}", status=None) from error
+        raise ProcessError(argv, f"cannot start: {error.strerror}") from error
 
 
-def _late(argv: Sequence[str], timeout: float, output: str = "") -> ProcessError:
-    return ProcessError(
-        argv, f"still running after {timeout:g} s, ended", status=None, output=output
-    )
+def _late(argv: Sequence[str], timeout: float) -> ProcessError:
+    return ProcessError(argv, f"still running after {timeout:g} s, ended")
 
 
 def reach_system_programs() -> None:
@@ -134,12 +131,11 @@ def run(
         )
     try:
         stdout, stderr = child.communicate(stdin, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        kill_group(child.pid)
-        raise _late(argv, timeout, "".join(child.communicate())) from None
-    except BaseException:
+    except BaseException as error:
         kill_group(child.pid)
         child.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise _late(argv, timeout) from None
         raise
     finished = Finished(tuple(argv), child.returncode, stdout, stderr)
     return finished.checked() if check else finished
@@ -218,11 +214,11 @@ def background(
         if ready is not None and not wait_until(
             lambda: child.poll() is not None or ready(), timeout=timeout
         ):
-            raise ProcessError(argv, f"not ready after {timeout:g} s", status=None)
+            raise ProcessError(argv, f"not ready after {timeout:g} s")
         if ready is not None and child.poll() is not None:
             tail = stdout.read_text(encoding="utf-8", errors="replace")[-500:].strip()
             message = f"exit status {child.returncode} before it was ready: {tail}"
-            raise ProcessError(argv, message, status=child.returncode, output=tail)
+            raise ProcessError(argv, message)
         yield child
     finally:
         end(child)
@@ -271,8 +267,7 @@ async def wait_until_async(fact: Callable[[], bool], *, timeout: float) -> bool:
 class Job:
     """A command that runs in the background of an event loop, in its own process group."""
 
-    def __init__(self, argv: Sequence[str], child: asyncio.subprocess.Process) -> None:
-        self.argv = tuple(argv)
+    def __init__(self, child: asyncio.subprocess.Process) -> None:
         self._child = child
 
     @property
@@ -331,7 +326,6 @@ async def start(
     stdout: Path | None = None,
     stderr: Path | None = None,
     stdin: int = subprocess.DEVNULL,
-    env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Job:
     """Start a command in the background of the running event loop.
@@ -345,14 +339,12 @@ async def start(
         err = stack.enter_context(stderr.open("xb")) if stderr else asyncio.subprocess.STDOUT
         child = await _created(
             argv,
-            executable=program(argv[0], env),
             stdin=stdin,
             stdout=out,
             stderr=err,
-            env=None if env is None else dict(env),
             pass_fds=pass_fds,
         )
-    return Job(argv, child)
+    return Job(child)
 
 
 async def _created(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Process:
@@ -362,7 +354,9 @@ async def _created(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Pr
     pipes, which that keeps open.
     """
     creating = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(*argv, start_new_session=True, **options)
+        asyncio.create_subprocess_exec(
+            *argv, executable=program(argv[0]), start_new_session=True, **options
+        )
     )
     try:
         return await asyncio.shield(creating)
@@ -383,7 +377,6 @@ async def run_async(
     with _starting(argv):
         child = await _created(
             argv,
-            executable=program(argv[0]),
             stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

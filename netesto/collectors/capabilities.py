@@ -161,7 +161,7 @@ def try_qdiscs(kinds: Iterable[str]) -> frozenset[str]:
     lines = "".join(f"{line}\n" for line, _ in batch)
     finished = process.run(argv, timeout=_TC_TIMEOUT_S, check=False, stdin=lines)
     if not finished.stdout.startswith("qdisc "):
-        raise ProcessError(argv, finished.last_lines(1), status=finished.status)
+        raise ProcessError(argv, finished.last_lines(1))
     return created(batch, finished.stderr)
 
 

@@ -30,7 +30,7 @@ class Index:
     async def kept(self, python, machine, _):
         self.asked.append((python, machine))
         if not self.is_reached:
-            raise ProcessError(["python3"], "exit status 1: no index", status=1)
+            raise ProcessError(["python3"], "exit status 1: no index")
         return [THEIRS]
 
 
