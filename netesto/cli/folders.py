@@ -38,7 +38,7 @@ def report(options: argparse.Namespace) -> int:
         kept = {exp: rows for exp, rows in old.items() if exp not in there}
         if kept:
             numbers = ", ".join(map(str, sorted(kept)))
-            _say(f"experiments without a folder keep their rows: {numbers}")
+            printing.warn(f"experiments without a folder keep their rows: {numbers}")
         manifests = {exp: _manifest(results.whole(exp)) for exp in there}
         columns = settings.fields_of(results, options.fields).with_names(
             [
@@ -106,17 +106,19 @@ def _rebuild(
         damage = integrity.check(folder, asked)
         evidence = evidence_of(folder, asked, damaged=[each.path for each in damage])
     except ResultsError as error:
-        _say(error.message)
+        printing.warn(error.message)
         page.write_damaged(folder, error.message)
         row = tablerows.damaged_row(columns.names, int(folder.name))
         return [row], True
     for each in damage:
-        _say(f"{folder}/{each}")
+        printing.warn(f"{folder}/{each}")
     told = integrity.marked(asked, damage, record.doubts(evidence))
     rows = derive.derive(folder, evidence, told, columns, settings.claimable(columns))
     is_new = list(map(dict, old)) != list(map(dict, rows))
     if _were_altered(old, rows, same):
-        _say(f"experiment {asked.exp}: its rows in {store.TABLE} differed from its data; rebuilt")
+        printing.warn(
+            f"experiment {asked.exp}: its rows in {store.TABLE} differed from its data; rebuilt"
+        )
     if draw or is_new:
         page.write(folder, told)
         printing.out(f"rebuilt {folder}")
@@ -144,10 +146,6 @@ def _were_altered(
     ]
 
 
-def _say(text: str) -> None:
-    printing.err(f"warning: {text}")
-
-
 def show(options: argparse.Namespace) -> int:
     """The table of a results folder, in the terminal."""
     must_be_results(options.folder)
@@ -169,7 +167,7 @@ def warn_of_altered(folder: Path) -> None:
     """Warn of experiments whose rows in exp.csv differ from those derived from their data, and of
     those whose rows are omitted."""
     for text in [*tablerows.altered(folder), *repeated.warnings(folder)]:
-        _say(text)
+        printing.warn(text)
 
 
 def must_be_results(folder: Path) -> None:

@@ -13,17 +13,20 @@ from rich.table import Table
 from rich.text import Text
 
 from netesto import units
-from netesto.cli import console, inventories, printing, verifying
+from netesto.cli import console, printing, verifying
 from netesto.controller import preflight, readiness, unfetched
-from netesto.controller.inventory import Inventory, parse_map
+from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.controller.readiness import Placement, Problem, Visited
 from netesto.controller.unfetched import Asked
 from netesto.controller.visit import visit
-from netesto.errors import NetestoError
+from netesto.errors import NetestoError, UsageError
 from netesto.language.plan import Head
 from netesto.model import UNFETCHED_MAX
 from netesto.run import agents, status
-from netesto.run.settings import Script, Settings, fields_for
+from netesto.run.settings import Script, Settings, fields_for, library_path, parse_definitions
+
+# What `hosts install` writes, and the other actions read.
+HOSTS_FILE = Path("hosts.toml")
 
 # A file of this kind names no hosts.
 SCRIPT_SUFFIX = ".nts"
@@ -40,8 +43,17 @@ _MARKS = {
 def _inventory(
     options: argparse.Namespace, *, aliases: Mapping[str, str] | None = None
 ) -> Inventory:
-    text = inventories.named(options.hosts, options.action)
-    return inventories.load(text, aliases=aliases, insecure=options.insecure)
+    """The hosts of an action: those given, or the hosts file here. UsageError without either."""
+    if options.hosts is None and not HOSTS_FILE.exists():
+        raise UsageError(
+            f"no hosts given, and no {HOSTS_FILE} here",
+            remedy=f"Write: netesto hosts {options.action} host1,root@host2",
+        )
+    text = options.hosts or str(HOSTS_FILE)
+    found = load(text, aliases=aliases, insecure=options.insecure)
+    for warning in found.warnings:
+        printing.warn(warning)
+    return found
 
 
 def verify(options: argparse.Namespace) -> int:
@@ -163,9 +175,9 @@ def check(options: argparse.Namespace) -> int:
 def _head(options: argparse.Namespace) -> Head:
     """The needs of the script."""
     script = Script.read(options.script)
-    settings = Settings.of(
-        libraries=options.libraries,
-        definitions=options.definitions,
+    settings = Settings(
+        libraries=library_path(options.libraries),
+        definitions=parse_definitions(options.definitions),
         max_iterations=options.max_iterations,
     )
     with settings.plan(script, fields_for(options.fields, script.path)) as plan:

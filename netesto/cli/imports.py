@@ -65,7 +65,7 @@ def jobs(options: argparse.Namespace) -> int:
     sections = ini.read(options.file)
     listed = [] if options.hostlist is None else hostlist.read(options.hostlist)
     hosts = [job_files.JobHost(host.name, host.profile, host.facts) for host in listed]
-    text = job_files.script(str(options.file), sections, hosts, warn=_warn)
+    text = job_files.script(str(options.file), sections, hosts, warn=printing.warn)
     _tell_errors(text, Path("the script") if options.out is None else options.out)
     printing.deliver(text, options.out)
     return status.OK
@@ -76,10 +76,6 @@ def _tell_errors(script: str, name: Path) -> None:
     for found in checking.check([name], library_path=(), definitions={}, read=lambda _: script):
         if found.severity == "error":
             printing.err(replace(found, severity="warning"))
-
-
-def _warn(text: str) -> None:
-    printing.err(f"warning: {text}")
 
 
 def summary(options: argparse.Namespace) -> int:
@@ -93,8 +89,8 @@ def summary(options: argparse.Namespace) -> int:
     folders.warn_of_altered(options.folder)
     data = summaries.read(options.folder, watched.of)
     for exp in data.damaged:
-        printing.err(
-            f"warning: experiment {exp} is left out: its raw data are damaged, see 'netesto report'"
+        printing.warn(
+            f"experiment {exp} is left out: its raw data are damaged, see 'netesto report'"
         )
     kind = options.kind
     if kind is None:
@@ -115,7 +111,7 @@ def summary(options: argparse.Namespace) -> int:
 def _completions(options: argparse.Namespace) -> str:
     found, failed, faults = cases.times(options.folder)
     for fault in faults:
-        _warn(fault)
+        printing.warn(fault)
     for case, count in failed.items():
         printing.err(f"failed: {case}: {count} of {count + len(found[case])} did not complete")
     if not found:
@@ -133,9 +129,9 @@ def _steady(options: argparse.Namespace) -> str:
     skip = steady.SKIP if options.skip is None else options.skip
     found, faults = cases.steady_rates(options.folder, folders.evidence_of, skip)
     for fault in faults[:_SHOWN_FAILURES]:
-        _warn(fault)
+        printing.warn(fault)
     if len(faults) > _SHOWN_FAILURES:
-        _warn(f"{len(faults) - _SHOWN_FAILURES} more")
+        printing.warn(f"{len(faults) - _SHOWN_FAILURES} more")
     if not any(found.values()):
         raise UsageError(
             f"{options.folder}: no flow has an interval of 1 s between its first {skip} and its"

@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 from netesto import atomic, paths
 from netesto.cli import console, printing
 from netesto.cli.display import Display
-from netesto.cli.inventories import HOSTS_FILE
+from netesto.cli.hosts import HOSTS_FILE
 from netesto.controller import ansible, hostsfile
 from netesto.controller.inventory import load
 from netesto.deploy import payload, plan, remote, target
@@ -41,24 +41,20 @@ PROOF_WAIT_S = 30.0
 def install(options: argparse.Namespace) -> int:
     """Install an agent on each host, test it, and write the hosts file."""
     hosts = _targets(options, "install")
-    _check_writable(options.hosts or HOSTS_FILE, hosts)
+    path = options.hosts or HOSTS_FILE
+    _check_writable(path, hosts)
     kept = payload.foreseen if options.dry_run else payload.kept
     supply = Supply(_wanted(options), printing.out, kept=kept)
 
     async def planned(host: Target, facts: Facts) -> Plan:
         return plan.install(facts, await supply.to(facts), name=host.name)
 
-    done = _carry_out(
-        hosts,
-        planned,
-        dry=options.dry_run,
-        taken=_taken(options.hosts or HOSTS_FILE, hosts),
-    )
-    if not options.dry_run:
-        outcome = done.tell("installed", "up to date: nothing to do")
-        written = _write(options.hosts or HOSTS_FILE, done)
-        return max(outcome, _prove(written, done)) if done.changed else outcome
-    return done.tell("", "nothing to do")
+    done = _carry_out(hosts, planned, dry=options.dry_run, taken=_taken(path, hosts))
+    if options.dry_run:
+        return done.tell("", "nothing to do")
+    outcome = done.tell("installed", "up to date: nothing to do")
+    _write(path, done)
+    return max(outcome, _prove(path, done)) if done.changed else outcome
 
 
 def remove(options: argparse.Namespace) -> int:
@@ -67,11 +63,7 @@ def remove(options: argparse.Namespace) -> int:
     async def planned(_: Target, facts: Facts) -> Plan:
         return plan.remove(facts, force=options.force)
 
-    done = _carry_out(
-        _targets(options, "remove"),
-        planned,
-        dry=options.dry_run,
-    )
+    done = _carry_out(_targets(options, "remove"), planned, dry=options.dry_run)
     return done.tell("" if options.dry_run else "removed", "no agent from 'hosts install'")
 
 
@@ -300,10 +292,10 @@ async def _side_by_side(work: Iterable[tuple[Target, Awaitable[T]]]) -> list[T |
     ]
 
 
-def _write(path: Path, done: _Done) -> Path:
-    """Add the hosts to the hosts file, unless it is an inventory of Ansible; return its path."""
+def _write(path: Path, done: _Done) -> None:
+    """Add the hosts to the hosts file, unless it is an inventory of Ansible."""
     if path.suffix in ansible.SUFFIXES:
-        return path
+        return
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     known = load(str(path), insecure=True).endpoints if before.strip() else {}
     text = before
@@ -326,7 +318,6 @@ def _write(path: Path, done: _Done) -> Path:
         if host.name in known:
             earlier = addresses.parse(known[host.name].agent)
             _tell_of_earlier(earlier, _agent_address(host, done.plans[host.name].facts))
-    return path
 
 
 def _tell_of_earlier(earlier: AgentAddress, now: SshAddress) -> None:
@@ -364,7 +355,7 @@ def _prove(path: Path, done: _Done) -> int:
         end = start.run(
             Request(
                 script=str(script),
-                settings=Settings.of(libraries=[], definitions=[], max_iterations=1000),
+                settings=Settings(libraries=(), definitions={}, max_iterations=1000),
                 out=Path(folder, "results"),
                 hosts=inventory,
                 # Without addresses in the file, agents report those of both versions.

@@ -47,6 +47,11 @@ def err(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
         print(printable(str(text)), end=end, flush=flush, file=sys.stderr)
 
 
+def warn(text: str) -> None:
+    """Print a warning to standard error."""
+    err(f"warning: {text}")
+
+
 def deliver(text: str, path: Path | None) -> None:
     """`into` with a text in UTF-8, with every character unchanged."""
     with into(path) as file:

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import logging
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,10 +17,15 @@ from netesto.language.plan import is_plan
 from netesto.language.steps import LabRequest
 from netesto.model import MAX_ITERATIONS
 from netesto.results import tablerows
-from netesto.run import grounds, labcommands, labs, start, status
+from netesto.run import labcommands, labs, start, status
 from netesto.run.request import OnFailure, Request
 from netesto.run.session import End
-from netesto.run.settings import Settings, repeated_definitions
+from netesto.run.settings import (
+    Settings,
+    library_path,
+    parse_definitions,
+    repeated_definitions,
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,7 +35,6 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         printer = Printer(printing.out, form=options.dry_run)
         with start.plan(asked, display, printer.show) as plan:
-            start.check_jobs(asked, plan.head)
             printer.finish(plan.head.totals)
         return status.OK
     configure_log(options.verbose)
@@ -56,9 +59,9 @@ def plan(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    return Settings.of(
-        libraries=options.libraries,
-        definitions=options.definitions,
+    return Settings(
+        libraries=library_path(options.libraries),
+        definitions=parse_definitions(options.definitions),
         max_iterations=options.max_iterations,
         seed=options.seed,
     )
@@ -105,11 +108,6 @@ def _request(options: argparse.Namespace) -> Request:
         )
     if options.commands is not None:
         labcommands.check_ground(real)
-    if options.jobs is not None and options.jobs > 1:
-        if real:
-            raise grounds.crowded(options.jobs, "hosts")
-        if options.ground == "lab":
-            raise grounds.crowded(options.jobs, "lab")
     aliases = parse_map(options.map)
     hosts: Inventory | None = None
     if options.hosts is not None:
@@ -200,4 +198,4 @@ def _tell(end: End, display: Display, *, quiet: bool, pages: bool) -> None:
 def configure_log(verbosity: int) -> None:
     """Log to stderr at the level given by -v; the display already shows warnings of the log."""
     levels = (logging.ERROR, logging.INFO, logging.DEBUG)
-    log.configure(level=levels[min(verbosity, 2)], stream=sys.stderr)
+    log.configure(level=levels[min(verbosity, 2)])

@@ -6,19 +6,19 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from netesto import atomic
-from netesto.cli import inventories, printing
+from netesto.cli import printing
 from netesto.controller import preflight, requests
-from netesto.controller.inventory import Inventory, parse_map
+from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
-from netesto.language.plan import STANDARD_INPUT, Warned
+from netesto.language.plan import STANDARD_INPUT
 from netesto.language.steps import LabRequest, RemoteCommand, Requirement
-from netesto.run import behindlinks, keeping, labcommands, labs, settings, status
+from netesto.run import labcommands, labs, settings, status
 from netesto.units import counted
 
 _STANDARD_INPUT = Path("-")
@@ -29,7 +29,9 @@ def check(options: argparse.Namespace) -> int:
     aliases = parse_map(options.map)
     hosts = None
     if options.hosts:
-        hosts = inventories.load(options.hosts, aliases=aliases, insecure=options.insecure)
+        hosts = load(options.hosts, aliases=aliases, insecure=options.insecure)
+        for warning in hosts.warnings:
+            printing.warn(warning)
     # With real hosts their names count, and LAB only has to be valid.
     of_lab = aliases if hosts is None else {}
     refusing: list[Callable[[RemoteCommand], None]] = [requests.check_possible]
@@ -47,7 +49,9 @@ def check(options: argparse.Namespace) -> int:
         definitions=settings.parse_definitions(options.definitions),
         hosts=None if hosts is None else [*hosts.endpoints, *aliases],
         lab_hosts=functools.partial(_lab_hosts, of_lab),
-        lab_warnings=functools.partial(_lab_warnings, of_lab, options.commands),
+        lab_warnings=lambda lab, commands: labcommands.warnings(
+            labs.network(lab), commands, aliases=of_lab, file=options.commands
+        ),
         unmet=functools.partial(_unmet, hosts),
         known=lambda script: settings.known(settings.fields_for(options.fields, script)),
         refuse=refuse,
@@ -55,7 +59,7 @@ def check(options: argparse.Namespace) -> int:
         read=_read,
     )
     for warning in settings.repeated_definitions(options.definitions):
-        printing.err(f"warning: {warning}")
+        printing.warn(warning)
     for finding in findings:
         printing.err(finding)
     errors = sum(finding.severity == "error" for finding in findings)
@@ -76,21 +80,6 @@ def _unmet(hosts: Inventory | None, requirement: Requirement, lab: LabRequest | 
     """What a REQUIRE needs, and neither these hosts nor else those of the LAB can have."""
     there = hosts.endpoints if hosts else labs.network(lab).hosts if lab else ()
     return preflight.unmet(requirement, {}, there=len(there))
-
-
-def _lab_warnings(
-    aliases: Mapping[str, str],
-    allowed: Path | None,
-    request: LabRequest,
-    commands: Sequence[RemoteCommand],
-) -> list[Warned]:
-    network = labs.network(request)
-    named = labs.inventory(network, commands, aliases=aliases)
-    return [
-        *behindlinks.warnings(network, commands, named),
-        *keeping.warnings(commands),
-        *(labcommands.warnings(commands) if allowed is None else ()),
-    ]
 
 
 def format_scripts(options: argparse.Namespace) -> int:
@@ -123,7 +112,7 @@ def _format(path: Path, *, write: bool, check: bool) -> bool:
             printing.err(f"{path} is not in the standard format")
         return formed == text
     if not write:
-        if sys.stdout is not None and sys.stdout.isatty():
+        if printing.is_terminal(sys.stdout):
             printing.out(formed, end="")
         else:
             printing.deliver(formed, None)

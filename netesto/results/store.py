@@ -29,11 +29,10 @@ _FACTS = frozenset({"0", "1"})
 
 @dataclass(frozen=True, slots=True)
 class FinishedCell:
-    """The experiments of a finished SWEEP cell, its hash ("" if a version without hashes recorded
-    it), what has happened to the experiments since, and the run of all of them ("" if unknown)."""
+    """The experiments of a finished SWEEP cell, what has happened to them since, and the run of all
+    of them ("" if unknown)."""
 
     experiments: tuple[int, ...]
-    part_hash: str
     faults: Mapping[int, str] = field(default_factory=dict)
     run: str = ""
 
@@ -230,15 +229,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
         }
         durable.append(self.folder / _CELLS, json.dumps(entry, sort_keys=True) + "\n")
 
-    def finished_cell(
-        self, script: str, cell: Mapping[str, str], *, part_hash: str
-    ) -> FinishedCell | None:
+    def finished_cell(self, part_hash: str) -> FinishedCell | None:
         """The experiments with which a cell with this hash was last finished, in any run; None if
-        it never was. A record without a hash counts for the cell of the same script and factors."""
+        it never was."""
         found = self._cells.get(part_hash)
-        if found is None:
-            by_name = self._cells.get(_cell_key(script, cell))
-            found = by_name if by_name is not None and not by_name.part_hash else None
         if found is None:
             return None
         faults = {exp: fault for exp in found.experiments if (fault := self._fault(exp, found.run))}
@@ -414,11 +408,10 @@ def _read_cells(path: Path) -> dict[str, FinishedCell]:
     a cell counts."""
     found: dict[str, FinishedCell] = {}
     for entry in _entries(path):
-        found_hash, run = (str(entry.get(key, "")) for key in ("hash", "run"))
-        cell = FinishedCell(tuple(entry["experiments"]), found_hash, run=run)
+        cell = FinishedCell(tuple(entry["experiments"]), run=str(entry.get("run", "")))
         found[_cell_key(entry["script"], entry["cell"])] = cell
-        if cell.part_hash:
-            found[cell.part_hash] = cell
+        if part_hash := str(entry.get("hash", "")):
+            found[part_hash] = cell
     return found
 
 

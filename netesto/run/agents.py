@@ -1,10 +1,6 @@
 """Connections of a run to its agents."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import Protocol
 
 from netesto.controller.host import Connect
 from netesto.errors import AgentError, LabError
@@ -37,33 +33,6 @@ async def connect(
         reopen=reopen,
         machine_hosts=machine_hosts,
     )
-
-
-class Brought(Protocol):
-    """An agent for one run (deploy.once): the local socket that leads to it, the function that
-    starts it again, and why it cannot be reached."""
-
-    @property
-    def socket(self) -> Path: ...
-
-    async def come_back(self) -> None: ...
-
-    def refusal(self) -> AgentError | None: ...
-
-
-def brought(hosts: Mapping[str, Brought]) -> Connect:
-    """Connects to agents of one run, and starts a lost one again."""
-
-    async def connected(endpoint: Endpoint) -> AgentClient:
-        host = hosts[endpoint.host]
-        await host.come_back()
-        there = replace(endpoint, agent=f"unix:{host.socket}")
-        try:
-            return await connect(there, reopen=host.come_back)
-        except AgentError as error:
-            raise host.refusal() or error from None
-
-    return connected
 
 
 def of_lab(lab: Lab, nursery: Nursery, plan: Plan) -> Connect:

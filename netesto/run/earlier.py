@@ -5,16 +5,14 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from netesto import units
 from netesto.controller import digest
 from netesto.language import steps
-from netesto.language.commands import DO_CLIENT_ARGUMENTS
 from netesto.language.plan import Part, Plan
-from netesto.model import FlowSpec
 from netesto.results import csvfile, derive, manifest, store
 from netesto.results.fields import Fields
-from netesto.results.store import FinishedCell, Store
-from netesto.run.request import Watcher
+from netesto.results.store import Store
+from netesto.run.session import Session
+from netesto.run.settings import claimable
 
 _log = logging.getLogger(__name__)
 
@@ -28,35 +26,32 @@ class Passed:
     failures: tuple[str, ...] = ()
 
 
-def pass_over(
-    plan: Plan,
-    results: Store,
-    watcher: Watcher,
-    *,
-    script: str,
-    claimable: Fields,
-    nested: bool,
-) -> Passed:
-    """Find and report the cells of `script` that were finished successfully before; with `nested`,
-    also those within unfinished cells. `claimable` are the columns that claims may use."""
+def pass_over(session: Session, results: Store, *, nested: bool) -> Passed:
+    """Find and report the cells of the script that were finished successfully before, if the run
+    skips them; with `nested`, also those within unfinished cells."""
+    plan, watcher = session.plan, session.watcher
+    if not session.request.resume or session.is_part:
+        return Passed()
     if not any(part.cell for part in plan.head.parts):
         watcher.warn(
             "--resume skips finished cells of a SWEEP; this script has none, and all of it runs"
         )
         return Passed()
-    done: dict[int, _Done] = {}
-    inside: set[int] = set()
+    done: dict[int, Sequence[int]] = {}
+    # These, and the parts within them.
+    covered: set[int | None] = set()
     changed: list[str] = []
     for part in plan.head.parts:
         if part.index is None or not part.cell:
             continue
-        if part.within in done or part.within in inside:
-            inside.add(part.index)
+        if part.within is not None and part.within in covered:
+            covered.add(part.index)
         elif part.within is None or nested:
-            found = results.finished_cell(script, part.cell, part_hash=part.hash)
+            found = results.finished_cell(part.hash)
             if found is not None and not found.faults:
-                done[part.index] = _Done(part, found)
-            if found is None and results.knows_cell(script, part.cell):
+                done[part.index] = found.experiments
+                covered.add(part.index)
+            if found is None and results.knows_cell(session.name, part.cell):
                 changed.append(_name(part))
             for exp, fault in found.faults.items() if found is not None else ():
                 watcher.warn(f"{_name(part)} is run again: experiment {exp} {fault}")
@@ -69,51 +64,15 @@ def pass_over(
         )
     if not done:
         return Passed()
-    failures = list(_failures(plan, done, _earlier_columns(results, claimable)))
-    whole = [_name(each.part) for each in done.values()]
+    failures = list(_failures(plan, done, _earlier_columns(results, claimable(session.fields))))
+    whole = [_name(plan.part(index)) for index in done]
     for name in whole:
         _log.info("skipped %s", name)
     which = whole[0] if len(whole) == 1 else f"{len(whole)} cells, {whole[0]} … {whole[-1]}"
     watcher.say(f"skipped {which}: finished by an earlier run")
-    for each in done.values():
-        how = "" if each.cell.part_hash else otherwise(results, each.cell, each.flows)
-        if how:
-            name = _name(each.part)
-            watcher.warn(f"{name} was measured with {how}; without --resume it runs again")
-    is_all = len(done) + len(inside) == sum(bool(each.cell) for each in plan.head.parts)
-    drawn = [] if is_all else [_name(each.part) for each in done.values() if each.drew(results)]
-    if drawn:
-        watcher.warn(
-            f"{drawn[0] if len(drawn) == 1 else f'{drawn[0]} … ({len(drawn)} cells)'}: an earlier"
-            " version drew Poisson arrivals and requests of KV_RR from the number of the"
-            " experiment; cells that run now draw them from the seed and the name of the cell;"
-            " without --resume all cells run"
-        )
     for failed in failures:
         watcher.warn(f"assertion failed: {failed}")
-    parts = {index: each.cell.experiments for index, each in done.items()}
-    return Passed(parts, tuple(failures))
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """A skipped part, its finished experiments, and the flows that the script requests there
-    now."""
-
-    part: Part
-    cell: FinishedCell
-    flows: list[steps.DoClient] = field(default_factory=list)
-
-    def drew(self, results: Store) -> bool:
-        """Whether its flows drew something, and got no seed for that, as before these had one."""
-        manifests = (
-            manifest.read(results.whole(exp) / manifest.NAME) for exp in self.cell.experiments
-        )
-        requests = [group.request for each in manifests for group in each.groups]
-        return any(
-            not each.seed and (each.arrivals == "poisson" or each.test == "KV_RR")
-            for each in requests
-        )
+    return Passed(done, tuple(failures))
 
 
 def _name(part: Part) -> str:
@@ -121,93 +80,42 @@ def _name(part: Part) -> str:
 
 
 def _failures(
-    plan: Plan, done: Mapping[int, _Done], columns_of: Callable[[int], Mapping[str, str]]
+    plan: Plan, done: Mapping[int, Sequence[int]], columns_of: Callable[[int], Mapping[str, str]]
 ) -> Iterator[str]:
-    """The false claims of the script about skipped parts. Their flows are noted."""
+    """The false claims of the script about skipped parts."""
     from netesto.language.claims import falsehood
 
-    current: _Done | None = None
+    part: Part | None = None
     left: Iterator[int] = iter(())
-    # By the number in the plan: the owner of the experiment, and its earlier number.
-    measured: dict[int, tuple[_Done, int]] = {}
+    # By the number in the plan: the part of the experiment, and its earlier number.
+    measured: dict[int, tuple[Part, int]] = {}
     for step in plan.steps():
         match step:
             case steps.EnterPart(index=index) if index in done:
-                current = done[index]
-                left = iter(current.cell.experiments)
+                part, left = plan.part(index), iter(done[index])
             case steps.LeavePart(index=index) if index in done:
-                current = None
-            case steps.DoClient() if current is not None:
-                current.flows.append(step)
-            case steps.ProcessExperiment(exp=exp) if current is not None:
+                part = None
+            case steps.ProcessExperiment(exp=exp) if part is not None:
                 number = next(left, None)
                 if number is not None:
-                    measured[exp] = current, number
+                    measured[exp] = part, number
             case steps.Claim(exp=exp) if exp in measured:
                 owner, number = measured[exp]
                 if said := falsehood(step, columns_of(number), exp=number):
-                    yield f"{_name(owner.part)}, of an earlier run: {said}"
+                    yield f"{_name(owner)}, of an earlier run: {said}"
 
 
-def _earlier_columns(results: Store, claimable: Fields) -> Callable[[int], Mapping[str, str]]:
+def _earlier_columns(results: Store, columns: Fields) -> Callable[[int], Mapping[str, str]]:
     """The columns that claims may use, of an experiment in the results folder."""
     rows = csvfile.by_experiment(csvfile.read(results.folder / store.TABLE))
 
     @functools.cache
     def columns_of(exp: int) -> Mapping[str, str]:
         row = rows[exp][0] if exp in rows else {}
-        if row.keys() >= set(claimable.names):
+        if row.keys() >= set(columns.names):
             return row
         folder = results.whole(exp)
         found = manifest.read(folder / manifest.NAME)
-        return derive.aggregate_row(digest.evidence(folder, found), found, claimable)
+        return derive.aggregate_row(digest.evidence(folder, found), found, columns)
 
     return columns_of
-
-
-# The compared options, by their arguments. Excluded are the tool, which a run chooses, and start
-# times and durations, which scripts draw at random; only the longest duration counts.
-_COMPARED: Mapping[str, Sequence[str]] = {
-    argument.name: argument.fields.split()
-    for argument in DO_CLIENT_ARGUMENTS
-    if argument.fields and argument.name not in {"tool", "delay", "dur"}
-}
-
-
-def otherwise(results: Store, cell: FinishedCell, flows: Sequence[steps.DoClient]) -> str:
-    """How the measured flows of a cell differ from these, which the script requests now, in words;
-    "" if they do not."""
-    manifests = [manifest.read(results.whole(exp) / manifest.NAME) for exp in cell.experiments]
-    then: list[FlowSpec] = [group.request for each in manifests for group in each.groups]
-    now = [command.flow for command in flows]
-    pairs = {
-        name: [_values(each, fields) for each in (then, now)] for name, fields in _COMPARED.items()
-    }
-    pairs["groups"] = [str(len(each)) for each in (then, now)]
-    pairs["dur"] = [
-        f"{max((flow.duration_s for flow in each), default=0):g}" for each in (then, now)
-    ]
-    return ", ".join(
-        f"{name}={old} (now {new})" for name, (old, new) in pairs.items() if old != new
-    )
-
-
-def _values(flows: Sequence[FlowSpec], fields: Sequence[str]) -> str:
-    found = {tuple(_text(field, getattr(flow, field)) for field in fields) for flow in flows}
-    return "/".join(sorted(map(",".join, found)))
-
-
-def _text(field: str, value: object) -> str:
-    """The value of a field of FlowSpec as a script has it."""
-    match value:
-        case None:
-            return "default"
-        case bool():
-            return str(int(value))
-        case float():
-            is_rate = field.endswith("_bps")
-            return f"{units.decimal(value / 1e6)}mbit" if is_rate else units.decimal(value)
-        case tuple():
-            return units.format_processors(value) or "default"
-        case _:
-            return str(value)

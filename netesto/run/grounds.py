@@ -14,7 +14,7 @@ from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
 from netesto.language import permitted, steps
 from netesto.language.plan import Head, Warned
-from netesto.run import behindlinks, keeping, labcommands, labs
+from netesto.run import labcommands, labs
 from netesto.run.request import Request
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
@@ -64,8 +64,10 @@ def choose(request: Request, head: Head) -> Choice:
 
 
 def named(request: Request) -> str | None:
-    """The ground that the command line names, possibly by a kernel; None if it names none.
+    """The ground that the command line names, possibly by hosts or a kernel; None if it names none.
     UsageError if there is no such kernel."""
+    if request.hosts is not None:
+        return "hosts"
     if request.kernel is not None:
         return _of_kernel(request.kernel, request.ground).ground
     return request.ground
@@ -107,14 +109,6 @@ def lacking(commands: Sequence[steps.RemoteCommand], kernel: Capabilities) -> li
             if name and known is not None and name not in known:
                 wanted[f"{kind} {name}"] = None
     return list(wanted)
-
-
-def crowded(jobs: int, ground: str) -> UsageError:
-    """The error if several jobs would share processors and links."""
-    return UsageError(
-        f"--jobs {jobs}: on ground {ground} experiments would disturb each other",
-        remedy="Use --ground sim, where they cannot, or --ground uml.",
-    )
 
 
 def check_script(request: Request, head: Head) -> None:
@@ -160,15 +154,6 @@ def warnings(request: Request, head: Head) -> list[Warned]:
     """Warnings to the author about the lab of the run, if it has one."""
     if request.hosts is not None or head.lab is None:
         return []
-    asked = network(head)
-    named = labs.inventory(asked, head.commands, aliases=request.aliases)
-    return [
-        *behindlinks.warnings(asked, head.commands, named),
-        *keeping.warnings(head.commands),
-        *(labcommands.warnings(head.commands) if request.commands is None else ()),
-    ]
-
-
-def draws_outside() -> bool:
-    """True in a guest: the process that started it draws the pages."""
-    return guest.ground_inside() is not None
+    return labcommands.warnings(
+        network(head), head.commands, aliases=request.aliases, file=request.commands
+    )

@@ -11,7 +11,7 @@ from netesto.lab.watch import STALL_S
 from netesto.language.plan import Part, Plan, seed_of
 from netesto.results import durable
 from netesto.results.store import FIELDS, Store
-from netesto.run import grounds, status
+from netesto.run import earlier, grounds, status
 from netesto.run.drawer import Drawer
 from netesto.run.session import End, Session, only_part, tell
 from netesto.run.sidebyside import SideBySide, Task
@@ -110,7 +110,7 @@ class _Guests:
         head = session.plan.head
         network = grounds.network(head)
         results.reserve(head.counter, head.last_number)
-        passed = session.pass_over(results, nested=False)
+        passed = earlier.pass_over(session, results, nested=False)
         parts = [
             *([head.rest] if head.rest is not None else []),
             *(

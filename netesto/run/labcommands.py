@@ -1,26 +1,48 @@
-"""Commands that DO_COMMAND runs in a lab, whose hosts allow those of `run --commands FILE`."""
+"""Commands that act otherwise in a lab: DO_COMMAND runs what `run --commands FILE` allows, keep=1
+keeps nothing, and a qdisc may be followed by the limits of a link."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto.agent import commands as allowed
 from netesto.agent import config
 from netesto.errors import NotAllowedError, ScriptError, UsageError
 from netesto.hostsettings import Command
+from netesto.lab.topology import Topology
 from netesto.language import steps
 from netesto.language.plan import Warned
+from netesto.run import behindlinks, labs
 
 
-def warnings(commands: Sequence[steps.RemoteCommand]) -> list[Warned]:
-    """A warning, at the first DO_COMMAND, that a lab allows none without a file."""
-    return [
-        Warned(
-            f"DO_COMMAND name={wanted.name}: in a lab it needs `netesto run --commands FILE`,"
-            " with a table [commands] that allows it",
-            command.place,
-        )
-        for command, wanted in [*_wanted(commands)][:1]
-    ]
+def warnings(
+    network: Topology,
+    commands: Sequence[steps.RemoteCommand],
+    *,
+    aliases: Mapping[str, str],
+    file: Path | None,
+) -> list[Warned]:
+    """Warnings of commands that have no effect in a lab, or less than expected. Without a `file`
+    it allows no DO_COMMAND. UsageError if it has no host that an alias names."""
+    found = behindlinks.warnings(
+        network, commands, labs.inventory(network, commands, aliases=aliases)
+    )
+    for command in commands:
+        if isinstance(command, steps.Configure) and command.kept:
+            text = (
+                f"{command.name}: keep={command.arguments['keep']} has no effect beyond the lab,"
+                " whose hosts are removed with it"
+            )
+            found.append(Warned(text, command.place.narrowed("keep=")))
+            break
+    if file is None:
+        for command, wanted in _wanted(commands):
+            text = (
+                f"DO_COMMAND name={wanted.name}: in a lab it needs `netesto run --commands FILE`,"
+                " with a table [commands] that allows it"
+            )
+            found.append(Warned(text, command.place))
+            break
+    return found
 
 
 def check_ground(real: str) -> None:

@@ -17,8 +17,7 @@ from netesto.results import durable, runs
 from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
-from netesto.run import drawer, earlier, partfolders, settings, status
-from netesto.run.earlier import Passed
+from netesto.run import drawer, partfolders, settings, status
 from netesto.run.request import Request, Watcher
 
 
@@ -77,15 +76,6 @@ class Session:
         ):
             self.plan.write(cast("BinaryIO", compressed))
         return path
-
-    def pass_over(self, results: Store, *, nested: bool) -> Passed:
-        """The parts that `--resume` skips."""
-        if not self.request.resume or self.is_part:
-            return Passed()
-        columns = settings.claimable(self.fields)
-        return earlier.pass_over(
-            self.plan, results, self.watcher, script=self.name, claimable=columns, nested=nested
-        )
 
     def held(self, carry_out: Callable[["Session", Store], End]) -> End:
         """Execute the run while its results folder is held, and keep its record. Errors before the

@@ -80,27 +80,10 @@ def unread(path: Path, error: OSError) -> UsageError:
 class Settings:
     """The settings of an interpretation. Without a seed, one is chosen."""
 
-    libraries: tuple[Path, ...]
+    libraries: Sequence[Path]
     definitions: Mapping[str, str]
     max_iterations: int
     seed: int | None = None
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        libraries: Sequence[Path],
-        definitions: Sequence[str],
-        max_iterations: int,
-        seed: int | None = None,
-    ) -> "Settings":
-        """Settings from the words of a command line: folders of --lib, NAME=VALUE of -D."""
-        return cls(
-            libraries=tuple(library_path(libraries)),
-            definitions=parse_definitions(definitions),
-            max_iterations=max_iterations,
-            seed=seed,
-        )
 
     def plan(
         self,

@@ -5,7 +5,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from netesto import __version__, paths
@@ -27,38 +27,37 @@ from netesto.run.settings import Script, are_ours, fields_for, known, unused_def
 def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | None = None) -> Plan:
     """The plan of a script; with `watch`, which gets every step, it is that of a dry run, and need
     not keep any. Errors of the script are raised, and suspicious things are warnings."""
-    asked = _asked(request, watch, keep=watch is None)
-    grounds.check_script(request, asked.plan.head)
+    ground = grounds.named(request)
+    _check_ground(request, ground)
+    plan, columns, out = _asked(request, watch, keep=watch is None)
+    head = plan.head
+    grounds.check_script(request, head)
     if watch is not None:
-        _check_numbers(asked.plan.head.numbered, (), asked.out, resume=request.resume)
-        store.fitting_fields(asked.out, asked.columns.with_names(asked.plan.head.columns))
-    if grounds.named(request) == "sim":
-        grounds.check_tests(asked.plan.head.commands)
-    if not are_ours(asked.columns):
-        watcher.say(f"columns of exp.csv: {asked.columns.source}")
-    _warn(request, asked.plan, watcher)
-    tell(watcher, asked.plan.head.warnings)
-    return asked.plan
+        _check_numbers(head.numbered, (), out, resume=request.resume)
+        store.fitting_fields(out, columns.with_names(head.columns))
+        _check_parts(request, head)
+    if ground == "sim":
+        grounds.check_tests(head.commands)
+    if not are_ours(columns):
+        watcher.say(f"columns of exp.csv: {columns.source}")
+    _warn(request, plan, watcher)
+    tell(watcher, head.warnings)
+    return plan
 
 
 def run(request: Request, watcher: Watcher) -> End:
     """Run a script, a plan, or a part of one. Errors before the first experiment are raised."""
+    _check_ground(request, grounds.named(request))
     # All errors of the script appear here, before anything is changed.
-    asked = _asked(request, None, keep=True)
-    with asked.plan:
-        return _run(request, watcher, asked)
+    plan, columns, out = _asked(request, None, keep=True)
+    with plan:
+        return _run(request, watcher, plan, columns, out)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+def _asked(
+    request: Request, watch: Callable[[Step], None] | None, *, keep: bool
+) -> tuple[Plan, Fields, Path]:
     """A plan, the columns of exp.csv that it was made with, and its results folder."""
-
-    plan: Plan
-    columns: Fields
-    out: Path
-
-
-def _asked(request: Request, watch: Callable[[Step], None] | None, *, keep: bool) -> _Asked:
     path = Path(request.script)
     if planning.is_plan(path):
         plan = planning.read(path)
@@ -74,7 +73,7 @@ def _asked(request: Request, watch: Callable[[Step], None] | None, *, keep: bool
         if watch is not None:
             for step in plan.steps():
                 watch(step)
-        return _Asked(plan, columns, out)
+        return plan, columns, out
     script = Script.read(request.script)
     out = request.out or Path("results") / script.name
     durable.check_folder(out)
@@ -84,7 +83,7 @@ def _asked(request: Request, watch: Callable[[Step], None] | None, *, keep: bool
         settings = replace(settings, seed=_last_seed(out, script.name))
     counter = store.counter(out)
     plan = settings.plan(script, columns, counter=counter, lab=request.lab, watch=watch, keep=keep)
-    return _Asked(plan, columns, out)
+    return plan, columns, out
 
 
 def _renumbered(plan: Plan, out: Path, columns: Fields) -> Plan:
@@ -109,8 +108,7 @@ def _last_seed(out: Path, script: str) -> int | None:
     return None
 
 
-def _run(request: Request, watcher: Watcher, asked: _Asked) -> End:
-    plan, out = asked.plan, asked.out
+def _run(request: Request, watcher: Watcher, plan: Plan, columns: Fields, out: Path) -> End:
     head = plan.head
     record = _record(request, plan, out)
     if not request.run:
@@ -126,7 +124,7 @@ def _run(request: Request, watcher: Watcher, asked: _Asked) -> End:
         request=request,
         plan=plan,
         record=record,
-        fields=asked.columns.with_names(head.columns),
+        fields=columns.with_names(head.columns),
         ground=choice.ground,
         out=out,
         watcher=watcher,
@@ -215,13 +213,21 @@ def _check_numbers(
         )
 
 
-def check_jobs(request: Request, head: Head) -> None:
-    """UsageError if the parts of a script cannot run side by side as requested."""
-    jobs = request.jobs or 1
-    if jobs > 1 and head.entangled:
+def _check_ground(request: Request, ground: str | None) -> None:
+    """UsageError if parts of a script cannot run side by side on this ground."""
+    if (request.jobs or 1) > 1 and ground not in {"uml", "sim", None}:
         raise UsageError(
-            f"--jobs {jobs}: experiment {head.entangled} belongs to more than one repetition or"
-            " cell",
+            f"--jobs {request.jobs}: on ground {ground} experiments would disturb each other",
+            remedy="Use --ground sim, where they cannot, or --ground uml.",
+        )
+
+
+def _check_parts(request: Request, head: Head) -> None:
+    """UsageError if the parts of a script cannot run side by side as requested."""
+    if (request.jobs or 1) > 1 and head.entangled:
+        raise UsageError(
+            f"--jobs {request.jobs}: experiment {head.entangled} belongs to more than one"
+            " repetition or cell",
             remedy="Without --jobs the script runs as one. Or let every repetition have its own"
             " experiment, from exp=COUNTER to PROCESS_EXP.",
         )
@@ -233,14 +239,10 @@ def _jobs(request: Request, choice: Choice, plan: Plan) -> int | None:
     In simulated time parts always run separately: their results do not depend on how many run at
     once, even if it is one.
     """
-    jobs = request.jobs or 1
-    if choice.ground not in {"uml", "sim"}:
-        if jobs > 1:
-            raise grounds.crowded(jobs, choice.ground)
+    _check_ground(request, choice.ground)
+    if choice.ground not in {"uml", "sim"} or all(part.is_idle for part in plan.outer):
         return None
-    if all(part.is_idle for part in plan.outer):
-        return None
-    check_jobs(request, plan.head)
+    _check_parts(request, plan.head)
     if plan.head.entangled:
         return None
     if request.jobs is None and choice.ground == "sim":

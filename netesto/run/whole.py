@@ -13,19 +13,21 @@ from netesto.controller import preflight, wallclock
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
-from netesto.errors import LabError, NetestoError, ScriptError, StoppedError, UsageError
-from netesto.lab import drawing, leftovers, netns, plan, probe
+from netesto.errors import AgentError, LabError, NetestoError, ScriptError, StoppedError, UsageError
+from netesto.lab import drawing, guest, leftovers, netns, plan, probe
 from netesto.lab.netns import Lab
 from netesto.lab.nursery import Nursery
 from netesto.language import steps
 from netesto.language.plan import Totals
+from netesto.model import Endpoint
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
-from netesto.run import agents, grounds, keeping, labs, status
+from netesto.run import agents, earlier, grounds, labs, status
 from netesto.run.drawer import Index
 from netesto.run.executor import Executor
 from netesto.run.session import End, Session, tell
 from netesto.run.settings import claimable
+from netesto.transport.client import AgentClient
 
 _GROUNDS: Mapping[str, str] = {
     "lab": "namespaces on this machine's kernel,",
@@ -57,7 +59,7 @@ class _Whole:
         head = session.plan.head
         if not session.is_part:
             results.check_free(head.counter, head.last_number)
-        self._passed = session.pass_over(results, nested=True)
+        self._passed = earlier.pass_over(session, results, nested=True)
         if self._passed.parts:
             # They take no numbers.
             from netesto.language import planner
@@ -169,8 +171,18 @@ class _Whole:
             say=self._watcher.say,
             warn=self._watcher.warn,
         ) as brought:
-            endpoints = [each.endpoint for each in brought.values()]
-            yield inventory.at(endpoints), agents.brought(brought)
+
+            async def connect(endpoint: Endpoint) -> AgentClient:
+                """Connect to the agent of a host, and start it again if it was lost."""
+                host = brought[endpoint.host]
+                await host.come_back()
+                there = replace(endpoint, agent=f"unix:{host.socket}")
+                try:
+                    return await agents.connect(there, reopen=host.come_back)
+                except AgentError as error:
+                    raise host.refusal() or error from None
+
+            yield inventory.at([each.endpoint for each in brought.values()]), connect
 
     def _tidy_up(self) -> None:
         try:
@@ -182,16 +194,17 @@ class _Whole:
 
     def _ask(self, inventory: Inventory) -> None:
         """Ask at the terminal before settings of real hosts change."""
-        changed = {
-            inventory.find(command.host).host: None
-            for command in self._head.commands
-            if isinstance(command, steps.Configure)
-        }
+        # What each host keeps: the names of sysctls and module parameters, and `qdisc`.
+        changed: dict[str, dict[str, None]] = {}
+        for command in self._head.commands:
+            if isinstance(command, steps.Configure):
+                kept = changed.setdefault(inventory.find(command.host).host, {})
+                kept.update(dict.fromkeys(command.kept))
         if not changed:
             return
         seconds = units.format_time(round(self._left.seconds))
-        kept = keeping.told(keeping.of(self._head.commands, inventory))
-        but = f" except those that hosts keep ({kept})" if kept else ""
+        those = "; ".join(f"{host}: {', '.join(kept)}" for host, kept in changed.items() if kept)
+        but = f" except those that hosts keep ({those})" if those else ""
         question = (
             f"This takes about {seconds} and changes settings of {', '.join(changed)},"
             f" which are put back at the end{but}. Continue? [Y/n] "
@@ -282,7 +295,8 @@ class _Whole:
 
 def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:
     """The functions that draw an experiment's page and the index, ready to use."""
-    if grounds.draws_outside():
+    if guest.ground_inside() is not None:
+        # The process that started the guest draws.
         return _nothing, _nothing
     # matplotlib takes a second to import: do it now, not while flows run.
     report.warm_up()

@@ -342,7 +342,7 @@ def test_the_folder_of_an_experiment_takes_no_results(tmp_path):
 
 
 CELL = {"ca": "bbr", "rep": "1"}
-OLD = '{"cell": {"ca": "bbr", "rep": "1"}, "experiments": [%d], "script": "a"}\n'
+OLD = '{"cell": {"ca": "bbr", "rep": "1"}, "experiments": [1], "script": "a"}\n'
 
 
 def measure(store, *experiments: int) -> None:
@@ -352,49 +352,34 @@ def measure(store, *experiments: int) -> None:
         store.complete(exp)
 
 
-def finished(store, *, script="a", part_hash="h1") -> FinishedCell | None:
-    return store.finished_cell(script, CELL, part_hash=part_hash)
-
-
 def test_a_finished_cell_has_the_experiments_that_it_was_last_finished_with(store):
     measure(store, 1, 2)
     store.note_cell("a", CELL, [1], part_hash="h1")
     store.note_cell("a", CELL, [2], part_hash="h1")
-    assert finished(store) == FinishedCell((2,), "h1")
+    assert store.finished_cell("h1") == FinishedCell((2,))
 
 
 def test_a_cell_with_another_hash_is_not_finished(store):
     store.note_cell("a", CELL, [], part_hash="h1")
-    assert finished(store, part_hash="h2") is None
-
-
-def test_a_cell_is_the_same_whatever_its_script_is_called(store):
-    store.note_cell("a", CELL, [], part_hash="h1")
-    assert finished(store, script="b") == FinishedCell((), "h1")
+    assert store.finished_cell("h2") is None
 
 
 def test_a_cell_that_was_changed_and_changed_back_is_finished(store):
     measure(store, 1, 2)
     store.note_cell("a", CELL, [1], part_hash="h1")
     store.note_cell("a", CELL, [2], part_hash="h2")
-    assert finished(store) == FinishedCell((1,), "h1")
+    assert store.finished_cell("h1") == FinishedCell((1,))
 
 
-def test_a_cell_that_was_noted_without_a_hash_is_known_by_script_and_factors(store, folder):
-    measure(store, 1)
-    (folder / "cells.jsonl").write_text(OLD % 1)
-    assert (finished(store), finished(store, script="b")) == (FinishedCell((1,), ""), None)
-
-
-def test_a_cell_that_was_noted_without_a_hash_and_later_with_one_is_known_by_that(store, folder):
-    (folder / "cells.jsonl").write_text(OLD % 1)
-    store.note_cell("a", CELL, [], part_hash="h2")
-    assert finished(store) is None
+def test_a_cell_that_was_noted_without_a_hash_is_known_and_not_finished(store, folder):
+    (folder / "cells.jsonl").write_text(OLD)
+    known = [store.knows_cell(script, CELL) for script in ("a", "b")]
+    assert (store.finished_cell(""), known) == (None, [True, False])
 
 
 def test_a_cell_whose_experiment_is_gone_says_so(store):
     store.note_cell("a", CELL, [7], part_hash="h1")
-    assert finished(store) == FinishedCell((7,), "h1", {7: "is missing"})
+    assert store.finished_cell("h1") == FinishedCell((7,), {7: "is missing"})
 
 
 def test_a_cell_whose_experiment_was_replaced_by_that_of_another_run_says_so(store):
@@ -403,7 +388,8 @@ def test_a_cell_whose_experiment_was_replaced_by_that_of_another_run_says_so(sto
     store.complete(12)
     store.note_cell("a", CELL, [12], part_hash="h1", run="2026-11-21T000000.000Z")
     fault = "is another one, of run 2026-11-20T121459.100Z"
-    assert finished(store) == FinishedCell((12,), "h1", {12: fault}, run="2026-11-21T000000.000Z")
+    cell = FinishedCell((12,), {12: fault}, run="2026-11-21T000000.000Z")
+    assert store.finished_cell("h1") == cell
 
 
 @pytest.mark.parametrize(
@@ -414,13 +400,13 @@ def test_a_line_about_cells_that_is_none_of_ours_counts_for_nothing(store, folde
     store.note_cell("a", CELL, [], part_hash="h1")
     path = folder / "cells.jsonl"
     path.write_bytes(line + b"\n" + path.read_bytes())
-    found = [finished(store), store.finished_cell("a", {}, part_hash="")]
-    assert found == [FinishedCell((), "h1"), None]
+    found = [store.finished_cell("h1"), store.finished_cell("")]
+    assert found == [FinishedCell(()), None]
 
 
 def test_a_cell_of_which_half_a_line_was_written_is_not_finished(store, folder):
     (folder / "cells.jsonl").write_text('{"cell": {"ca": "bbr"}, "exp')
-    assert finished(store) is None
+    assert store.finished_cell("h1") is None
 
 
 def test_a_lost_counter_is_the_highest_number_that_an_experiment_bears(store):

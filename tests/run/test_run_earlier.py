@@ -2,7 +2,6 @@
 
 import hashlib
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,18 @@ from watched import Watched
 
 from netesto.language.plan import Plan
 from netesto.results import fields, manifest
+from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import earlier
 from netesto.run.earlier import Passed
-from netesto.run.session import script_name
+from netesto.run.request import Request
+from netesto.run.session import Session, script_name
 from netesto.run.settings import Script, Settings
 from results import samples
 
 RAW = "raw/h1/ping.1.out"
+SETTINGS = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+RUN = RunRecord(name="r", argv=(), script_path="a.nts", script="", seed=1, started="")
 FIELDS = fields.parse("exp:one\nrate:sum\nca:all\n", source="fields.txt")
 ONE = """\
 SET exp=COUNTER
@@ -36,8 +39,7 @@ def store(tmp_path: Path):
 
 
 def planned(text: str) -> Plan:
-    settings = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
-    return settings.plan(Script("a", "a.nts", text, None), FIELDS)
+    return SETTINGS.plan(Script("a", "a.nts", text, None), FIELDS)
 
 
 def measure(store: Store, exp: int) -> None:
@@ -60,20 +62,21 @@ def finish(store: Store, plan: Plan, index: int, exp: int) -> None:
     store.note_cell("a", part.cell, [exp], part_hash=part.hash)
 
 
-def finish_long_ago(store: Store, exp: int) -> None:
-    """The cell with cubic was noted by a version without hashes."""
-    measure(store, exp)
-    entry = f'{{{CUBIC}, "experiments": [{exp}], "script": "a"}}\n'
-    (store.folder / "cells.jsonl").write_text(entry)
-
-
 def passed_over(
     store: Store, plan: Plan, *, nested: bool = True, columns: fields.Fields = FIELDS
 ) -> tuple[Passed, list[str]]:
     """The skipped parts, and the messages about them."""
     watched = Watched()
-    found = earlier.pass_over(plan, store, watched, script="a", claimable=columns, nested=nested)
-    return found, watched.said
+    session = Session(
+        request=Request(script="a.nts", settings=SETTINGS, resume=True),
+        plan=plan,
+        record=RUN,
+        fields=columns,
+        ground="lab",
+        out=store.folder,
+        watcher=watched,
+    )
+    return earlier.pass_over(session, store, nested=nested), watched.said
 
 
 def test_a_finished_cell_is_passed_over_and_said_so(store):
@@ -153,61 +156,14 @@ def test_a_column_that_the_table_lacks_comes_from_the_experiments_own_files(stor
     assert "flowsFailed < 0, but flowsFailed is" in failure
 
 
-@pytest.mark.parametrize(
-    ("changes", "cells", "is_told"),
-    [
-        ({"arrivals": "poisson"}, 1, True),
-        ({"test": "KV_RR"}, 1, True),
-        ({}, 1, False),
-        ({"arrivals": "poisson", "seed": 7}, 1, False),
-        # No cell is run that would draw otherwise.
-        ({"arrivals": "poisson"}, 2, False),
-    ],
-)
-def test_cells_whose_flows_drew_by_the_numbers_of_experiments_are_told(
-    store, changes, cells, is_told
-):
-    for index in range(cells):
-        finish(store, planned(SWEEP), index, index + 1)
-        path = store.whole(index + 1) / manifest.NAME
-        told = manifest.read(path)
-        [group] = told.groups
-        groups = (replace(group, request=replace(group.request, **changes)),)
-        manifest.write(replace(told, groups=groups), path)
-    warning = (
-        "warning: ca=cubic rep=1: an earlier version drew Poisson arrivals and requests of"
-        " KV_RR from the number of the experiment; cells that run now draw them from the seed and"
-        " the name of the cell; without --resume all cells run"
-    )
-    assert passed_over(store, planned(SWEEP))[1][1:] == [warning] * is_told
-
-
-# ---- what was noted by versions without hashes ---------------------------------------------------
-
-
-def test_a_cell_that_was_noted_without_a_hash_is_passed_over(store):
-    finish_long_ago(store, 1)
-    assert passed_over(store, planned(SWEEP)) == (
-        Passed({0: (1,)}),
-        ["skipped ca=cubic rep=1: finished by an earlier run"],
-    )
-
-
-def test_a_cell_that_was_noted_without_a_hash_and_is_not_the_same_is_warned_of(store):
-    finish_long_ago(store, 1)
-    flow = "DO_CLIENT host=a server=b exp=$exp ca=bbr test=TCP_STREAM dur=60 bitrate=1mbit"
-    changed = SWEEP.replace("DO_CLIENT", f"{flow}\nDO_CLIENT")
-    warning = (
-        "warning: ca=cubic rep=1 was measured with ca=cubic (now bbr/cubic),"
-        " bitrate=default (now 1mbit/default), groups=1 (now 2), dur=24 (now 60);"
-        " without --resume it runs again"
-    )
-    assert passed_over(store, planned(changed)) == (
-        Passed({0: (1,)}),
-        [
-            "skipped ca=cubic rep=1: finished by an earlier run",
-            warning,
-        ],
+def test_a_cell_that_was_noted_without_a_hash_is_run_again_and_told(store):
+    measure(store, 1)
+    entry = f'{{{CUBIC}, "experiments": [1], "script": "a"}}\n'
+    (store.folder / "cells.jsonl").write_text(entry)
+    found, [said] = passed_over(store, planned(SWEEP))
+    assert (found, said.partition(": the script")[0]) == (
+        Passed(),
+        "warning: run again: ca=cubic rep=1",
     )
 
 

@@ -320,7 +320,7 @@ def test_a_part_that_was_run_again_draws_other_waits_and_is_the_same_cell(world)
     world.run(text, on_failure=OnFailure(retries=1))
     waits = {asked for asked in world.hosts.asked if asked.startswith("wait")}
     part = world.executor(text)._plan.part(0)
-    found = world.results.finished_cell("a", part.cell, part_hash=part.hash)
+    found = world.results.finished_cell(part.hash)
     assert (len(waits), found is not None) == (2, True)
 
 
