@@ -121,9 +121,7 @@ def heeded() -> Iterator[None]:
 def heed() -> None:
     """Declare that the caller has caught the KeyboardInterrupt and will shut down: no further one
     is raised. Until then each request raises one, because other code may swallow it."""
-    requests = _installed()
-    if requests is not None:
-        requests.is_heeded = True
+    _requests().is_heeded = True
 
 
 def is_ending() -> bool:
@@ -133,16 +131,14 @@ def is_ending() -> bool:
 
 def was_heeded() -> bool:
     """Whether there was a request to end that was heeded."""
-    requests = _installed()
-    return requests is not None and requests.is_heeded
+    return _requests().is_heeded
 
 
 @contextlib.contextmanager
 def hurried() -> Iterator[None]:
     """After the first request, a Ctrl-C raises KeyboardInterrupt in the body; immediately if it
     came before."""
-    requests = _installed()
-    with contextlib.nullcontext() if requests is None else requests.hurried():
+    with _requests().hurried():
         yield
 
 
@@ -151,7 +147,7 @@ def handed_over() -> Iterator[Requests]:
     """Let the body install other handlers, and report to the yielded object; restore ours after."""
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
-        yield _installed() or Requests()
+        yield _requests()
     finally:
         _restore(handlers)
 
@@ -185,9 +181,10 @@ def _repeat(numbers: Sequence[int]) -> None:
             _repeat(numbers[1:])
 
 
-def _installed() -> Requests | None:
+def _requests() -> Requests:
+    """The installed handler; one that gets no requests if there is none."""
     handlers = map(signal.getsignal, SIGNALS)
-    return next((handler for handler in handlers if isinstance(handler, Requests)), None)
+    return next((handler for handler in handlers if isinstance(handler, Requests)), Requests())
 
 
 def _is_interrupted() -> bool:

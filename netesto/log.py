@@ -1,7 +1,6 @@
 """Logging: one formatter, one line per event, values as keys outside the text."""
 
 import logging
-from typing import TextIO
 
 from netesto.printable import printable
 
@@ -11,6 +10,8 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 
 class KeyFormatter(logging.Formatter):
     """`12:15:00.123 info netesto.agent transfer started host=client1 flow=2`."""
+
+    default_time_format, default_msec_format = "%H:%M:%S", "%s.%03d"
 
     def format(self, record: logging.LogRecord) -> str:
         keys = " ".join(
@@ -24,15 +25,10 @@ class KeyFormatter(logging.Formatter):
             line += f"\n{self.formatException(record.exc_info)}"
         return printable(line)
 
-    def formatTime(  # noqa: N802 - logging names it so
-        self, record: logging.LogRecord, datefmt: str | None = None
-    ) -> str:
-        return f"{super().formatTime(record, datefmt or '%H:%M:%S')}.{int(record.msecs):03d}"
 
-
-def configure(*, level: int, stream: TextIO) -> None:
-    """Write this process's log to `stream`. Only the `main` functions call it."""
-    handler = logging.StreamHandler(stream)
+def configure(*, level: int) -> None:
+    """Write this process's log to standard error. Only the `main` functions call it."""
+    handler = logging.StreamHandler()
     handler.setFormatter(KeyFormatter())
     root = logging.getLogger("netesto")
     root.handlers[:] = [handler]

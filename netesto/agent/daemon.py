@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
     """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end. `found`: the
     capabilities of the machine, if known."""
     arguments = _parser().parse_args(argv)
-    logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO, stream=sys.stderr)
+    logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO)
     # Only its user can access what an agent creates, including sockets.
     os.umask(0o077)
     prepare()

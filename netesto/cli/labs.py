@@ -12,6 +12,7 @@ from netesto.lab import guest, leftovers, netns, records, ways
 from netesto.lab.netns import Lab
 from netesto.lab.ways import Flow
 from netesto.model import Address
+from netesto.nearest import hint
 from netesto.run import labs, status
 
 # The number of source ports that `lab path` tries: enough to meet each of sixteen equal paths.
@@ -99,7 +100,10 @@ def verify(options: argparse.Namespace) -> int:
 
 def watch(options: argparse.Namespace) -> int:
     """Show TCP's counters in the lab, every second."""
-    return watching.watch(_the_lab(options.name), options.host, plain=options.plain)
+    built = _the_lab(options.name)
+    for host in options.host:
+        _check_host(built, host)
+    return watching.watch(built, options.host, plain=options.plain)
 
 
 def path(options: argparse.Namespace) -> int:
@@ -127,10 +131,16 @@ def path(options: argparse.Namespace) -> int:
 
 def _address(built: Lab, host: str) -> Address:
     """The IPv4 address that traffic of a host uses."""
-    if host not in built.endpoints:
-        known = ", ".join(built.endpoints)
-        raise UsageError(f"lab {built.id}: no host {host}", remedy=f"Hosts: {known}.")
+    _check_host(built, host)
     return built.endpoints[host].addresses[4]
+
+
+def _check_host(built: Lab, host: str) -> None:
+    """UsageError, with a similar name, if the lab has no such host."""
+    known = built.record.hosts
+    if host not in known:
+        remedy = hint(host, known, otherwise=f"Hosts: {', '.join(known)}.")
+        raise UsageError(f"lab {built.id}: no host {host}", remedy=remedy)
 
 
 def take_down(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """`netesto lab watch`: what the TCP of a lab's hosts sends and retransmits, every second."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.live import Live
@@ -9,10 +9,9 @@ from rich.table import Table
 
 from netesto.cli import console, printing
 from netesto.collectors import namespaces, tcpcounters
-from netesto.errors import LabError, UsageError
+from netesto.errors import LabError
 from netesto.lab import records
 from netesto.lab.netns import Lab
-from netesto.nearest import hint
 from netesto.run import status
 
 INTERVAL_S = 1.0
@@ -42,17 +41,10 @@ class Second:
 
 
 def watch(lab: Lab, hosts: Sequence[str], *, plain: bool) -> int:
-    """Show each second of these hosts (none: all) until the lab ends; the exit status. UsageError
-    if a host is unknown."""
+    """Show each second of these hosts (none: all) until the lab ends; the exit status."""
     known = lab.record.hosts
-    for host in hosts:
-        if host not in known:
-            listed = f"Hosts: {', '.join(known)}."
-            raise UsageError(
-                f"lab {lab.id}: no host {host}", remedy=hint(host, known, otherwise=listed)
-            )
     spaces = {host: known[host].namespace for host in hosts or known}
-    seconds = _seconds(lambda: _counters(spaces), lambda: _is_up(lab))
+    seconds = _seconds(lab, spaces)
     screen = console.to_stdout()
     if screen.is_terminal and not plain:
         with Live(console=screen, auto_refresh=False) as live:
@@ -83,32 +75,25 @@ def _table(name: str, second: Sequence[Second]) -> Table:
     return table
 
 
-def _seconds(
-    counters: Callable[[], Mapping[str, Counters]], is_up: Callable[[], bool]
-) -> Iterator[list[Second]]:
-    """The rates of each host in one second after the other, while the lab is up."""
+def _seconds(lab: Lab, spaces: Mapping[str, str]) -> Iterator[list[Second]]:
+    """The rates of each host in one second after the other, while the lab is up. `spaces` are the
+    hosts' namespaces."""
     first: dict[str, Counters] = {}
     before: Mapping[str, Counters] = {}
     then_s = time.monotonic()
-    while is_up():
-        now_s, now = time.monotonic(), counters()
+    while _is_up(lab):
+        now_s, now = time.monotonic(), _counters(spaces)
         first = {**now, **first}
-        passed = [
-            _second(host, now[host], before[host], first[host], now_s - then_s)
-            for host in now
-            if host in before
-        ]
+        passed = []
+        for host in (each for each in now if each in before):
+            differences = [now[host][name] - before[host][name] for name in _SHOWN.values()]
+            rates = tuple(each / (now_s - then_s) for each in differences)
+            total = now[host]["RetransSegs"] - first[host]["RetransSegs"]
+            passed.append(Second(host, rates, total))
         if passed:
             yield passed
         before, then_s = now, now_s
         time.sleep(max(INTERVAL_S - (time.monotonic() - now_s), 0.0))
-
-
-def _second(
-    host: str, now: Counters, before: Counters, first: Counters, elapsed_s: float
-) -> Second:
-    rates = tuple((now[name] - before[name]) / elapsed_s for name in _SHOWN.values())
-    return Second(host, rates, now["RetransSegs"] - first["RetransSegs"])
 
 
 def _counters(spaces: Mapping[str, str]) -> dict[str, Counters]:
