@@ -12,6 +12,7 @@ from netesto.packets.decode import LINKS, TCP, decode
 from netesto.packets.found import DRAWN_MAX, Capture, Flow, Rtt, Side
 from netesto.packets.octets import Integers
 from netesto.packets.reader import Reader
+from netesto.packets.roundtrips import RoundTrips
 from netesto.packets.transfer import Transfer
 
 # The capture was made at the end whose share of the RTT is below this; if the RTT is too short, the
@@ -155,12 +156,14 @@ def _both(connection: Connection, number: int) -> Iterator[tuple[Flow, Transfer 
                 time_ns, size = connection.packets.time_ns[sent], int(payload[sent].sum())
                 yield _seen(connection, number, time_ns, (size, size), by_client=by_client), None
         return
+    trips = roundtrips.measure(connection)
     both = {
-        by_client: transfer.analyse(connection, by_client=by_client) for by_client in (True, False)
+        by_client: transfer.analyse(connection, trips.path_ns, by_client=by_client)
+        for by_client in (True, False)
     }
     for by_client, own in both.items():
         if own.payload.any() or (by_client and not both[False].payload.any()):
-            yield _flow(connection, number, own, by_client=by_client), own
+            yield _flow(connection, number, own, trips, by_client=by_client), own
 
 
 def _seen(
@@ -198,17 +201,18 @@ def _seen(
     )
 
 
-def _flow(connection: Connection, number: int, own: Transfer, *, by_client: bool) -> Flow:
+def _flow(
+    connection: Connection, number: int, own: Transfer, trips: RoundTrips, *, by_client: bool
+) -> Flow:
     time_ns, sizes = own.segments.time_ns[own.payload > 0], (int(own.payload.sum()), own.size)
-    halves, syn_ns = roundtrips.handshake(connection), roundtrips.first_syn_ns(connection)
     completion_ns = own.completion_ns()
     return replace(
         _seen(connection, number, time_ns, sizes, by_client=by_client),
-        side=_side(connection, halves, by_client=by_client),
+        side=_side(trips, by_client=by_client),
         is_whole=own.is_whole,
         mss_bytes=own.mss_bytes,
-        syn_s=None if syn_ns is None else syn_ns / _SECOND_NS,
-        handshake_ms=None if halves is None else sum(halves) / 1e6,
+        syn_s=None if trips.syn_ns is None else trips.syn_ns / _SECOND_NS,
+        handshake_ms=None if trips.handshake is None else sum(trips.handshake) / 1e6,
         completion_ms=None if completion_ns is None else completion_ns / 1e6,
         rtt=_rtt(own.rtt.rtt_ns),
         rtt_by_stamps=_rtt(own.rtt_by_stamps.rtt_ns),
@@ -236,15 +240,17 @@ def _rtt(rtt_ns: Integers) -> Rtt | None:
     )
 
 
-def _side(connection: Connection, halves: tuple[int, int] | None, *, by_client: bool) -> Side:
+def _side(trips: RoundTrips, *, by_client: bool) -> Side:
     """The end where the capture was made: its replies come immediately."""
-    to_server = roundtrips.nearest_echo(connection, from_client=True)
-    to_client = roundtrips.nearest_echo(connection, from_client=False)
-    if halves is not None:
-        to_server = min(halves[0], to_server if to_server is not None else halves[0])
-        to_client = min(halves[1], to_client if to_client is not None else halves[1])
+    halves = trips.handshake or (None, None)
+    to_server = _least(halves[0], trips.to_server)
+    to_client = _least(halves[1], trips.to_client)
     if to_server is None or to_client is None or to_server + to_client < RTT_LEAST_NS:
         return "unknown"
     to_sender, to_receiver = (to_client, to_server) if by_client else (to_server, to_client)
     near = NEAR * (to_sender + to_receiver)
     return "sender" if to_sender <= near else "receiver" if to_receiver <= near else "between"
+
+
+def _least(*times_ns: int | None) -> int | None:
+    return min((each for each in times_ns if each is not None), default=None)

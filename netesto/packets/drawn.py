@@ -94,12 +94,14 @@ class _Grid:
             )
         )
 
+    def _runs(self, time_ns: Integers) -> tuple[Integers, Integers]:
+        """The first and the last of those in each column, for times that rise."""
+        place = np.maximum.accumulate(self._column(time_ns, ACROSS))
+        return np.flatnonzero(np.diff(place, prepend=-1)), np.flatnonzero(np.diff(place, append=-1))
+
     def columns(self, time_ns: Integers, low: Integers, high: Integers) -> tuple[Bar, ...]:
         """One bar for each column of cells, over all data sent in its time."""
-        if not len(time_ns):
-            return ()
-        place = np.maximum.accumulate(self._column(time_ns, ACROSS))
-        first = np.flatnonzero(np.diff(place, prepend=-1))
+        first, _ = self._runs(time_ns)
         return tuple(
             zip(
                 self.seconds(time_ns[first]),
@@ -111,11 +113,7 @@ class _Grid:
 
     def steps(self, time_ns: Integers, values: Integers) -> tuple[Point, ...]:
         """The lowest and the last value of each column."""
-        if not len(time_ns):
-            return ()
-        place = np.maximum.accumulate(self._column(time_ns, ACROSS))
-        first = np.flatnonzero(np.diff(place, prepend=-1))
-        last = np.append(first[1:], len(time_ns)) - 1
+        first, last = self._runs(time_ns)
         least = np.minimum.reduceat(values, first)
         times = self.seconds(time_ns[first]), self.seconds(time_ns[last])
         both = zip(*times, least.tolist(), values[last].tolist(), strict=True)
@@ -126,13 +124,9 @@ class _Grid:
 
     def points(self, samples: Samples) -> tuple[Point, ...]:
         """RTT samples in ms: minimum and maximum of each column."""
-        if not len(samples.time_ns):
-            return ()
         place = np.maximum.accumulate(self._column(samples.time_ns, ACROSS))
         rank = np.lexsort((samples.rtt_ns, place))
-        first = np.flatnonzero(np.diff(place[rank], prepend=-1))
-        last = np.append(first[1:], len(rank)) - 1
-        chosen = np.unique(rank[np.concatenate([first, last])])
+        chosen = np.unique(rank[np.concatenate(self._runs(samples.time_ns))])
         rtt_ms = np.round(samples.rtt_ns[chosen] / 1e6, 4).tolist()
         return tuple(zip(self.seconds(samples.time_ns[chosen]), rtt_ms, strict=True))
 

@@ -8,10 +8,10 @@ not mapped: a mapped file that shrinks meanwhile would end the process.
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, TypeAlias
 
 import numpy as np
 
@@ -94,10 +94,10 @@ class Reader:
                 first += block
             if first[:4] in _PCAP and len(first) >= _PCAP_HEADER:
                 self.form = f"pcap{self.form}"
-                yield from self._bounded(_Pcap(self, first).pieces(first, blocks))
+                yield from self._bounded(self._read(_Pcap(first), first, blocks))
             elif first[:4] == _SECTION_START and first[8:12] in _BYTE_ORDER:
                 self.form = f"pcapng{self.form}"
-                yield from self._bounded(_Pcapng(self).pieces(first, blocks))
+                yield from self._bounded(self._read(_Pcapng(self), first, blocks))
             else:
                 what = "empty" if not first else "not a capture: neither pcap nor pcapng"
                 raise UsageError(
@@ -114,6 +114,23 @@ class Reader:
             if count > PACKETS_MAX:
                 self.damage.append(f"{count} packets: the rest of the file was not read")
                 return
+
+    def _read(
+        self, form: "_Pcap | _Pcapng", first: bytes, blocks: Iterator[bytes]
+    ) -> Iterator[Records]:
+        place, rest = form.begin, b""
+        for piece in _joined(first[place:], blocks):
+            data = rest + piece
+            at, fault = yield from form.packets(data)
+            if fault:
+                self.damage.append(f"byte {place + at}: {fault}: the rest of the file was not read")
+                return
+            rest, place = data[at:], place + at
+        if rest:
+            self.damage.append(
+                f"byte {place}: the file ends inside a {form.unit} ({len(rest)} bytes of it are"
+                " there)"
+            )
 
     def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
         """The bytes of the file, decompressed."""
@@ -169,34 +186,27 @@ def _batches(starts: list[int]) -> Iterator[Integers]:
         yield np.array(starts[first : first + BATCH], np.int64)
 
 
+# Yields the packets of the complete records in some data; returns the place of the rest, and what
+# is impossible about it.
+Packets: TypeAlias = Generator[Records, None, tuple[int, str]]
+
+
 class _Pcap:
     """The records of a pcap file."""
 
-    def __init__(self, reader: Reader, header: bytes) -> None:
-        self._reader = reader
+    begin, unit = _PCAP_HEADER, "packet"
+
+    def __init__(self, header: bytes) -> None:
         self._order, self._unit_ns = _PCAP[header[:4]]
         # The upper bits describe a frame check sequence.
         (link,) = struct.unpack_from(f"{self._order}I", header, 20)
         self._link = link & 0xFFFF
 
-    def pieces(self, first: bytes, blocks: Iterator[bytes]) -> Iterator[Records]:
-        place, rest = _PCAP_HEADER, b""
-        for piece in _joined(first[_PCAP_HEADER:], blocks):
-            data = rest + piece
-            starts, at, size = self._starts(data)
-            for batch in _batches(starts):
-                yield self._records(data, batch)
-            if size > PACKET_BYTES_MAX:
-                self._reader.damage.append(
-                    f"byte {place + at}: a packet of {size} bytes: the rest of the file was not"
-                    " read"
-                )
-                return
-            rest, place = data[at:], place + at
-        if rest:
-            self._reader.damage.append(
-                f"byte {place}: the file ends inside a packet ({len(rest)} bytes of it are there)"
-            )
+    def packets(self, data: bytes) -> Packets:
+        starts, at, size = self._starts(data)
+        for batch in _batches(starts):
+            yield self._records(data, batch)
+        return at, f"a packet of {size} bytes" if size > PACKET_BYTES_MAX else ""
 
     def _starts(self, data: bytes) -> tuple[list[int], int, int]:
         """The starts of complete records, the place after them, and the length of the last record:
@@ -243,6 +253,8 @@ class _Interface:
 class _Pcapng:
     """The blocks of a pcapng file."""
 
+    begin, unit = 0, "block"
+
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._order: Literal["<", ">"] = "<"
@@ -250,29 +262,16 @@ class _Pcapng:
         self._sections = 0
         self._last_ns = 0
 
-    def pieces(self, first: bytes, blocks: Iterator[bytes]) -> Iterator[Records]:
-        place, rest = 0, b""
-        for piece in _joined(first, blocks):
-            data = rest + piece
-            at = 0
-            while True:
-                # Until the piece or the section ends.
-                starts, following, fault = self._walk(data, at)
-                for batch in _batches(starts):
-                    yield self._records(data, batch)
-                if fault:
-                    self._reader.damage.append(
-                        f"byte {place + following}: {fault}: the rest of the file was not read"
-                    )
-                    return
-                is_stuck, at = following == at, following
-                if is_stuck or not data.startswith(_SECTION_START, at):
-                    break
-            rest, place = data[at:], place + at
-        if rest:
-            self._reader.damage.append(
-                f"byte {place}: the file ends inside a block ({len(rest)} bytes of it are there)"
-            )
+    def packets(self, data: bytes) -> Packets:
+        at = 0
+        while True:
+            # Until the piece or the section ends.
+            starts, following, fault = self._walk(data, at)
+            for batch in _batches(starts):
+                yield self._records(data, batch)
+            is_stuck, at = following == at, following
+            if fault or is_stuck or not data.startswith(_SECTION_START, at):
+                return at, fault
 
     def _walk(self, data: bytes, at: int) -> tuple[list[int], int, str]:
         """The places of packets up to the next section, the last whole block, or an impossible one;

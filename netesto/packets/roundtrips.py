@@ -1,5 +1,7 @@
 """Round-trip times of a connection: of its handshake, and of echoed timestamps."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,24 +10,40 @@ from netesto.packets.decode import ACK, RST, SYN
 from netesto.packets.octets import Integers
 
 
-def path_ns(connection: Connection) -> int | None:
-    """The RTT of the whole path, wherever packets were captured."""
-    halves = handshake(connection)
-    if halves is not None:
-        return sum(halves)
-    parts = [nearest_echo(connection, from_client=side) for side in (True, False)]
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
+@dataclass(frozen=True, slots=True)
+class RoundTrips:
+    """The round-trip times of a connection (ns), as far as the capture has them: those of its
+    `handshake`, and the shortest of echoed timestamps, from the point of capture `to_server` and
+    `to_client`. `syn_ns` is the time of the client's first SYN."""
+
+    handshake: tuple[int, int] | None
+    to_server: int | None
+    to_client: int | None
+    syn_ns: int | None
+
+    @property
+    def path_ns(self) -> int | None:
+        """The RTT of the whole path, wherever packets were captured."""
+        if self.handshake is not None:
+            return sum(self.handshake)
+        if self.to_server is None or self.to_client is None:
+            return None
+        return self.to_server + self.to_client
 
 
-def first_syn_ns(connection: Connection) -> int | None:
-    """The time of the client's first SYN, if the capture has it."""
+def measure(connection: Connection) -> RoundTrips:
+    """The round-trip times of a connection of TCP."""
     packets = connection.packets
     is_syn = ((packets.flags & (SYN | ACK)) == SYN) & connection.from_client
-    return int(packets.time_ns[is_syn].min()) if is_syn.any() else None
+    return RoundTrips(
+        handshake=_handshake(connection),
+        to_server=_nearest_echo(connection, from_client=True),
+        to_client=_nearest_echo(connection, from_client=False),
+        syn_ns=int(packets.time_ns[is_syn].min()) if is_syn.any() else None,
+    )
 
 
-def handshake(connection: Connection) -> tuple[int, int] | None:
+def _handshake(connection: Connection) -> tuple[int, int] | None:
     """From SYN to SYN-ACK, and from this to the client's ACK: the round-trip times from the point
     of capture to the server and to the client. None if a packet was retransmitted."""
     packets, from_client = connection.packets, connection.from_client
@@ -46,7 +64,7 @@ def handshake(connection: Connection) -> tuple[int, int] | None:
     return (first, second) if first >= 0 and second >= 0 else None
 
 
-def nearest_echo(connection: Connection, *, from_client: bool) -> int | None:
+def _nearest_echo(connection: Connection, *, from_client: bool) -> int | None:
     """The shortest time (ns) from a packet of one side to the first one of the other that echoes
     its timestamp: the round trip from the point of capture to the other side."""
     packets = connection.packets

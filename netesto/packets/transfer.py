@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netesto.packets import retransmissions, roundtrips
 from netesto.packets.connections import Connection
-from netesto.packets.decode import ACK, FIN, RST, SYN, Blocks
+from netesto.packets.decode import ACK, FIN, RST, SYN
 from netesto.packets.octets import Flags, Integers
 from netesto.packets.retransmissions import KINDS, Order, Segments, Trigger, signed
 
@@ -45,6 +45,11 @@ class Acknowledgements:
     left: Integers
     right: Integers
     is_duplicate: Flags
+
+    @property
+    def highest_before(self) -> Integers:
+        """The highest number before each."""
+        return np.concatenate([[_NEVER], self.highest])[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +151,8 @@ def arrived(acks: Acknowledgements, at: int, size: int) -> int:
     return in_order + int(np.maximum(right - np.maximum(left, before), 0).sum())
 
 
-def analyse(connection: Connection, *, by_client: bool) -> Transfer:
-    """The data of the client, or of the server."""
+def analyse(connection: Connection, path_ns: int | None, *, by_client: bool) -> Transfer:
+    """The data of the client, or of the server, over a path with this RTT."""
     packets = connection.packets
     sent = connection.from_client if by_client else ~connection.from_client
     is_syn = sent & ((packets.flags & SYN) != 0)
@@ -181,7 +186,7 @@ def analyse(connection: Connection, *, by_client: bool) -> Transfer:
     duplicates = _duplicate_acks(acks, segments)
     trigger = _trigger(
         segments, again, acks, samples=samples, duplicates=duplicates,
-        path_ns=roundtrips.path_ns(connection),
+        path_ns=path_ns,
     )  # fmt: skip
     last_data = int((begin + own_payload).max()) if len(begin) else 0
     highest_ack = int(acks.highest[-1]) if len(acks.highest) else _NEVER
@@ -222,17 +227,13 @@ def _first(sequence: NDArray[np.uint32], syns: Integers, data: Integers) -> int:
 def _unwrapped(numbers: NDArray[np.uint32], first: int) -> Integers:
     """Sequence numbers as distances from `first`, also beyond 4 GiB: each is close to the previous
     one."""
-    if not len(numbers):
-        return np.zeros(0, np.int64)
     with_first = np.concatenate([np.array([first], np.uint32), numbers])
     return np.cumsum(np.diff(with_first).astype(np.int32), dtype=np.int64)
 
 
 def _before_highest(end: Integers, start: int) -> Integers:
     """The highest end before each segment."""
-    if not len(end):
-        return end
-    return np.concatenate([[start], np.maximum(start, np.maximum.accumulate(end)[:-1])])
+    return np.maximum.accumulate(np.concatenate([[start], end]))[:-1]
 
 
 def _before(places: Integers, values: Integers, at: Integers) -> Integers:
@@ -248,7 +249,8 @@ def _acknowledgements(
     """What the receiver acknowledged; how often it closed its window, and for how long."""
     packets = connection.packets
     flags = packets.flags
-    place = np.flatnonzero(~sent & ((flags & ACK) != 0) & ((flags & RST) == 0))
+    is_ack = ~sent & ((flags & ACK) != 0) & ((flags & RST) == 0)
+    place = np.flatnonzero(is_ack)
     number = _unwrapped(packets.acknowledged[place], first)
     own = flags[place]
     is_syn = (own & SYN) != 0
@@ -257,55 +259,36 @@ def _acknowledgements(
     is_scaled = all(len(side) and side[0] >= 0 for side in sides)
     scale = int(sides[0][0]) if is_scaled else 0
     window = packets.window[place].astype(np.int64) << np.where(is_syn, 0, scale)
-    blocks = connection.blocks
-    of, left, right, order = _blocks_of(blocks, place)
+    blocks = connection.blocks.chosen(is_ack[connection.blocks.packet])
+    of = np.searchsorted(place, blocks.packet)
     has_block = np.zeros(len(place), np.bool_)
     has_block[of] = True
-    raw = packets.acknowledged[place[of]].astype(np.int64)
-    left_end = number[of] + signed(left - raw)
-    right_end = number[of] + signed(right - raw)
+    raw = packets.acknowledged[blocks.packet].astype(np.int64)
+    left = number[of] + signed(blocks.left - raw)
+    right = number[of] + signed(blocks.right - raw)
     # RFC 2883, section 4: the first block is below the number, or inside the second block.
     inside = np.zeros(len(of), np.bool_)
-    if len(of) > 1:
-        inside[:-1] = (
-            (of[:-1] == of[1:])
-            & (left_end[:-1] >= left_end[1:])
-            & (right_end[:-1] <= right_end[1:])
-        )
-    is_duplicate = (order == 0) & ((right_end <= number[of]) | inside)
+    inside[:-1] = (of[:-1] == of[1:]) & (left[:-1] >= left[1:]) & (right[:-1] <= right[1:])
     acks = Acknowledgements(
         place=place,
         time_ns=packets.time_ns[place],
         number=number,
-        highest=np.maximum.accumulate(number) if len(number) else number,
+        highest=np.maximum.accumulate(number),
         window=window,
         echo=packets.echo[place].astype(np.int64),
         is_stamped=packets.is_stamped[place],
         is_pure=(packets.payload[place] == 0) & ((own & (SYN | FIN)) == 0),
         has_block=has_block,
         of=of,
-        left=left_end,
-        right=right_end,
-        is_duplicate=is_duplicate,
+        left=left,
+        right=right,
+        is_duplicate=(blocks.order == 0) & ((right <= number[of]) | inside),
     )
     return acks, _zero_windows(acks.time_ns, window == 0)
 
 
-def _blocks_of(blocks: Blocks, place: Integers) -> tuple[Integers, Integers, Integers, Integers]:
-    """The SACK blocks of the packets in `place`: index in `place`, both ends, order in the
-    packet."""
-    if not len(place):
-        nothing = np.zeros(0, np.int64)
-        return nothing, nothing, nothing, nothing
-    of = np.minimum(np.searchsorted(place, blocks.packet), len(place) - 1)
-    own = place[of] == blocks.packet
-    return of[own], blocks.left[own], blocks.right[own], blocks.order[own]
-
-
 def _zero_windows(time_ns: Integers, is_closed: Flags) -> tuple[int, int]:
     """How often a window was closed, and for how long in total, as far as the capture shows."""
-    if not is_closed.any():
-        return 0, 0
     change = np.diff(np.concatenate([[False], is_closed, [False]]).astype(np.int8))
     closed, opened = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
     until = time_ns[np.minimum(opened, len(time_ns) - 1)]
@@ -315,14 +298,11 @@ def _zero_windows(time_ns: Integers, is_closed: Flags) -> tuple[int, int]:
 def _duplicate_acks(acks: Acknowledgements, segments: Segments) -> Flags:
     """RFC 5681, section 2: nothing new acknowledged while data are in flight, no data, no new
     window; with SACK (RFC 6675) a new block counts instead of an old window."""
-    if len(acks.number) < 2:
-        return np.zeros(len(acks.number), np.bool_)
     in_flight = _before(segments.place, np.maximum.accumulate(segments.end), acks.place)
     found = np.zeros(len(acks.number), np.bool_)
-    is_same = acks.number[1:] == acks.highest[:-1]
     is_same_window = acks.window[1:] == acks.window[:-1]
     found[1:] = (
-        is_same
+        (acks.number[1:] == acks.highest[:-1])
         & acks.is_pure[1:]
         & (is_same_window | acks.has_block[1:])
         & (in_flight[1:] > acks.number[1:])
@@ -334,14 +314,10 @@ def _rtt_samples(segments: Segments, order: Order, acks: Acknowledgements) -> Sa
     """From each newest segment that an ACK newly covers to this ACK, unless anything was
     retransmitted between the two, or the segment itself was (Karn's algorithm, RFC 6298, section
     3)."""
-    nothing = np.zeros(0, np.int64)
     new = np.flatnonzero(segments.begin >= segments.highest)
-    if not len(new) or not len(acks.place):
-        return Samples(nothing, nothing)
-    before = np.concatenate([[_NEVER], acks.highest[:-1]])
+    before = acks.highest_before
     advancing = np.flatnonzero(acks.number > before)
-    ends = segments.end[new]
-    newest = np.searchsorted(ends, acks.number[advancing], side="right") - 1
+    newest = np.searchsorted(segments.end[new], acks.number[advancing], side="right") - 1
     fits = newest >= 0
     advancing, chosen = advancing[fits], new[newest[fits]]
     place, at = acks.place[advancing], segments.place[chosen]
@@ -374,8 +350,7 @@ def _trigger(
 ) -> Trigger:
     at, time_ns = segments.place[again], segments.time_ns[again]
     # For example, the ACK of a retransmitted FIN acknowledges nothing new.
-    before = np.concatenate([[_NEVER], acks.highest[:-1]])[: len(acks.number)]
-    telling = np.flatnonzero((acks.number > before) | acks.has_block | duplicates)
+    telling = np.flatnonzero((acks.number > acks.highest_before) | acks.has_block | duplicates)
     last_ack = _before(acks.place[telling], acks.time_ns[telling], at)
     last_data = np.concatenate([[_NEVER], segments.time_ns])[again]
     # At the receiver an ACK follows its data immediately, which says nothing about the path.
