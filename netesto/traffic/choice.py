@@ -57,52 +57,27 @@ def _list(names: Collection[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option that not every tool supports: its name in messages, its arguments of DO_CLIENT and
-    the tools that support it (both separated by spaces), whether a flow needs it, and what to do if
-    no tool supports it."""
+    the tools that support it (both separated by spaces), whether a flow has it, the tests for which
+    it has a meaning, and what to do if no tool supports it."""
 
     name: str
     arguments: str
     tools: str
-    is_needed: Callable[[FlowSpec], bool]
+    is_set: Callable[[FlowSpec], object]
+    tests: Collection[str] = TESTS
     remedy: str = ""
 
 
-def _of(
-    name: str,
-    arguments: str,
-    tools: str,
-    tests: Collection[str],
-    is_set: Callable[[FlowSpec], object],
-) -> Option:
-    """An option of these tests that the tools can do."""
-    return Option(name, arguments, tools, lambda flow: flow.test in tests and bool(is_set(flow)))
-
-
-def _beyond(
-    name: str, arguments: str, tests: Collection[str], is_set: Callable[[FlowSpec], object]
-) -> Option:
-    """An option of these tests, wanted for another, for which it has no meaning."""
-    return Option(
-        name,
-        arguments,
-        "",
-        lambda flow: flow.test not in tests and bool(is_set(flow)),
-        remedy=f"It is for {_list(sorted(tests))}.",
-    )
-
-
 # The options that tools support; some versions support more (Tool.extras). Unlisted options are
-# supported by every tool, or concern none (`stats`). `ecn` is not listed, either: no tool sets it
-# for a flow, and the controller refuses it.
+# supported by every tool, or concern none (`stats`). `ecn` of TCP is not listed, either: no tool
+# sets it for a flow, and the controller refuses it.
 OPTIONS = (
-    Option("arrivals, count or gap", "arrivals count gap", "",
-           lambda f: f.test not in COMPLETION_TESTS
-           and (f.arrivals, f.count, f.gap_s) != ("constant", 0, 0),
+    Option("arrivals, count or gap", "arrivals count gap", "native",
+           lambda f: (f.arrivals, f.count, f.gap_s) != ("constant", 0, 0), COMPLETION_TESTS,
            remedy=f"They are for {' and '.join(sorted(COMPLETION_TESTS))}."),
     Option("arrivals=poisson without gap", "arrivals gap", "",
            lambda f: f.arrivals == "poisson" and not f.gap_s),
-    _of("bitrate", "bitrate pace", "iperf3 native", STREAM_TESTS, lambda f: f.bitrate_bps),
-    _beyond("bitrate", "bitrate pace", STREAM_TESTS, lambda f: f.bitrate_bps),
+    Option("bitrate", "bitrate pace", "iperf3 native", lambda f: f.bitrate_bps, STREAM_TESTS),
     Option("cpu sets", "cpu", "iperf3 native",
            lambda f: max(len(f.client_cpus), len(f.server_cpus)) > 1),
     Option(f"datagrams above {LARGEST_DATAGRAM} bytes", "req reply", "",
@@ -117,49 +92,46 @@ OPTIONS = (
     Option("different buffers", "localBuffer remoteBuffer", "netperf native",
            lambda f: f.local_buffer_bytes != f.remote_buffer_bytes),
     Option("dscp", "dscp", "netperf iperf3 native", lambda f: f.dscp is not None),
-    _of("ecn", "ecn", "native", UDP_TESTS, lambda f: f.ecn is not None),
-    _beyond("get", "get", {"KV_RR"}, lambda f: f.get_percent != FlowSpec().get_percent),
-    _of("len", "len", "netperf iperf3 native", STREAM_TESTS, lambda f: f.length_bytes),
-    _beyond("len", "len", STREAM_TESTS, lambda f: f.length_bytes),
-    _of("mss", "mss", "iperf3 native", _TCP, lambda f: f.mss_bytes),
-    _beyond("mss", "mss", _TCP, lambda f: f.mss_bytes),
+    Option("ecn", "ecn", "native", lambda f: f.test in UDP_TESTS and f.ecn is not None),
+    Option("get", "get", "native",
+           lambda f: f.get_percent != FlowSpec().get_percent, {"KV_RR"}),
+    Option("len", "len", "netperf iperf3 native", lambda f: f.length_bytes, STREAM_TESTS),
+    Option("mss", "mss", "iperf3 native", lambda f: f.mss_bytes, _TCP),
     Option(f"mss above {LARGEST_IPERF3_MSS}", "mss", "native",
            lambda f: (f.mss_bytes or 0) > LARGEST_IPERF3_MSS),
     Option("no size", "size test", "",
            lambda f: f.test in COMPLETION_TESTS and f.size_bytes is None),
-    _of("omit", "omit", "iperf3 native", STREAM_TESTS | REQUEST_TESTS, lambda f: f.omit_s),
-    _beyond("omit", "omit", STREAM_TESTS | REQUEST_TESTS, lambda f: f.omit_s),
-    _of("pacing", "pacing", "native", _TCP, lambda f: f.pacing_bps),
-    _beyond("pacing", "pacing", _TCP, lambda f: f.pacing_bps),
-    _of("parallel", "parallel", "iperf3 native", _TCP_STREAMS, lambda f: f.parallel > 1),
-    _of("parallel", "parallel", "iperf3", {"UDP_STREAM"}, lambda f: f.parallel > 1),
-    _beyond("parallel", "parallel", STREAM_TESTS, lambda f: f.parallel > 1),
-    _of("rate", "rate", "native", REQUEST_TESTS, lambda f: f.requests_per_s),
-    _beyond("rate", "rate", REQUEST_TESTS, lambda f: f.requests_per_s),
-    _of("remoteCa", "remoteCa", "netperf native", _TCP,
-        lambda f: f.reverse_congestion_control not in {*_UNCHOSEN, f.congestion_control}),
-    _beyond("remoteCa", "remoteCa", _TCP, lambda f: f.reverse_congestion_control not in _UNCHOSEN),
+    Option("omit", "omit", "iperf3 native", lambda f: f.omit_s, STREAM_TESTS | REQUEST_TESTS),
+    Option("pacing", "pacing", "native", lambda f: f.pacing_bps, _TCP),
+    Option("parallel", "parallel", "iperf3 native",
+           lambda f: f.test != "UDP_STREAM" and f.parallel > 1, STREAM_TESTS),
+    Option("parallel", "parallel", "iperf3", lambda f: f.test == "UDP_STREAM" and f.parallel > 1),
+    Option("rate", "rate", "native", lambda f: f.requests_per_s, REQUEST_TESTS),
+    Option("remoteCa", "remoteCa", "netperf native",
+           lambda f: f.reverse_congestion_control
+           not in {*_UNCHOSEN, f.congestion_control if f.test in _TCP else ""}, _TCP),
     Option("req or reply", "req reply", "",
            lambda f: f.test == "KV_RR"
            and (f.request_bytes, f.reply_bytes)
            != (FlowSpec().request_bytes, FlowSpec().reply_bytes),
            remedy="size= is the size of its values."),
-    _beyond("size", "size", COMPLETION_TESTS | {"KV_RR"}, lambda f: f.size_bytes),
-    _of("skiprx", "skiprx", "native", _TCP_STREAMS, lambda f: f.skip_receive),
-    _beyond("skiprx", "skiprx", _TCP_STREAMS, lambda f: f.skip_receive),
+    Option("size", "size", "native", lambda f: f.size_bytes, COMPLETION_TESTS | {"KV_RR"}),
+    Option("skiprx", "skiprx", "native", lambda f: f.skip_receive, _TCP_STREAMS),
     Option(f"values above {LARGEST_VALUE} bytes", "size", "",
            lambda f: f.test == "KV_RR" and (f.size_bytes or 0) > LARGEST_VALUE,
            remedy=f"Write: size={LARGEST_VALUE}"),
-    _beyond("zerocopy", "zerocopy", _TCP_STREAMS, lambda f: f.zerocopy != "0"),
-    _of("zerocopy=msg", "zerocopy", "native", _TCP_STREAMS, lambda f: f.zerocopy == "msg"),
-    _of("zerocopy=sendfile", "zerocopy", "iperf3 native", _TCP_STREAMS,
-        lambda f: f.zerocopy == "sendfile"),
+    Option("zerocopy", "zerocopy", "",
+           lambda f: f.test not in _TCP_STREAMS and f.zerocopy != "0", _TCP_STREAMS),
+    Option("zerocopy=msg", "zerocopy", "native",
+           lambda f: f.test in _TCP_STREAMS and f.zerocopy == "msg"),
+    Option("zerocopy=sendfile", "zerocopy", "iperf3 native",
+           lambda f: f.test in _TCP_STREAMS and f.zerocopy == "sendfile"),
 )  # fmt: skip
 
 
 def needed_options(flow: FlowSpec) -> tuple[Option, ...]:
     """What a flow needs of its tool beyond a plain flow."""
-    return tuple(option for option in OPTIONS if option.is_needed(flow))
+    return tuple(option for option in OPTIONS if option.is_set(flow))
 
 
 # What some version of a tool can do.
@@ -179,9 +151,11 @@ def choose(
     if flow.tool != "auto" and flow.tool not in TOOLS:
         raise MissingError(f"{flow.tool}: no such traffic tool", remedy=f"Tools: {_list(TOOLS)}.")
     for option in needed_options(flow):
-        if not _is_anywhere(option, flow.test):
+        is_alien = flow.test not in option.tests
+        if is_alien or not _is_anywhere(option, flow.test):
+            tests = f"It is for {_list(sorted(option.tests))}." if is_alien else ""
             raise MissingError(
-                f"no tool can do {flow.test} with {option.name}", remedy=option.remedy
+                f"no tool can do {flow.test} with {option.name}", remedy=option.remedy or tests
             )
     lacks = {name: _lack(tool, flow, available, extras) for name, tool in TOOLS.items()}
     lacks |= {
