@@ -1,5 +1,5 @@
 /* KV_RR: requests to a key-value store in memcached's text protocol (doc/protocol.txt of memcached),
- * and a store that answers them: get, set, version, quit.
+ * and a store that answers them: get and set, of one key each.
  *
  * The first request is a set. Each later one is, with the probability of the option `get`, a get of a
  * key that was set before; otherwise a set of such a key or, while there are fewer than KEYS, of a new
@@ -8,6 +8,7 @@
 #include "flow.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,9 +18,9 @@
 #define VALUE_MAX_BYTES 1000000
 #define COMMAND_MAX_BYTES 8192
 #define STORE_MAX_BYTES (256u << 20)
-/* The most that an item costs in addition to its value. */
-#define ITEM_BYTES (sizeof(struct item) + KEY_MAX_BYTES + 64)
-#define BUCKETS 4096
+/* The most that an item costs in addition to its value: the rest of its reply, and its place. */
+#define ITEM_BYTES (sizeof(struct item) + KEY_MAX_BYTES + 128)
+#define INPUT_BYTES (VALUE_MAX_BYTES + COMMAND_MAX_BYTES)
 
 /* ---- the client */
 
@@ -110,44 +111,43 @@ int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why)
 
 /* ---- the store */
 
+/* A value, as the reply to a get. */
 struct item {
-    struct item *next;
-    size_t size;
-    char *value; /* followed by the key */
-    char key[];
+    size_t room, size;
+    char key[KEY_MAX_BYTES + 1];
+    char reply[];
 };
 
 struct store {
     int fd;
-    struct item *buckets[BUCKETS];
+    void *items; /* a tree of tsearch(3) */
     size_t bytes;
-    char *input, *output; /* input: received and not yet handled */
+    char *input; /* received and not yet handled */
     size_t used, begin;
 };
 
-static struct item **place_of(struct store *store, const char *key)
+static int by_key(const void *one, const void *other)
 {
-    /* FNV-1a */
-    uint32_t hash = 2166136261u;
-    for (const char *next = key; *next; next++)
-        hash = (hash ^ (uint8_t)*next) * 16777619u;
-    struct item **place = &store->buckets[hash % BUCKETS];
-    while (*place && strcmp((*place)->key, key))
-        place = &(*place)->next;
-    return place;
+    return strcmp(((const struct item *)one)->key, ((const struct item *)other)->key);
+}
+
+static struct item **place_of(const struct store *store, const char *key)
+{
+    struct item wanted;
+    strcpy(wanted.key, key);
+    return tfind(&wanted, &store->items, by_key);
 }
 
 /* Read until there are `size` bytes of input; false at the end of the connection. */
 static bool have(struct store *store, size_t size)
 {
-    if (store->begin + size > VALUE_MAX_BYTES + COMMAND_MAX_BYTES) {
+    if (store->begin + size > INPUT_BYTES) {
         memmove(store->input, store->input + store->begin, store->used - store->begin);
         store->used -= store->begin;
         store->begin = 0;
     }
     while (store->used - store->begin < size) {
-        ssize_t got = recv(store->fd, store->input + store->used,
-                           VALUE_MAX_BYTES + COMMAND_MAX_BYTES - store->used, 0);
+        ssize_t got = recv(store->fd, store->input + store->used, INPUT_BYTES - store->used, 0);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -181,56 +181,44 @@ static int reply(struct store *store, const char *text)
     return write_all(store->fd, text, strlen(text));
 }
 
-static int get(struct store *store, char *keys)
+static int get(struct store *store, const char *key)
 {
-    for (char *key = strtok_r(keys, " ", &keys); key; key = strtok_r(NULL, " ", &keys)) {
-        if (strlen(key) > KEY_MAX_BYTES)
-            return reply(store, "CLIENT_ERROR bad command line format\r\n");
-        const struct item *item = *place_of(store, key);
-        if (!item)
-            continue;
-        size_t used = (size_t)sprintf(store->output, "VALUE %.250s 0 %zu\r\n", key, item->size);
-        memcpy(store->output + used, item->value, item->size);
-        used += item->size;
-        memcpy(store->output + used, "\r\nEND\r\n", 7);
-        /* A single write for a single key, the usual request. */
-        used += keys && *keys ? 2 : 7;
-        if (write_all(store->fd, store->output, used))
-            return -1;
-        if (!(keys && *keys))
-            return 0;
-    }
-    return reply(store, "END\r\n");
+    if (strlen(key) > KEY_MAX_BYTES)
+        return reply(store, "CLIENT_ERROR bad command line format\r\n");
+    struct item **place = place_of(store, key);
+    return place ? write_all(store->fd, (*place)->reply, (*place)->size) : reply(store, "END\r\n");
 }
 
+/* Keep the first `size` bytes of the input. */
 static const char *keep_item(struct store *store, const char *key, size_t size)
 {
-    struct item **place = place_of(store, key), *item = *place;
-    if (store->bytes + (item ? 0 : ITEM_BYTES) + size > STORE_MAX_BYTES + (item ? item->size : 0))
+    struct item **place = place_of(store, key), *item = NULL;
+    size_t room = ITEM_BYTES + size, before = place ? (*place)->room : 0;
+    if (store->bytes - before + room <= STORE_MAX_BYTES)
+        item = realloc(place ? *place : NULL, room);
+    if (!item)
         return "SERVER_ERROR out of memory storing object\r\n";
-    if (!item) {
-        item = calloc(1, sizeof *item + strlen(key) + 1);
-        if (!item)
-            return "SERVER_ERROR out of memory storing object\r\n";
-        strcpy(item->key, key);
+    strcpy(item->key, key);
+    if (place) {
         *place = item;
-        store->bytes += ITEM_BYTES;
-    }
-    char *value = realloc(item->value, size + 1);
-    if (!value)
+    } else if (!tsearch(item, &store->items, by_key)) {
+        free(item);
         return "SERVER_ERROR out of memory storing object\r\n";
-    store->bytes += size - item->size;
-    item->value = value;
-    item->size = size;
-    memcpy(value, store->input + store->begin, size);
+    }
+    store->bytes += room - before;
+    item->room = room;
+    size_t head = (size_t)sprintf(item->reply, "VALUE %s 0 %zu\r\n", key, size);
+    memcpy(item->reply + head, store->input + store->begin, size);
+    memcpy(item->reply + head + size, "\r\nEND\r\n", 7);
+    item->size = head + size + 7;
     return "STORED\r\n";
 }
 
 static int set(struct store *store, const char *line)
 {
-    char key[KEY_MAX_BYTES + 1], more[16] = "";
+    char key[KEY_MAX_BYTES + 1];
     size_t size;
-    if (sscanf(line, "set %250s %*u %*d %zu %15s", key, &size, more) < 2 || size > VALUE_MAX_BYTES)
+    if (sscanf(line, "set %250s %*u %*d %zu", key, &size) != 2 || size > VALUE_MAX_BYTES)
         return reply(store, "CLIENT_ERROR bad command line format\r\n") ? -1 : 1;
     if (!have(store, size + 2))
         return -1;
@@ -238,44 +226,26 @@ static int set(struct store *store, const char *line)
                              ? "CLIENT_ERROR bad data chunk\r\n"
                              : keep_item(store, key, size);
     store->begin += size + 2;
-    return strcmp(more, "noreply") ? reply(store, answer) : 0;
+    return reply(store, answer);
 }
 
 /* Answer requests until the connection ends. */
 int keyvalue_serve(int fd, struct failure *why)
 {
-    struct store *store = calloc(1, sizeof *store);
+    struct store store = {.fd = fd, .input = malloc(INPUT_BYTES)};
     int status = 0;
-    if (store) {
-        store->fd = fd;
-        store->input = malloc(VALUE_MAX_BYTES + COMMAND_MAX_BYTES);
-        store->output = malloc(VALUE_MAX_BYTES + COMMAND_MAX_BYTES);
-    }
-    if (!store || !store->input || !store->output)
-        status = fail(why, "no memory");
-    for (char *line; !status && (line = next_line(store));) {
+    if (!store.input)
+        return fail(why, "no memory");
+    for (char *line; !status && (line = next_line(&store));) {
         if (!strncmp(line, "get ", 4))
-            status = get(store, line + 4);
+            status = get(&store, line + 4);
         else if (!strncmp(line, "set ", 4))
-            status = set(store, line);
-        else if (!strcmp(line, "version"))
-            status = reply(store, "VERSION netesto-flow " VERSION "\r\n");
-        else if (!strcmp(line, "quit"))
-            break;
+            status = set(&store, line);
         else
-            status = reply(store, "ERROR\r\n");
+            status = reply(&store, "ERROR\r\n");
     }
-    for (size_t n = 0; store && n < BUCKETS; n++)
-        for (struct item *item = store->buckets[n], *next; item; item = next) {
-            next = item->next;
-            free(item->value);
-            free(item);
-        }
-    if (store) {
-        free(store->input);
-        free(store->output);
-    }
-    free(store);
+    tdestroy(store.items, free);
+    free(store.input);
     /* The end of a connection ends the test; it is not a failure of the store. */
-    return *why->text ? -1 : 0;
+    return 0;
 }
