@@ -200,27 +200,15 @@ static int begin_data(struct sender *sender, struct transfer *transfer)
 static int begin_flow(struct sender *sender)
 {
     const struct flow *flow = sender->flow;
-    const struct sockaddr_storage *peer = &flow->peer;
     struct record *record = begin_record(sender);
     struct transfer *transfer = calloc(1, sizeof *transfer);
-    int yes = 1;
     if (!record || !transfer)
         return fail(flow->why, "no memory");
     transfer->number = sender->begun - 1;
     transfer->to_send = flow->options.size;
-    transfer->fd = socket(peer->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    transfer->fd = connect_begin(&flow->local, &flow->peer, &flow->options, flow->why);
     if (transfer->fd < 0)
-        return fail_errno(flow->why, "socket");
-    if (set_options(transfer->fd, peer->ss_family, SOCK_STREAM, &flow->options, CLIENT, flow->why))
         return -1;
-    /* bind then does not search for a port that is free for all peers; connect takes one that is free
-     * for this peer: ip(7). */
-    setsockopt(transfer->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
-    if (bind(transfer->fd, (const struct sockaddr *)&flow->local, address_size(&flow->local)))
-        return fail_errno(flow->why, "cannot bind the flow's local address");
-    if (connect(transfer->fd, (const struct sockaddr *)peer, address_size(peer)) &&
-        errno != EINPROGRESS)
-        return fail_errno(flow->why, "cannot connect");
     /* On one machine the handshake is complete by now. */
     if (wait_for(transfer->fd, POLLOUT, 0) == POLLOUT && begin_data(sender, transfer))
         return -1;
@@ -452,7 +440,7 @@ int completions_client(struct flow *flow, struct json *result)
             status = loop(&sender);
         json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
         if (options->test == TCP_MESSAGES)
-            json_tcp(result, "client", &sender.lasting->fd, 1);
+            json_tcp(result, CLIENT, &sender.lasting->fd, 1);
         tell(&sender, result);
         say(flow->control, "end\n");
         if (!status)

@@ -51,7 +51,6 @@ struct options {
     char local[64], times[1024];
 };
 
-/* Which end of a flow this process is. */
 enum end { CLIENT, SERVER };
 
 /* The reason of a failure. */
@@ -67,6 +66,7 @@ struct times {
 
 /* The state of either end of a flow. `control` is the connection to the other process. */
 struct flow {
+    enum end end; /* of this process */
     struct options options;
     struct sockaddr_storage local, peer; /* of the data; at the server `local` only */
     int control;
@@ -77,7 +77,6 @@ struct flow {
 
 /* ---- options.c */
 int options_parse(struct options *options, int count, char **words, struct failure *why);
-int options_format(const struct options *options, char *text, size_t size);
 size_t count_intervals(const struct options *options);
 
 /* ---- clock.c */
@@ -120,10 +119,10 @@ int listen_on(const struct sockaddr_storage *address, const struct options *opti
               struct failure *why);
 int datagram_socket(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
                     const struct options *options, enum end end, struct failure *why);
+int connect_begin(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+                  const struct options *options, struct failure *why);
 int connect_to(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
                const struct options *options, int64_t deadline, struct failure *why);
-int set_options(int fd, int family, int type, const struct options *options, enum end end,
-                struct failure *why);
 int accept_from_client(const struct flow *flow);
 void keep_alive(int fd);
 bool is_same_host(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
@@ -139,22 +138,23 @@ void abort_connection(int fd);
 int pin_to(const char *cpus, struct failure *why);
 
 /* ---- result.c */
-/* One JSON object in one line. `text` grows; `is_full` is set if memory for it is lacking. */
+/* One JSON object in one line. */
 struct json {
+    FILE *file;
     char *text;
-    size_t used, room;
-    bool is_full;
+    size_t size;
+    bool has_members;
 };
-void json_open(struct json *json, const char *event);
+int json_open(struct json *json, struct failure *why);
 void json_integer(struct json *json, const char *key, int64_t value);
 void json_number(struct json *json, const char *key, double value);
 void json_text(struct json *json, const char *key, const char *value);
 void json_intervals(struct json *json, const char *key, const int64_t *bytes, size_t count);
-void json_members(struct json *json, const char *members);
-void json_close(struct json *json);
-void json_print(const struct json *json);
-void json_free(struct json *json);
-void json_tcp(struct json *json, const char *end, const int *sockets, int count);
+void json_members(struct json *json, const char *members, size_t size);
+int json_close(struct json *json, struct failure *why);
+const char *of_end(enum end end, const char *name);
+void tell_interval(const char *what, int64_t amount, int64_t length);
+void json_tcp(struct json *json, enum end end, const int *sockets, int count);
 void json_latencies(struct json *json, struct times *times);
 
 int times_add(struct times *times, int64_t start, int64_t took);
@@ -180,9 +180,8 @@ struct kind {
     int (*server)(struct flow *flow, struct json *result);
     bool is_udp, ends_by_reset; /* what its connections still hold is then in no later flow's way */
 };
-extern const struct kind KINDS[TEST_COUNT];
-int stream_client(struct flow *flow, struct json *result);
-int stream_server(struct flow *flow, struct json *result);
+extern const struct kind KINDS[TEST_COUNT + 1]; /* the last has no name */
+int stream(struct flow *flow, struct json *result); /* either end */
 int requests_client(struct flow *flow, struct json *result);
 int requests_server(struct flow *flow, struct json *result);
 int datagrams_client(struct flow *flow, struct json *result);

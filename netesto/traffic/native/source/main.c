@@ -26,12 +26,17 @@
 #define RESULTS_TIMEOUT (13 * NS_PER_S)
 
 /* Send the options to the server and wait until it is ready. */
-static int agree(struct flow *flow)
+static int agree(struct flow *flow, int count, char **words)
 {
-    char words[LINE_MAX_BYTES - 64], line[LINE_MAX_BYTES];
-    if (options_format(&flow->options, words, sizeof words))
+    char line[LINE_MAX_BYTES] = "netesto-flow " VERSION;
+    size_t used = strlen(line);
+    for (int n = 0; n < count && used < sizeof line; n++)
+        /* Its address and its path are of no use to the other end. */
+        if (strncmp(words[n], "local=", 6) && strncmp(words[n], "times=", 6))
+            used += (size_t)snprintf(line + used, sizeof line - used, " %s", words[n]);
+    if (used + 1 >= sizeof line)
         return fail(flow->why, "too many options");
-    if (say(flow->control, "netesto-flow " VERSION "%s\n", words))
+    if (say(flow->control, "%s\n", line))
         return fail_errno(flow->why, "control connection");
     if (read_line(flow->control, line, sizeof line, now() + READY_TIMEOUT, flow->why))
         return -1;
@@ -48,14 +53,12 @@ static int take_results(struct flow *flow, struct json *result)
         return -1;
     size_t size = strlen(text);
     int status = 0;
-    if (size >= 2 && text[0] == '{' && text[size - 1] == '}') {
-        text[size - 1] = '\0';
-        json_members(result, text + 1);
-    } else if (!strncmp(text, "error ", 6)) {
-        status = fail(flow->why, "server: %.200s", text + 6);
-    } else {
+    if (size >= 2 && text[0] == '{' && text[size - 1] == '}')
+        json_members(result, text + 1, size - 2);
+    else if (!strncmp(text, "error ", 6))
+        status = fail(flow->why, "server: %.*s", (int)strcspn(text + 6, "\n"), text + 6);
+    else
         status = fail(flow->why, "the server reported no results");
-    }
     free(text);
     return status;
 }
@@ -72,7 +75,7 @@ static void prefer_reason_of_server(struct flow *flow)
 
 static int client(const char *server, int port, int count, char **words, struct failure *why)
 {
-    struct flow flow = {.control = -1, .listener = -1, .why = why};
+    struct flow flow = {.end = CLIENT, .control = -1, .listener = -1, .why = why};
     struct sockaddr_storage control;
     const struct options *options = &flow.options;
     if (options_parse(&flow.options, count, words, why) ||
@@ -91,23 +94,23 @@ static int client(const char *server, int port, int count, char **words, struct 
     flow.control = connect_to(&flow.local, &control, NULL, now() + CONNECT_TIMEOUT, why);
     if (flow.control < 0)
         return -1;
-    struct json result = {0};
-    json_open(&result, "result");
+    struct json result;
+    if (json_open(&result, why))
+        return -1;
+    json_text(&result, "event", "result");
     json_text(&result, "test", KINDS[options->test].name);
-    int status = agree(&flow);
-    if (!status) {
-        status = KINDS[options->test].client(&flow, &result);
-        if (!status)
-            status = take_results(&flow, &result);
-        else
-            prefer_reason_of_server(&flow);
+    int status = agree(&flow, count, words);
+    if (!status && KINDS[options->test].client(&flow, &result)) {
+        status = -1;
+        prefer_reason_of_server(&flow);
     }
-    json_close(&result);
-    if (!status && result.is_full)
-        status = fail(why, "no memory for the results");
     if (!status)
-        json_print(&result);
-    json_free(&result);
+        status = take_results(&flow, &result);
+    if (json_close(&result, why))
+        status = -1;
+    if (!status)
+        puts(result.text);
+    free(result.text);
     close(flow.control);
     return status;
 }

@@ -67,8 +67,8 @@ static int drop_at_close(int fd)
 }
 
 /* Set the options of a flow's socket before it connects or listens; accepted ones inherit them. */
-int set_options(int fd, int family, int type, const struct options *options, enum end end,
-                struct failure *why)
+static int set_options(int fd, int family, const struct options *options, enum end end,
+                       struct failure *why)
 {
     /* The congestion control under test is that of the end that sends data; if both do, the
      * client's. */
@@ -76,8 +76,6 @@ int set_options(int fd, int family, int type, const struct options *options, enu
     const char *control =
         is_sender ? options->congestion_control : options->reverse_congestion_control;
     int64_t buffer = end == CLIENT ? options->local_buffer : options->remote_buffer;
-    if (set_number(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR", why))
-        return -1;
     if (buffer && (set_number(fd, SOL_SOCKET, SO_SNDBUF, (int)buffer, "SO_SNDBUF", why) ||
                    set_number(fd, SOL_SOCKET, SO_RCVBUF, (int)buffer, "SO_RCVBUF", why)))
         return -1;
@@ -93,7 +91,7 @@ int set_options(int fd, int family, int type, const struct options *options, enu
         if (setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof bytes_per_s))
             return fail_errno(why, "SO_MAX_PACING_RATE");
     }
-    if (type != SOCK_STREAM)
+    if (KINDS[options->test].is_udp)
         return 0;
     /* Already now, because a process that is killed cannot do it at the end. */
     if (KINDS[options->test].ends_by_reset && drop_at_close(fd))
@@ -113,25 +111,36 @@ int set_nonblocking(int fd, bool is_nonblocking)
     return fcntl(fd, F_SETFL, is_nonblocking ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
 }
 
+static int give_up(int fd)
+{
+    close(fd);
+    return -1;
+}
+
+/* A socket for data; without `options` for the control connection. */
+static int open_socket(int family, int type, const struct options *options, enum end end,
+                       struct failure *why)
+{
+    int fd = socket(family, type | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fail_errno(why, "socket");
+    if (set_number(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR", why) ||
+        (options && set_options(fd, family, options, end, why)))
+        return give_up(fd);
+    return fd;
+}
+
 /* For control connections or, with `options`, data connections. */
 int listen_on(const struct sockaddr_storage *address, const struct options *options,
               struct failure *why)
 {
-    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | (options ? SOCK_NONBLOCK : 0), 0);
-    if (fd < 0)
-        return fail_errno(why, "socket");
+    int type = SOCK_STREAM | (options ? SOCK_NONBLOCK : 0);
+    int fd = open_socket(address->ss_family, type, options, SERVER, why);
     int port = ntohs(((const struct sockaddr_in *)address)->sin_port);
-    bool is_bad = options
-                      ? set_options(fd, address->ss_family, SOCK_STREAM, options, SERVER, why) != 0
-                      : set_number(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR", why) != 0;
-    if (!is_bad && (bind(fd, (const struct sockaddr *)address, address_size(address)) ||
+    if (fd >= 0 && (bind(fd, (const struct sockaddr *)address, address_size(address)) ||
                     listen(fd, BACKLOG))) {
         fail(why, "cannot listen on port %d: %s", port, strerror(errno));
-        is_bad = true;
-    }
-    if (is_bad) {
-        close(fd);
-        return -1;
+        return give_up(fd);
     }
     return fd;
 }
@@ -161,39 +170,45 @@ bool is_same_host(const struct sockaddr_storage *one, const struct sockaddr_stor
                    &((const struct sockaddr_in6 *)other)->sin6_addr, sizeof(struct in6_addr));
 }
 
-/* A data connection; without `options` the control connection. */
+/* A data connection that has begun to connect, non-blocking; without `options` the control
+ * connection. */
+int connect_begin(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+                  const struct options *options, struct failure *why)
+{
+    int yes = 1, fd = open_socket(peer->ss_family, SOCK_STREAM | SOCK_NONBLOCK, options, CLIENT, why);
+    if (fd < 0)
+        return -1;
+    /* bind then does not search for a port that is free for all peers; connect takes one that is free
+     * for this peer: ip(7). */
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
+    if (bind(fd, (const struct sockaddr *)local, address_size(local)))
+        fail_errno(why, "cannot bind the flow's local address");
+    else if (connect(fd, (const struct sockaddr *)peer, address_size(peer)) && errno != EINPROGRESS)
+        fail_errno(why, "cannot connect");
+    else
+        return fd;
+    return give_up(fd);
+}
+
+/* The same when it is connected, blocking. */
 int connect_to(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
                const struct options *options, int64_t deadline, struct failure *why)
 {
-    int fd = socket(peer->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return fail_errno(why, "socket");
-    int error = 0;
+    int fd = connect_begin(local, peer, options, why), error = 0;
     socklen_t size = sizeof error;
-    if (options && set_options(fd, peer->ss_family, SOCK_STREAM, options, CLIENT, why))
-        goto bad;
-    if (local && bind(fd, (const struct sockaddr *)local, address_size(local))) {
-        fail_errno(why, "cannot bind the flow's local address");
-        goto bad;
-    }
-    if (connect(fd, (const struct sockaddr *)peer, address_size(peer)) && errno != EINPROGRESS) {
-        fail_errno(why, "cannot connect");
-        goto bad;
-    }
+    if (fd < 0)
+        return -1;
     if (!wait_for(fd, POLLOUT, deadline)) {
         fail(why, "cannot connect: no answer");
-        goto bad;
+        return give_up(fd);
     }
     getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error) {
         fail(why, "cannot connect: %s", strerror(error));
-        goto bad;
+        return give_up(fd);
     }
     set_nonblocking(fd, false);
     return fd;
-bad:
-    close(fd);
-    return -1;
 }
 
 /* Let a connection end if its peer has been silent for some minutes. */
@@ -341,18 +356,11 @@ int pin_to(const char *cpus, struct failure *why)
 int datagram_socket(const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
                     const struct options *options, enum end end, struct failure *why)
 {
-    int fd = socket(local->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return fail_errno(why, "socket");
-    if (set_options(fd, local->ss_family, SOCK_DGRAM, options, end, why)) {
-        close(fd);
-        return -1;
-    }
-    if (bind(fd, (const struct sockaddr *)local, address_size(local)) ||
-        (peer && connect(fd, (const struct sockaddr *)peer, address_size(peer)))) {
+    int fd = open_socket(local->ss_family, SOCK_DGRAM, options, end, why);
+    if (fd >= 0 && (bind(fd, (const struct sockaddr *)local, address_size(local)) ||
+                    (peer && connect(fd, (const struct sockaddr *)peer, address_size(peer))))) {
         fail_errno(why, "cannot bind the flow's local address");
-        close(fd);
-        return -1;
+        return give_up(fd);
     }
     return fd;
 }
@@ -360,36 +368,24 @@ int datagram_socket(const struct sockaddr_storage *local, const struct sockaddr_
 /* Read until the other end closes. Returns a text, to be freed; NULL with `why`. */
 char *read_rest(int fd, int64_t deadline, struct failure *why)
 {
-    size_t used = 0, room = LINE_MAX_BYTES;
-    char *text = malloc(room);
-    while (text && used < REST_MAX_BYTES) {
-        if (used + 1 == room) {
-            char *grown = realloc(text, room *= 2);
-            if (!grown)
-                break;
-            text = grown;
-        }
-        if (!wait_for(fd, POLLIN, deadline)) {
-            fail(why, "the other end's results did not arrive: the control connection is silent");
-            free(text);
-            return NULL;
-        }
-        ssize_t got = recv(fd, text + used, room - used - 1, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            fail(why, "the other end reported no results");
-            free(text);
-            return NULL;
-        }
-        if (got == 0) {
-            text[used] = '\0';
-            return text;
-        }
-        used += (size_t)got;
+    char *text = NULL, part[LINE_MAX_BYTES];
+    size_t size = 0, total = 0;
+    FILE *file = open_memstream(&text, &size);
+    bool is_heard = true;
+    ssize_t got = 1;
+    while (file && got > 0 && total < REST_MAX_BYTES && (is_heard = wait_for(fd, POLLIN, deadline))) {
+        got = recv(fd, part, sizeof part, 0);
+        total += fwrite(part, 1, got > 0 ? (size_t)got : 0, file);
     }
+    if (!file || fclose(file) || (is_heard && got > 0))
+        fail(why, "the other end's results do not fit into memory");
+    else if (!is_heard)
+        fail(why, "the other end's results did not arrive: the control connection is silent");
+    else if (got < 0)
+        fail(why, "the other end reported no results");
+    else
+        return text;
     free(text);
-    fail(why, "the other end's results do not fit into memory");
     return NULL;
 }
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct kind KINDS[TEST_COUNT] = {
-    [TCP_STREAM] = {"TCP_STREAM", stream_client, stream_server, .ends_by_reset = true},
-    [TCP_MAERTS] = {"TCP_MAERTS", stream_client, stream_server, .ends_by_reset = true},
-    [TCP_BIDI] = {"TCP_BIDI", stream_client, stream_server, .ends_by_reset = true},
+const struct kind KINDS[TEST_COUNT + 1] = {
+    [TCP_STREAM] = {"TCP_STREAM", stream, stream, .ends_by_reset = true},
+    [TCP_MAERTS] = {"TCP_MAERTS", stream, stream, .ends_by_reset = true},
+    [TCP_BIDI] = {"TCP_BIDI", stream, stream, .ends_by_reset = true},
     [TCP_RR] = {"TCP_RR", requests_client, requests_server, .ends_by_reset = true},
     [TCP_CRR] = {"TCP_CRR", requests_client, requests_server},
     [UDP_STREAM] = {"UDP_STREAM", datagrams_client, datagrams_server, .is_udp = true},
@@ -114,21 +114,13 @@ static bool parse_seconds(const char *text, int64_t *value)
     return true;
 }
 
-/* The name of a choice; NULL behind the last. */
-static const char *choice_of(const struct option *option, int64_t value)
-{
-    if (option->choices)
-        return option->choices[value];
-    return value < TEST_COUNT ? KINDS[value].name : NULL;
-}
-
 static bool parse_choice(const char *text, const struct option *option, int64_t *value)
 {
-    const char *name;
-    for (*value = 0; (name = choice_of(option, *value)); ++*value)
-        if (!strcmp(text, name))
-            return true;
-    return false;
+    for (*value = 0;; ++*value) {
+        const char *name = option->choices ? option->choices[*value] : KINDS[*value].name;
+        if (!name || !strcmp(text, name))
+            return name != NULL;
+    }
 }
 
 static int parse_word(struct options *options, const char *word, struct failure *why)
@@ -174,40 +166,5 @@ int options_parse(struct options *options, int count, char **words, struct failu
         return fail(why, "the option duration is required");
     if (!has_count && (options->omit + options->duration) / options->interval >= INTERVALS_MAX)
         return fail(why, "more than %d intervals", INTERVALS_MAX);
-    return 0;
-}
-
-/* The words that differ from the defaults, for the other end; paths and addresses stay at this end.
- * Returns -1 if they do not fit. */
-int options_format(const struct options *options, char *text, size_t size)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t n = 0; n < OPTION_COUNT; n++) {
-        const struct option *option = &OPTIONS[n];
-        const char *member = (const char *)options + option->offset;
-        int64_t value;
-        int length;
-        if (option->offset == MEMBER(local) || option->offset == MEMBER(times))
-            continue;
-        if (option->form == TEXT) {
-            if (!*member)
-                continue;
-            length = snprintf(text + used, size - used, " %s=%s", option->name, member);
-        } else {
-            memcpy(&value, member, sizeof value);
-            if (option->form == CHOICE)
-                length = snprintf(text + used, size - used, " %s=%s", option->name,
-                                  choice_of(option, value));
-            else if (option->form == SECONDS)
-                length = snprintf(text + used, size - used, " %s=%lld.%09lld", option->name,
-                                  (long long)(value / NS_PER_S), (long long)(value % NS_PER_S));
-            else
-                length = snprintf(text + used, size - used, " %s=%lld", option->name,
-                                  (long long)value);
-        }
-        if (length < 0 || (used += (size_t)length) >= size)
-            return -1;
-    }
     return 0;
 }

@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
@@ -32,35 +32,13 @@ struct requester {
     char *request, *reply;
     struct keyvalue keyvalue; /* of KV_RR, and how many of its bytes were reported */
     int64_t told_bytes;
-    sem_t begun; /* `end` is known */
 };
-
-/* Interrupt calls that block on the connection when the time is over. */
-struct watchdog {
-    pthread_t thread;
-    int fd;
-    struct requester *requester;
-    _Atomic bool is_called_off;
-};
-
-static void *watch(void *argument)
-{
-    struct watchdog *watchdog = argument;
-    while (sem_wait(&watchdog->requester->begun))
-        ;
-    sleep_until(watchdog->requester->end);
-    if (!watchdog->is_called_off)
-        shutdown(watchdog->fd, SHUT_RDWR);
-    return NULL;
-}
 
 /* The first request was sent. */
 static void note_begin(struct requester *requester)
 {
-    if (requester->flow->begun)
-        return;
-    begin(requester->flow, requester->zero);
-    sem_post(&requester->begun);
+    if (!requester->flow->begun)
+        begin(requester->flow, requester->zero);
 }
 
 /* Wait for the start, from which all times count. */
@@ -96,20 +74,14 @@ static void tell_progress(struct requester *requester, int64_t time)
     const struct options *options = &requester->flow->options;
     if (time < requester->next_interval)
         return;
-    struct json line = {0};
-    int64_t count = (int64_t)requester->times.count;
+    int64_t count = (int64_t)requester->times.count, sent = requester->keyvalue.sent_bytes;
     int64_t passed = time - requester->next_interval + options->interval;
-    json_open(&line, "interval");
     if (options->test == KV_RR)
-        json_integer(&line, "bytes", requester->keyvalue.sent_bytes - requester->told_bytes);
+        tell_interval("bytes", sent - requester->told_bytes, passed);
     else
-        json_integer(&line, "transactions", count - requester->told);
-    json_integer(&line, "length_ns", passed);
-    json_close(&line);
-    json_print(&line);
-    json_free(&line);
+        tell_interval("transactions", count - requester->told, passed);
     requester->told = count;
-    requester->told_bytes = requester->keyvalue.sent_bytes;
+    requester->told_bytes = sent;
     requester->next_interval = time + options->interval;
 }
 
@@ -187,32 +159,34 @@ static int exchange(struct requester *requester, int fd)
     return receive_all(fd, requester->reply, (size_t)options->reply) > 0;
 }
 
+/* Interrupt calls that block on the connection. */
+static void interrupt(union sigval connection)
+{
+    shutdown(connection.sival_int, SHUT_RDWR);
+}
+
 static int on_one_connection(struct requester *requester, int fd)
 {
-    struct watchdog watchdog = {.fd = fd, .requester = requester};
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = interrupt,
+                             .sigev_value.sival_int = fd};
+    timer_t timer;
     int status = 0;
     int64_t begin;
-    if (pthread_create(&watchdog.thread, NULL, watch, &watchdog))
-        return fail(requester->flow->why, "cannot start a thread");
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer))
+        return fail_errno(requester->flow->why, "cannot create a timer");
     start_now(requester);
+    struct itimerspec end = {.it_value = {requester->end / NS_PER_S, requester->end % NS_PER_S}};
+    timer_settime(timer, TIMER_ABSTIME, &end, NULL);
     for (int64_t n = 0; !status && (begin = next_request(requester, n)) >= 0; n++) {
         int exchanged = exchange(requester, fd);
-        if (exchanged <= 0) {
-            if (exchanged < 0)
-                status = -1;
-            else if (now() < requester->end)
-                status = fail(requester->flow->why, "the connection ended before the test: %s",
-                              strerror(errno));
+        if (!exchanged && now() < requester->end)
+            status = fail(requester->flow->why, "the connection ended before the test: %s",
+                          strerror(errno));
+        if (!exchanged)
             break;
-        }
-        status = keep(requester, begin);
+        status = exchanged < 0 ? -1 : keep(requester, begin);
     }
-    /* After an error there is nothing to wait for, though time remains. */
-    watchdog.is_called_off = true;
-    if (status)
-        pthread_cancel(watchdog.thread);
-    sem_post(&requester->begun);
-    pthread_join(watchdog.thread, NULL);
+    timer_delete(timer);
     return status;
 }
 
@@ -296,7 +270,6 @@ int requests_client(struct flow *flow, struct json *result)
                                   .reply = malloc(PIECE)};
     int fd = -1, status = -1;
     struct sockaddr_storage local = flow->local;
-    sem_init(&requester.begun, 0, 0);
     if (options->test != TCP_CRR)
         address_set_port(&local, (int)options->client_port);
     if (!requester.request || !requester.reply) {
@@ -314,9 +287,12 @@ int requests_client(struct flow *flow, struct json *result)
             status = options->test == UDP_RR    ? by_datagrams(&requester, fd)
                      : options->test == TCP_CRR ? on_many_connections(&requester)
                                                 : on_one_connection(&requester, fd);
+        /* A flow lasts for its duration, also if no further request is due in it. */
+        if (!status)
+            sleep_until(requester.end);
         json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
         if (options->test == TCP_RR || options->test == KV_RR)
-            json_tcp(result, "client", &fd, 1);
+            json_tcp(result, CLIENT, &fd, 1);
         if (options->test == KV_RR) {
             json_integer(result, "sent_bytes", requester.keyvalue.sent_bytes);
             json_integer(result, "exchanges", requester.keyvalue.exchanges);
@@ -347,6 +323,13 @@ static void serve_connection(const struct options *options, int fd, char *reques
             return;
 }
 
+/* One after the other. Ends when the client says so or has gone. */
+static void serve_connections(struct flow *flow, char *request, const char *reply)
+{
+    for (int fd; (fd = accept_one(flow, INT64_MAX)) >= 0; close(fd))
+        serve_connection(&flow->options, fd, request, reply);
+}
+
 static void serve_datagrams(const struct flow *flow, char *request, char *reply)
 {
     const struct options *options = &flow->options;
@@ -370,34 +353,27 @@ int requests_server(struct flow *flow, struct json *result)
     const struct options *options = &flow->options;
     /* Pages of the reply that are never written take no memory. */
     char *request = malloc(PIECE), *reply = calloc(1, (size_t)options->reply + 8);
+    bool is_lasting = options->test == TCP_RR || options->test == KV_RR;
     struct load_watch load;
     double percent = NAN;
-    int fd = -1, status = request && reply ? 0 : fail(flow->why, "no memory");
-    if (!status && options->test == UDP_RR) {
-        load_watch_begin(&load, flow->listener);
-        serve_datagrams(flow, request, reply);
+    int fd = flow->listener, status = request && reply ? 0 : fail(flow->why, "no memory");
+    if (!status && is_lasting)
+        status = (fd = accept_one(flow, now() + CONNECT_TIMEOUT)) < 0 ? -1 : 0;
+    if (!status) {
+        load_watch_begin(&load, fd);
+        if (options->test == UDP_RR)
+            serve_datagrams(flow, request, reply);
+        else if (options->test == KV_RR)
+            status = keyvalue_serve(fd, flow->why);
+        else if (options->test == TCP_RR)
+            serve_connection(options, fd, request, reply);
+        else
+            serve_connections(flow, request, reply);
         percent = load_watch_end(&load);
-    } else if (!status && options->test != TCP_CRR) {
-        fd = accept_one(flow, now() + CONNECT_TIMEOUT);
-        status = fd < 0 ? -1 : 0;
-        if (!status) {
-            load_watch_begin(&load, fd);
-            if (options->test == KV_RR)
-                status = keyvalue_serve(fd, flow->why);
-            else
-                serve_connection(options, fd, request, reply);
-            percent = load_watch_end(&load);
-            json_tcp(result, "server", &fd, 1);
+        if (is_lasting) {
+            json_tcp(result, SERVER, &fd, 1);
             abort_connection(fd);
         }
-    } else if (!status) {
-        load_watch_begin(&load, flow->listener);
-        /* Ends when the client says so or has gone. */
-        while ((fd = accept_one(flow, INT64_MAX)) >= 0) {
-            serve_connection(options, fd, request, reply);
-            close(fd);
-        }
-        percent = load_watch_end(&load);
     }
     json_number(result, "server_cpu_percent", percent);
     free(request);

@@ -5,56 +5,39 @@
 #include <linux/tcp.h>
 #include <math.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static void add(struct json *json, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void add(struct json *json, const char *format, ...)
+/* Begin an object in memory. */
+int json_open(struct json *json, struct failure *why)
 {
-    for (;;) {
-        va_list arguments;
-        va_start(arguments, format);
-        size_t room = json->room - json->used;
-        int size = vsnprintf(json->text + json->used, room, format, arguments);
-        va_end(arguments);
-        if (size >= 0 && (size_t)size < room) {
-            json->used += (size_t)size;
-            return;
-        }
-        size_t wanted = json->room * 2 + LINE_MAX_BYTES;
-        char *text = size < 0 || json->is_full ? NULL : realloc(json->text, wanted);
-        if (!text) {
-            json->is_full = true;
-            return;
-        }
-        json->text = text;
-        json->room = wanted;
-    }
+    *json = (struct json){0};
+    json->file = open_memstream(&json->text, &json->size);
+    if (!json->file)
+        return fail(why, "no memory for the results");
+    fputc('{', json->file);
+    return 0;
+}
+
+/* The name of a value of one end, until the next call in this thread. */
+const char *of_end(enum end end, const char *name)
+{
+    static _Thread_local char text[64];
+    snprintf(text, sizeof text, "%s_%s", end == CLIENT ? "client" : "server", name);
+    return text;
 }
 
 static void add_key(struct json *json, const char *key)
 {
-    bool is_first = json->used && json->text[json->used - 1] == '{';
-    add(json, is_first ? "\"%s\":" : ",\"%s\":", key);
-}
-
-/* The first member is the name of the event; "": an object without one. */
-void json_open(struct json *json, const char *event)
-{
-    json->used = 0;
-    add(json, "{");
-    if (*event)
-        json_text(json, "event", event);
+    fprintf(json->file, json->has_members ? ",\"%s\":" : "\"%s\":", key);
+    json->has_members = true;
 }
 
 void json_integer(struct json *json, const char *key, int64_t value)
 {
     add_key(json, key);
-    add(json, "%lld", (long long)value);
+    fprintf(json->file, "%lld", (long long)value);
 }
 
 /* Infinity and NaN, which JSON does not have, are omitted. */
@@ -63,59 +46,59 @@ void json_number(struct json *json, const char *key, double value)
     if (!isfinite(value))
         return;
     add_key(json, key);
-    add(json, "%.17g", value);
+    fprintf(json->file, "%.17g", value);
 }
 
 void json_text(struct json *json, const char *key, const char *value)
 {
     add_key(json, key);
-    add(json, "\"");
+    fputc('"', json->file);
     for (; *value; value++)
         if (*value == '"' || *value == '\\')
-            add(json, "\\%c", *value);
+            fprintf(json->file, "\\%c", *value);
         else if ((unsigned char)*value >= ' ')
-            add(json, "%c", *value);
-    add(json, "\"");
+            fputc(*value, json->file);
+    fputc('"', json->file);
 }
 
 /* Bytes in each interval, as a list. */
 void json_intervals(struct json *json, const char *key, const int64_t *bytes, size_t count)
 {
     add_key(json, key);
+    fputc('[', json->file);
     for (size_t n = 0; n < count; n++)
-        add(json, n ? ",%lld" : "[%lld", (long long)bytes[n]);
-    add(json, count ? "]" : "[]");
+        fprintf(json->file, n ? ",%lld" : "%lld", (long long)bytes[n]);
+    fputc(']', json->file);
 }
 
 /* Append the members of another object: the text between its braces. */
-void json_members(struct json *json, const char *members)
+void json_members(struct json *json, const char *members, size_t size)
 {
-    if (*members)
-        add(json, ",%s", members);
+    if (size)
+        fprintf(json->file, ",%.*s", (int)size, members);
 }
 
-void json_close(struct json *json)
+/* Complete the text, which is then to be freed. */
+int json_close(struct json *json, struct failure *why)
 {
-    add(json, "}");
+    fputc('}', json->file);
+    bool is_bad = ferror(json->file) != 0;
+    return fclose(json->file) || is_bad ? fail(why, "no memory for the results") : 0;
 }
 
-void json_print(const struct json *json)
+/* Report progress: so much in an interval of this length. */
+void tell_interval(const char *what, int64_t amount, int64_t length)
 {
-    printf("%s\n", json->text ? json->text : "");
+    printf("{\"event\":\"interval\",\"%s\":%lld,\"length_ns\":%lld}\n", what, (long long)amount,
+           (long long)length);
     fflush(stdout);
 }
 
-void json_free(struct json *json)
-{
-    free(json->text);
-    *json = (struct json){0};
-}
-
 /* The kernel's counters of this end's sockets, summed; the names are those of tcp_info. */
-void json_tcp(struct json *json, const char *end, const int *sockets, int count)
+void json_tcp(struct json *json, enum end end, const int *sockets, int count)
 {
     int64_t retransmits = 0, data_segments = 0, bytes_acked = 0;
-    char key[64], control[16] = "";
+    char control[16] = "";
     struct tcp_info info = {0};
     for (int n = 0; n < count; n++) {
         socklen_t size = sizeof info;
@@ -128,18 +111,12 @@ void json_tcp(struct json *json, const char *end, const int *sockets, int count)
     socklen_t size = sizeof control;
     getsockopt(sockets[0], IPPROTO_TCP, TCP_CONGESTION, control, &size);
     control[sizeof control - 1] = '\0';
-    snprintf(key, sizeof key, "%s_retransmits", end);
-    json_integer(json, key, retransmits);
-    snprintf(key, sizeof key, "%s_data_segments", end);
-    json_integer(json, key, data_segments);
-    snprintf(key, sizeof key, "%s_bytes_acked", end);
-    json_integer(json, key, bytes_acked);
-    snprintf(key, sizeof key, "%s_congestion_control", end);
-    json_text(json, key, control);
-    snprintf(key, sizeof key, "%s_mss_bytes", end);
-    json_integer(json, key, info.tcpi_snd_mss);
-    snprintf(key, sizeof key, "%s_min_rtt_us", end);
-    json_integer(json, key, info.tcpi_min_rtt);
+    json_integer(json, of_end(end, "retransmits"), retransmits);
+    json_integer(json, of_end(end, "data_segments"), data_segments);
+    json_integer(json, of_end(end, "bytes_acked"), bytes_acked);
+    json_text(json, of_end(end, "congestion_control"), control);
+    json_integer(json, of_end(end, "mss_bytes"), info.tcpi_snd_mss);
+    json_integer(json, of_end(end, "min_rtt_us"), info.tcpi_min_rtt);
 }
 
 int times_add(struct times *times, int64_t start, int64_t took)

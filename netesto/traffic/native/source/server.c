@@ -16,11 +16,8 @@
 /* How long to wait until another thread closes a descriptor. */
 #define DESCRIPTORS_WAIT (NS_PER_S / 10)
 
-/* `running` counts the flows of this process. */
-struct session {
-    int control;
-    _Atomic int *running;
-};
+/* The flows of this process. */
+static _Atomic int running;
 
 static int split(char *line, char **words)
 {
@@ -48,18 +45,16 @@ static int read_options(struct flow *flow)
 static int open_data(struct flow *flow)
 {
     const struct options *options = &flow->options;
-    struct sockaddr_storage local;
-    socklen_t size = sizeof local;
-    getsockname(flow->control, (struct sockaddr *)&local, &size);
-    address_unmap(&local);
-    address_set_port(&local, (int)options->port);
-    flow->local = local;
+    socklen_t size = sizeof flow->local;
+    getsockname(flow->control, (struct sockaddr *)&flow->local, &size);
+    address_unmap(&flow->local);
+    address_set_port(&flow->local, (int)options->port);
     size = sizeof flow->peer;
     getpeername(flow->control, (struct sockaddr *)&flow->peer, &size);
     address_unmap(&flow->peer);
     flow->listener = KINDS[options->test].is_udp
-                         ? datagram_socket(&local, NULL, options, SERVER, flow->why)
-                         : listen_on(&local, options, flow->why);
+                         ? datagram_socket(&flow->local, NULL, options, SERVER, flow->why)
+                         : listen_on(&flow->local, options, flow->why);
     return flow->listener < 0 ? -1 : 0;
 }
 
@@ -76,54 +71,46 @@ static void close_control(int control)
 
 static void *serve_flow(void *argument)
 {
-    struct session *session = argument;
     struct failure why = {""};
-    struct flow flow = {.control = session->control, .listener = -1, .why = &why};
+    struct flow flow = {.end = SERVER, .control = (int)(intptr_t)argument, .listener = -1,
+                        .why = &why};
     struct json result = {0};
-    _Atomic int *running = session->running;
-    free(session);
     int status = read_options(&flow);
     if (!status)
         status = pin_to(flow.options.server_cpu, &why);
     if (!status)
         status = open_data(&flow);
-    if (!status && !say(flow.control, "ready\n")) {
-        json_open(&result, "");
-        status = KINDS[flow.options.test].server(&flow, &result);
-        json_close(&result);
-        if (!status && result.is_full)
-            status = fail(&why, "no memory for the results");
+    if (!status)
+        status = json_open(&result, &why);
+    if (!status) {
+        if (!say(flow.control, "ready\n"))
+            status = KINDS[flow.options.test].server(&flow, &result);
+        if (json_close(&result, &why))
+            status = -1;
         if (!status)
-            write_all(flow.control, result.text, result.used);
+            write_all(flow.control, result.text, result.size);
     }
     if (status)
         say(flow.control, "error %s\n", why.text);
     if (flow.listener >= 0)
         close(flow.listener);
     close_control(flow.control);
-    json_free(&result);
-    --*running;
+    free(result.text);
+    --running;
     return NULL;
 }
 
 int serve(int port)
 {
+    /* The second for a kernel without IPv6. */
+    static const char *const EVERYWHERE[] = {"::", "0.0.0.0"};
     struct failure why;
-    _Atomic int running = 0;
+    struct sockaddr_storage address;
     struct timeval patience = {.tv_sec = CLOSE_TIMEOUT / NS_PER_S};
-    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
-    address_set_port((struct sockaddr_storage *)&any, port);
-    struct sockaddr_storage address = {0};
-    memcpy(&address, &any, sizeof any);
-    int listener = listen_on(&address, NULL, &why);
-    if (listener < 0) {
-        /* A kernel without IPv6. */
-        struct sockaddr_in any4 = {.sin_family = AF_INET};
-        memset(&address, 0, sizeof address);
-        memcpy(&address, &any4, sizeof any4);
-        address_set_port(&address, port);
-        listener = listen_on(&address, NULL, &why);
-    }
+    int listener = -1;
+    for (int n = 0; n < 2 && listener < 0; n++)
+        if (!address_parse(EVERYWHERE[n], port, &address, &why))
+            listener = listen_on(&address, NULL, &why);
     if (listener < 0) {
         fprintf(stderr, "netesto-flow: %s\n", why.text);
         return 1;
@@ -143,16 +130,12 @@ int serve(int port)
         keep_alive(control);
         /* A client that does not read must not block its thread for ever. */
         setsockopt(control, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-        struct session *session = running < SESSIONS_MAX ? malloc(sizeof *session) : NULL;
         pthread_t thread;
-        if (session)
-            *session = (struct session){control, &running};
-        ++running;
-        if (!session || pthread_create(&thread, NULL, serve_flow, session)) {
+        if (++running > SESSIONS_MAX ||
+            pthread_create(&thread, NULL, serve_flow, (void *)(intptr_t)control)) {
             --running;
             say(control, "error the server cannot start another flow: %d run\n", running);
             close(control);
-            free(session);
         } else {
             pthread_detach(thread);
         }

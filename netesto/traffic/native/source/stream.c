@@ -44,9 +44,7 @@ struct direction {
     struct receipt *receipt;
     int fd;
     int64_t sent;
-    struct failure why;
-    bool has_failed;
-    enum end end;
+    struct failure why; /* without a text it has not failed */
     const _Atomic bool *is_over;
 };
 
@@ -64,14 +62,6 @@ static size_t paced_length_of(const struct options *options, int64_t rate)
     if (options->length || due > DEFAULT_LENGTH)
         return length_of(options);
     return (size_t)(due > WRITE_MIN ? due : WRITE_MIN);
-}
-
-static int receipt_open(struct receipt *receipt, const struct options *options, struct failure *why)
-{
-    memset(receipt, 0, sizeof *receipt);
-    receipt->interval_count = count_intervals(options);
-    receipt->intervals = calloc(receipt->interval_count, sizeof *receipt->intervals);
-    return receipt->intervals ? 0 : fail(why, "%zu intervals: no memory", receipt->interval_count);
 }
 
 static void count_bytes(struct receipt *receipt, const struct options *options, int64_t time,
@@ -96,7 +86,7 @@ static void *receive(void *argument)
     /* With MSG_TRUNC, tcp(7), the data is not copied. */
     int flags = MSG_DONTWAIT | (options->skip_receive ? MSG_TRUNC : 0);
     /* A server cannot know when its client begins. */
-    int64_t deadline = direction->end == SERVER ? INT64_MAX
+    int64_t deadline = direction->flow->end == SERVER ? INT64_MAX
                        : options->start         ? options->start + FIRST_BYTE_TIMEOUT
                                                 : now() + FIRST_BYTE_TIMEOUT;
     while (buffer) {
@@ -108,29 +98,24 @@ static void *receive(void *argument)
             deadline = receipt->zero + options->omit + options->duration;
             count_bytes(receipt, options, time, got);
         } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-            if (receipt->zero || direction->end == CLIENT)
+            if (receipt->zero || direction->flow->end == CLIENT)
                 wait_for(direction->fd, POLLIN, deadline);
             else if (wait_for_either(direction->fd, direction->flow->control, deadline) &&
                      !wait_for(direction->fd, POLLIN, 0)) {
-                direction->has_failed = true;
                 fail(&direction->why, "the client has ended");
                 break;
             }
         } else {
             /* Either the sender ended early, and reports why, or the test is over. */
-            if (!*direction->is_over) {
-                direction->has_failed = true;
+            if (!*direction->is_over)
                 fail(&direction->why, "the sender closed the connection%s%s",
                      got ? ": " : " before the end", got ? strerror(errno) : "");
-            }
             break;
         }
         if (now() >= deadline) {
-            if (!receipt->zero) {
-                direction->has_failed = true;
+            if (!receipt->zero)
                 fail(&direction->why, "no data arrived in %lld s",
                      (long long)(FIRST_BYTE_TIMEOUT / NS_PER_S));
-            }
             break;
         }
     }
@@ -171,20 +156,17 @@ static void *transmit(void *argument)
     int one = 1;
     if (file < 0 || ftruncate(file, (off_t)size) ||
         (buffer = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0)) ==
-            MAP_FAILED) {
+            MAP_FAILED)
         fail_errno(&direction->why, "memory for the data");
-        direction->has_failed = true;
-    } else if (options->zerocopy == MSG &&
-               setsockopt(direction->fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof one)) {
+    else if (options->zerocopy == MSG &&
+             setsockopt(direction->fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof one))
         fail_errno(&direction->why, "SO_ZEROCOPY");
-        direction->has_failed = true;
-    }
     set_nonblocking(direction->fd, true);
-    bool has_begun = direction->end == SERVER;
+    bool has_begun = direction->flow->end == SERVER;
     if (!has_begun)
         reach(options->start);
     int64_t zero = now(), time = zero;
-    while (!direction->has_failed && !*direction->is_over) {
+    while (!*direction->why.text && !*direction->is_over) {
         size_t part = size - (size_t)direction->sent % size;
         if (rate) {
             /* The instant at which, at this rate, everything before this write has been sent. */
@@ -212,11 +194,10 @@ static void *transmit(void *argument)
             wait_for(direction->fd, POLLOUT, INT64_MAX);
         } else if (errno != EINTR && !*direction->is_over) {
             fail_errno(&direction->why, "send");
-            direction->has_failed = true;
         }
         time = now();
     }
-    if (direction->has_failed)
+    if (*direction->why.text)
         shutdown(direction->fd, SHUT_RDWR);
     if (buffer != MAP_FAILED)
         munmap(buffer, size);
@@ -227,13 +208,12 @@ static void *transmit(void *argument)
 
 /* A thread for each connection. */
 static bool start(struct direction *directions, void *(*work)(void *), struct flow *flow,
-                  struct receipt *receipt, const int *sockets, enum end end,
-                  const _Atomic bool *is_over)
+                  struct receipt *receipt, const int *sockets, const _Atomic bool *is_over)
 {
     for (int n = 0; n < flow->options.parallel; n++) {
         struct direction *direction = &directions[n];
         *direction = (struct direction){.flow = flow, .receipt = receipt, .fd = sockets[n],
-                                        .end = end, .is_over = is_over};
+                                        .is_over = is_over};
         if (pthread_create(&direction->thread, NULL, work, direction)) {
             fail(flow->why, "cannot start a thread");
             return false;
@@ -253,7 +233,7 @@ static void join(struct direction *directions, int count)
 static bool failed(const struct direction *directions, int count, struct failure *why)
 {
     for (int n = 0; n < count; n++)
-        if (directions[n].has_failed) {
+        if (*directions[n].why.text) {
             *why = directions[n].why;
             return true;
         }
@@ -280,15 +260,11 @@ static bool receives(const struct options *options, enum end end)
 static void tell_receipt(struct json *json, const struct receipt *receipt, enum end end,
                          int64_t zero)
 {
-    char text[64];
     /* With TCP_BIDI both ends receive. */
-    const char *name = end == CLIENT ? "client" : "server";
-    snprintf(text, sizeof text, "%s_received_bytes", name);
-    json_integer(json, text, receipt->bytes);
-    snprintf(text, sizeof text, "%s_received_after_ns", name);
-    json_integer(json, text, receipt->zero - zero);
-    snprintf(text, sizeof text, "%s_received", name);
-    json_intervals(json, text, (const int64_t *)receipt->intervals, receipt->interval_count);
+    json_integer(json, of_end(end, "received_bytes"), receipt->bytes);
+    json_integer(json, of_end(end, "received_after_ns"), receipt->zero - zero);
+    json_intervals(json, of_end(end, "received"), (const int64_t *)receipt->intervals,
+                   receipt->interval_count);
 }
 
 /* At the client, report after each interval how much was acknowledged or received in it. Stops early
@@ -297,7 +273,6 @@ static void progress(const struct flow *flow, const int *sockets, const struct r
                      int64_t zero)
 {
     const struct options *options = &flow->options;
-    struct json line = {0};
     int64_t before = 0, end = zero + options->omit + options->duration;
     for (int64_t next = zero + options->interval; next <= end; next += options->interval) {
         int64_t bytes = 0;
@@ -309,50 +284,48 @@ static void progress(const struct flow *flow, const int *sockets, const struct r
         else
             for (int n = 0; n < options->parallel; n++)
                 bytes += bytes_acked(sockets[n]);
-        json_open(&line, "interval");
-        json_integer(&line, "bytes", bytes - before);
-        json_integer(&line, "length_ns", options->interval);
-        json_close(&line);
-        json_print(&line);
+        tell_interval("bytes", bytes - before, options->interval);
         before = bytes;
     }
-    json_free(&line);
 }
 
-/* The other end reports that it has received everything, or why not. */
-static int read_done(const struct flow *flow, int64_t zero)
+/* The other end says this word, or why not. */
+static int expect(const struct flow *flow, const char *word, int64_t deadline)
 {
-    const struct options *options = &flow->options;
     char line[LINE_MAX_BYTES];
-    int64_t deadline = zero + options->omit + options->duration + FIRST_BYTE_TIMEOUT;
     if (read_line(flow->control, line, sizeof line, deadline, flow->why))
         return -1;
-    return strcmp(line, "done") ? fail(flow->why, "%.200s", line) : 0;
+    return strcmp(line, word) ? fail(flow->why, "%.200s", line) : 0;
 }
 
 /* Run one end of all connections of a flow. An end that receives stops by itself and informs the
  * other, which sends until then. */
-static int run(struct flow *flow, int *sockets, enum end end, struct json *result)
+static int run(struct flow *flow, const int *sockets, struct json *result)
 {
     const struct options *options = &flow->options;
+    enum end end = flow->end;
     int count = (int)options->parallel;
-    struct receipt receipt;
+    struct receipt receipt = {.interval_count = count_intervals(options)};
     _Atomic bool is_over = false;
     struct direction *directions = calloc((size_t)count * 2, sizeof *directions);
-    if (!directions || receipt_open(&receipt, options, flow->why))
+    receipt.intervals = calloc(receipt.interval_count, sizeof *receipt.intervals);
+    if (!directions || !receipt.intervals) {
+        free(directions);
+        free((void *)receipt.intervals);
         return fail(flow->why, "no memory");
+    }
     struct direction *receivers = directions, *senders = directions + count;
-    bool has_started = (!receives(options, end) ||
-                        start(receivers, receive, flow, &receipt, sockets, end, &is_over)) &&
-                       (!sends(options, end) ||
-                        start(senders, transmit, flow, &receipt, sockets, end, &is_over));
+    bool is_good = (!receives(options, end) ||
+                    start(receivers, receive, flow, &receipt, sockets, &is_over)) &&
+                   (!sends(options, end) ||
+                    start(senders, transmit, flow, &receipt, sockets, &is_over));
     struct load_watch load;
     bool is_awaited = end == SERVER && !sends(options, SERVER);
     if (is_awaited)
         load_watch_begin(&load, sockets[0]);
     struct processor_use before = end == CLIENT ? approach(options->start) : processor_use();
     int64_t zero = now();
-    if (has_started && end == CLIENT) {
+    if (is_good && end == CLIENT) {
         if (sends(options, SERVER)) {
             reach(options->start);
             zero = now();
@@ -365,7 +338,6 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
         }
         progress(flow, sockets, &receipt, zero);
     }
-    bool is_good = has_started;
     if (receives(options, end)) {
         join(receivers, count);
         is_good = is_good && !failed(receivers, count, flow->why);
@@ -374,14 +346,17 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
     }
     /* An error at the sender counts only if the receiver has not reported that it has everything:
      * it may have closed already. */
-    if (is_good && sends(options, end))
-        is_good = !read_done(flow, zero) || (failed(senders, count, flow->why), false);
+    int64_t limit = zero + options->omit + options->duration + FIRST_BYTE_TIMEOUT;
+    if (is_good && sends(options, end) && expect(flow, "done", limit)) {
+        failed(senders, count, flow->why);
+        is_good = false;
+    }
     /* It bounds the receiver's window, by the client's clock. */
     if (is_good && end == CLIENT && sends(options, CLIENT))
         json_integer(result, "client_done_after_ns", now() - zero);
-    json_number(result, end == CLIENT ? "client_cpu_percent" : "server_cpu_percent",
+    json_number(result, of_end(end, "cpu_percent"),
                 is_awaited ? load_watch_end(&load) : processor_percent(before, processor_use()));
-    json_tcp(result, end == CLIENT ? "client" : "server", sockets, count);
+    json_tcp(result, end, sockets, count);
     if (is_good && receives(options, end))
         tell_receipt(result, &receipt, end, zero);
     is_over = true;
@@ -393,50 +368,29 @@ static int run(struct flow *flow, int *sockets, enum end end, struct json *resul
     return is_good ? 0 : -1;
 }
 
-int stream_client(struct flow *flow, struct json *result)
+int stream(struct flow *flow, struct json *result)
 {
-    int count = (int)flow->options.parallel, connected = 0, status = -1;
+    const struct options *options = &flow->options;
+    int count = (int)options->parallel, connected = 0, status = -1;
     int *sockets = calloc((size_t)count, sizeof *sockets);
     struct sockaddr_storage local = flow->local;
     while (sockets && connected < count) {
-        if (flow->options.client_port)
-            address_set_port(&local, (int)flow->options.client_port + connected);
-        int fd = connect_to(&local, &flow->peer, &flow->options, now() + CONNECT_TIMEOUT, flow->why);
+        int64_t deadline = now() + CONNECT_TIMEOUT;
+        if (flow->end == CLIENT && options->client_port)
+            address_set_port(&local, (int)options->client_port + connected);
+        int fd = flow->end == CLIENT ? connect_to(&local, &flow->peer, options, deadline, flow->why)
+                                     : accept_one(flow, deadline);
         if (fd < 0)
             break;
         sockets[connected++] = fd;
     }
-    if (sockets && connected == count && !be_ready(flow))
-        status = run(flow, sockets, CLIENT, result);
-    while (connected)
-        abort_connection(sockets[--connected]);
-    free(sockets);
-    return status;
-}
-
-/* A server that sends waits for the client's "go". */
-static int await_go(const struct flow *flow)
-{
-    char line[LINE_MAX_BYTES];
-    if (!sends(&flow->options, SERVER))
-        return 0;
-    if (read_line(flow->control, line, sizeof line, INT64_MAX, flow->why))
-        return -1;
-    return strcmp(line, "go") ? fail(flow->why, "%.200s", line) : 0;
-}
-
-int stream_server(struct flow *flow, struct json *result)
-{
-    int count = (int)flow->options.parallel, connected = 0, status = -1;
-    int *sockets = calloc((size_t)count, sizeof *sockets);
-    while (sockets && connected < count) {
-        int fd = accept_one(flow, now() + CONNECT_TIMEOUT);
-        if (fd < 0)
-            break;
-        sockets[connected++] = fd;
-    }
-    if (sockets && connected == count && !await_go(flow))
-        status = run(flow, sockets, SERVER, result);
+    bool is_ready = sockets && connected == count;
+    if (is_ready && flow->end == CLIENT)
+        is_ready = !be_ready(flow);
+    else if (is_ready && sends(options, SERVER))
+        is_ready = !expect(flow, "go", INT64_MAX);
+    if (is_ready)
+        status = run(flow, sockets, result);
     while (connected)
         abort_connection(sockets[--connected]);
     free(sockets);
