@@ -410,6 +410,12 @@ def test_a_store_has_what_was_set(server):
     assert (told["count"] > told["gets"] > 0, told["misses"]) == (True, 0)
 
 
+def test_a_store_has_room_for_all_keys_of_long_values(server):
+    # 500 requests fill it, if there is a new key in every other.
+    told = result(server, "test=KV_RR", "duration=2", "size=1000000", "get=0")
+    assert told["exchanges"] == told["sent_bytes"] // 1_000_000 > 0
+
+
 class Client:
     """A client of the server that says what it has to, word for word."""
 

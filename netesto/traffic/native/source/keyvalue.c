@@ -2,8 +2,8 @@
  * and a store that answers them: get and set, of one key each.
  *
  * The first request is a set. Each later one is, with the probability of the option `get`, a get of a
- * key that was set before; otherwise a set of such a key or, while there are fewer than KEYS, of a new
- * one.
+ * key that was set before; otherwise a set of such a key or, while there are fewer than KEYS and the
+ * store has room for it, of a new one.
  */
 #include "flow.h"
 
@@ -21,6 +21,13 @@
 /* The most that an item costs in addition to its value: the rest of its reply, and its place. */
 #define ITEM_BYTES (sizeof(struct item) + KEY_MAX_BYTES + 128)
 #define INPUT_BYTES (VALUE_MAX_BYTES + COMMAND_MAX_BYTES)
+
+/* A value, as the reply to a get. */
+struct item {
+    size_t room, size;
+    char key[KEY_MAX_BYTES + 1];
+    char reply[];
+};
 
 /* ---- the client */
 
@@ -46,7 +53,9 @@ static size_t make_request(struct keyvalue *keyvalue)
 {
     uint64_t chance = random_next(&keyvalue->random);
     bool is_get = keyvalue->keys && (int64_t)(chance % 1000000) < keyvalue->get_millionths;
-    bool is_new = !keyvalue->keys || (!is_get && keyvalue->keys < KEYS && (chance >> 40 & 1));
+    bool has_room = keyvalue->keys < KEYS &&
+                    (size_t)(keyvalue->keys + 1) * (ITEM_BYTES + (size_t)keyvalue->size) <= STORE_MAX_BYTES;
+    bool is_new = !keyvalue->keys || (!is_get && has_room && (chance >> 40 & 1));
     int64_t key = is_new ? keyvalue->keys : (int64_t)((chance >> 20) % (uint64_t)keyvalue->keys);
     char *text = keyvalue->request;
     if (is_get) {
@@ -110,13 +119,6 @@ int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why)
 }
 
 /* ---- the store */
-
-/* A value, as the reply to a get. */
-struct item {
-    size_t room, size;
-    char key[KEY_MAX_BYTES + 1];
-    char reply[];
-};
 
 struct store {
     int fd;
