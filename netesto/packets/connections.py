@@ -50,7 +50,6 @@ class Table:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._pieces: list[Packets] = []
         self._pairs: list[NDArray[np.int32]] = []
-        self._forward: list[Flags] = []
         self._blocks: list[Blocks] = []
         self.count = 0
         self.left_out = 0
@@ -64,8 +63,7 @@ class Table:
         packets = decoded.packets
         if not len(packets):
             return
-        forward = _is_forward(packets)
-        pairs = self._pair(packets, forward)
+        pairs = self._pair(packets)
         keep = np.flatnonzero((pairs >= 0) & (np.cumsum(pairs >= 0) <= PACKETS_MAX - self.count))
         self.left_out += len(packets) - len(keep)
         # The new place of each packet; -1 for omitted ones.
@@ -77,7 +75,6 @@ class Table:
         self._note_order(kept_packets.time_ns)
         self._pieces.append(kept_packets)
         self._pairs.append(pairs[keep])
-        self._forward.append(forward[keep])
         self.count += len(keep)
 
     def _note_order(self, time_ns: Integers) -> None:
@@ -89,9 +86,9 @@ class Table:
         self.disorder_ns = max(self.disorder_ns, int(behind_ns.max()))
         self._newest_ns = int(newest_ns[-1])
 
-    def _pair(self, packets: Packets, forward: Flags) -> NDArray[np.int32]:
+    def _pair(self, packets: Packets) -> NDArray[np.int32]:
         """The number of the two ends of each packet; -1 if there are too many of them."""
-        ends = _ends(packets, forward)
+        ends = _ends(packets)
         mixed = _mixed(ends)
         _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
         numbers = np.array([self._number(ends, at) for at in first.tolist()], np.int32)[inverse]
@@ -122,12 +119,12 @@ class Table:
             keys.insert(0, np.concatenate([piece.time_ns for piece in self._pieces]))
         order = np.lexsort(keys)
         pair = pair[order]
-        forward = np.concatenate(self._forward)[order]
         packets = joined(self._pieces, order)
+        forward = _is_forward(packets)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         blocks = _by_packet(self._blocks, place)
-        self._pieces, self._pairs, self._forward, self._blocks = [], [], [], []
+        self._pieces, self._pairs, self._blocks = [], [], []
         starts = _starts(packets, pair, forward)
         found = list(zip(starts.tolist(), [*starts[1:].tolist(), len(pair)], strict=True))
         for begin, end in sorted(
@@ -145,9 +142,9 @@ def _mixed(columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return mixed
 
 
-def _ends(packets: Packets, forward: Flags) -> list[NDArray[np.uint64]]:
+def _ends(p: Packets) -> list[NDArray[np.uint64]]:
     """The lower end of each packet, the upper one and the protocol, as columns."""
-    p = packets
+    forward = _is_forward(p)
     ports = p.source_port.astype(np.uint64), p.target_port.astype(np.uint64)
     both = ((p.source_high, p.target_high), (p.source_low, p.target_low), ports)
     lower = [np.where(forward, source, target) for source, target in both]

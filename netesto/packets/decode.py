@@ -4,7 +4,7 @@ RFC 791, 8200 (IP), 9293 (TCP), 7323 (window scale, time stamps), 2018 (SACK), 7
 of tcpdump.org/linktypes.html. Values outside the captured bytes are ignored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Self, TypeVar
 
@@ -210,15 +210,15 @@ def _network(
     return np.where(is_whole, protocol, -1), transport, over, is_fragment
 
 
-def _addresses(octets: Octets, network: Integers, is_4: Flags) -> list[NDArray[np.uint64]]:
-    """Upper and lower half of the source's address, and of the target's."""
-    found = [np.zeros(len(network), np.uint64) for _ in range(4)]
+def _addresses(octets: Octets, network: Integers, is_4: Flags) -> dict[str, NDArray[np.uint64]]:
+    """Both halves of the source's address and of the target's, as columns of Packets."""
+    found: dict[str, NDArray[np.uint64]] = {}
     four, six = network[is_4], network[~is_4]
-    for half, at in ((1, 12), (3, 16)):
-        found[half][is_4] = octets.u32(four + at).astype(np.uint64) | _MAPPED
-    if len(six):
-        for half, at in enumerate((8, 16, 24, 32)):
-            found[half][~is_4] = octets.u64(six + at)
+    for name, at_4, at_6 in (("source", 12, 8), ("target", 16, 24)):
+        high, low = np.zeros((2, len(network)), np.uint64)
+        low[is_4] = octets.u32(four + at_4).astype(np.uint64) | _MAPPED
+        high[~is_4], low[~is_4] = octets.u64(six + at_6), octets.u64(six + at_6 + 8)
+        found |= {f"{name}_high": high, f"{name}_low": low}
     return found
 
 
@@ -231,7 +231,7 @@ def _transport(
     identification: Integers,
     over: Integers,
     end: Integers,
-    addresses: list[NDArray[np.uint64]],
+    addresses: Mapping[str, NDArray[np.uint64]],
 ) -> tuple[Packets, Blocks]:
     is_tcp = protocol == TCP
     header = np.where(is_tcp, np.maximum((octets.u8(at + 12) >> 4) * 4, 20), 8)
@@ -243,10 +243,7 @@ def _transport(
         time_ns=time_ns,
         protocol=protocol.astype(np.uint8),
         identification=identification.astype(np.uint16),
-        source_high=addresses[0],
-        source_low=addresses[1],
-        target_high=addresses[2],
-        target_low=addresses[3],
+        **addresses,
         source_port=octets.u16(at).astype(np.uint16),
         target_port=octets.u16(at + 2).astype(np.uint16),
         payload=np.maximum(over - at - header, 0).astype(np.uint32),

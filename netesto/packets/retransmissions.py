@@ -4,7 +4,6 @@ docs/measurements.md states the rules and what they cannot know.
 """
 
 import bisect
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal, TypeAlias, TypeVar
@@ -151,25 +150,25 @@ def kinds(segments: Segments, again: Integers, trigger: Trigger) -> list[Kind]:
 
 
 def reported_twice(
-    begins: Sequence[int],
-    ends: Sequence[int],
-    places: Sequence[int],
-    reports: Sequence[tuple[int, int, int]],
+    segments: Segments, again: Integers, place: Integers, left: Integers, right: Integers
 ) -> list[bool]:
     """Which retransmissions a D-SACK (RFC 2883) reports: the newest before it that begins where the
     reported duplicate begins, and those that follow it without a gap.
 
-    `reports` are the places of packets with a D-SACK, and what each reports.
+    `place` are the places of packets with a D-SACK, `left` and `right` what each reports.
     """
+    columns = (segments.begin, segments.end, segments.place)
+    begins, ends, places = (column[again].tolist() for column in columns)
     found = [False] * len(begins)
     newest: dict[int, int] = {}
     following = 0
-    for place, left, right in reports:
-        while following < len(begins) and places[following] < place:
+    reports = zip(place.tolist(), left.tolist(), right.tolist(), strict=True)
+    for reported, begin, end in reports:
+        while following < len(begins) and places[following] < reported:
             newest[begins[following]] = following
             following += 1
-        at = left
-        while at < right and (i := newest.pop(at, None)) is not None:
+        at = begin
+        while at < end and (i := newest.pop(at, None)) is not None:
             found[i] = True
             at = max(ends[i], at + 1)
     return found

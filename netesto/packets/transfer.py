@@ -373,17 +373,7 @@ def _spurious(segments: Segments, again: Integers, acks: Acknowledgements) -> tu
     place = segments.place[again]
     reports = np.flatnonzero(acks.is_duplicate)
     twice = retransmissions.reported_twice(
-        begin.tolist(),
-        end.tolist(),
-        place.tolist(),
-        list(
-            zip(
-                acks.place[acks.of[reports]].tolist(),
-                acks.left[reports].tolist(),
-                acks.right[reports].tolist(),
-                strict=True,
-            )
-        ),
+        segments, again, acks.place[acks.of[reports]], acks.left[reports], acks.right[reports]
     )
     # The first later acknowledgement that covers it. Only that of the oldest segment is sent
     # immediately, with the timestamp that it waited for.

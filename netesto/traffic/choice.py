@@ -39,12 +39,7 @@ _INSTALLATION = {
 }
 
 # In the order in which `tool=auto` prefers them.
-TOOLS: Mapping[str, Tool] = {
-    "netperf": Netperf(),
-    "iperf3": Iperf3(),
-    "native": Native(),
-}
-
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (Netperf(), Iperf3(), Native())}
 
 _TCP_STREAMS = STREAM_TESTS - {"UDP_STREAM"}
 _TCP = TESTS - UDP_TESTS

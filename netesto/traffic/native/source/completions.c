@@ -52,7 +52,7 @@ struct transfer {
 struct sender {
     struct flow *flow;
     struct record *records;
-    size_t begun, complete, ended, room;
+    size_t begun, ended, room; /* messages have ended when they are complete, flows when closed */
     int64_t zero, next, end, last;
     uint64_t random;
     int epoll, timer;
@@ -180,7 +180,7 @@ static void note_acknowledgements(struct sender *sender, struct transfer *transf
             record->status = COMPLETE;
             transfer->retransmits = retransmits;
             transfer->acknowledged++;
-            sender->complete++;
+            sender->ended += sender->lasting != NULL;
             sender->last = now();
         }
     }
@@ -250,7 +250,7 @@ static int begin_due(struct sender *sender)
 {
     const struct options *options = &sender->flow->options;
     for (int n = 0; n < AT_ONCE && has_next(sender) && sender->next <= now(); n++) {
-        if (!options->gap && sender->ended + (sender->lasting ? sender->complete : 0) < sender->begun)
+        if (!options->gap && sender->ended < sender->begun)
             return set_timer(sender, sender->end);
         if (sender->lasting ? begin_message(sender) : begin_flow(sender))
             return -1;
@@ -309,9 +309,8 @@ static int loop(struct sender *sender)
         return -1;
     int64_t limit = 0;
     for (;;) {
-        size_t ended = sender->lasting ? sender->complete : sender->ended;
         if (!has_next(sender)) {
-            if (ended == sender->begun)
+            if (sender->ended == sender->begun)
                 return 0;
             if (!limit) {
                 limit = now() + COMPLETION_TIMEOUT;
