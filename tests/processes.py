@@ -1,11 +1,13 @@
-"""Processes of a lab."""
+"""Processes of a lab, and servers."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import psutil
 
 from netesto import process
+from netesto.agent import listening
 
 
 def inside(namespaces: Iterable[str]) -> list[psutil.Process]:
@@ -23,6 +25,16 @@ def agents_in(namespaces: Iterable[str]) -> list[psutil.Process]:
     found = inside(namespaces)
     pids = {each.pid for each in found}
     return [each for each in found if is_alive(each) and each.ppid() not in pids]
+
+
+@contextlib.contextmanager
+def serving(argv: Sequence[str], port: int, log: Path) -> Iterator[process.Child]:
+    """A server that listens on `port`. The kernel says so: a connection would use up a server that
+    serves only one."""
+    with process.background(
+        argv, stdout=log, ready=lambda: port in listening.ports(), timeout=60
+    ) as child:
+        yield child
 
 
 def is_alive(process: psutil.Process) -> bool:

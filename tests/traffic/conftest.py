@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from needs import unmet
+from processes import serving
 
 from netesto import process
 from netesto.model import GroupRequest, Ports
@@ -79,28 +80,9 @@ def free_ports() -> Ports:
         return Ports(control=(one.getsockname()[1],), data=(two.getsockname()[1],))
 
 
-def is_listening(port: int) -> bool:
-    """Asked of the kernel: a connection would use up a server that serves only one."""
-    listing = process.run(["ss", "-Htln", f"sport = :{port}"], timeout=5)
-    return bool(listing.stdout.strip())
-
-
 @pytest.fixture
-def listening() -> Callable[[int], bool]:
-    return is_listening
-
-
-@pytest.fixture
-def netserver(
-    real_tools: None,
-    free_ports: Ports,
-    tmp_path: Path,
-) -> Iterator[Ports]:
+def netserver(real_tools: None, free_ports: Ports, tmp_path: Path) -> Iterator[Ports]:
     """A netserver of our own, and the ports to reach it by."""
-    command = Netperf().server_command(free_ports.control[0])
-    with process.background(
-        command,
-        stdout=tmp_path / "netserver.log",
-        ready=lambda: is_listening(free_ports.control[0]),
-    ):
+    (port,) = free_ports.control
+    with serving(Netperf().server_command(port), port, tmp_path / "netserver.log"):
         yield free_ports

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from needs import unmet
+from processes import serving
 
 from netesto import process
 from netesto.results import completions
@@ -35,11 +36,7 @@ REPOSITORY = Path(__file__).parents[2]
 def server(tmp_path_factory):
     """A server of our own: its port."""
     port = 12_877
-    with process.background(
-        Native().server_command(port),
-        stdout=tmp_path_factory.mktemp("flow") / "server.log",
-        ready=lambda: process.run(["ss", "-Htln", f"sport = :{port}"], timeout=5).stdout != "",
-    ):
+    with serving(Native().server_command(port), port, tmp_path_factory.mktemp("flow") / "log"):
         yield port
 
 
@@ -366,15 +363,13 @@ def test_a_low_rate_is_kept_in_a_short_time(server):
 
 
 def test_a_held_flow_fails_when_its_server_ends(tmp_path):
-    serving = Native().server_command(12_879)
     words = ("client", "127.0.0.1", "12879", "test=TCP_RR", "duration=0.1", "hold=1")
     with contextlib.ExitStack() as stack:
-        listens = lambda: process.run(["ss", "-Htln", "sport = :12879"], timeout=5).stdout != ""  # noqa: E731
-        server = process.background(serving, stdout=tmp_path / "log", ready=listens)
-        stack.enter_context(server)
+        command = Native().server_command(12_879)
+        server = stack.enter_context(serving(command, 12_879, tmp_path / "log"))
         child, _, line = stack.enter_context(held(*words, "port=12883"))
         line.readline()
-        server.__exit__(None, None, None)
+        process.end(server)
         _, said = child.communicate(timeout=30)
     assert (child.returncode, said) == (1, b"netesto-flow: the server has ended\n")
 

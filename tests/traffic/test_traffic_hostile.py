@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from needs import unmet
+from processes import serving
 
-from netesto import process
 from netesto.traffic.native import PROGRAM, Native
 
 PORT, DATA = 12_890, 12_891
@@ -55,25 +55,16 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with serving(tmp_path) as found:
+    with started(tmp_path) as found:
         yield found
 
 
 @contextmanager
-def serving(folder: Path, *before: str) -> Iterator[Server]:
+def started(folder: Path, *before: str) -> Iterator[Server]:
     """A server, started by the words `before` it."""
-    listens = ["ss", "-Htlnp", f"sport = :{PORT}"]
-
-    def pid() -> int:
-        found = re.search(r"pid=(\d+)", process.run(listens, timeout=5).stdout)
-        return int(found[1]) if found else 0
-
-    with process.background(
-        [*before, *Native().server_command(PORT)],
-        stdout=folder / "server.log",
-        ready=lambda: pid() > 0,
-    ):
-        yield Server(pid())
+    command = [*before, *Native().server_command(PORT)]
+    with serving(command, PORT, folder / "server.log") as child:
+        yield Server(child.pid)
 
 
 def datagram(number: int, sent_ns: int) -> bytes:
@@ -172,7 +163,7 @@ def test_a_large_request_costs_no_memory(server):
 
 
 def test_a_server_without_descriptors_lives_until_there_are_some(tmp_path):
-    with serving(tmp_path, "prlimit", "--nofile=32:32") as server, ExitStack() as others:
+    with started(tmp_path, "prlimit", "--nofile=32:32") as server, ExitStack() as others:
         for _ in range(40):
             others.enter_context(socket.create_connection(("127.0.0.1", PORT)))
         # One that has ended has none.
@@ -184,7 +175,7 @@ def test_a_server_without_descriptors_lives_until_there_are_some(tmp_path):
 
 
 def test_flows_wait_for_descriptors_of_those_before_them(tmp_path):
-    with serving(tmp_path, "prlimit", "--nofile=32:32") as server, ExitStack() as stack:
+    with started(tmp_path, "prlimit", "--nofile=32:32") as server, ExitStack() as stack:
         control = stack.enter_context(server.asked(f"test=TCP_FLOWS port={DATA} count=60 size=2"))
         flows = [
             stack.enter_context(socket.create_connection(("127.0.0.1", DATA), timeout=20))

@@ -1,6 +1,7 @@
 """The tools of this machine, over the loopback interface: one short flow each."""
 
 import pytest
+from processes import serving
 
 from netesto import process
 from netesto.traffic.iperf3 import Iperf3
@@ -16,13 +17,9 @@ def run_netperf(request, ports):
     return tool.parse(finished.stdout, request, started_s=0.0)
 
 
-def run_iperf3(request, ports, listening, folder):
-    tool = Iperf3()
-    with process.background(
-        tool.server_command(ports.data[0]),
-        stdout=folder / "server.log",
-        ready=lambda: listening(ports.data[0]),
-    ):
+def run_iperf3(request, ports, folder):
+    tool, (port,) = Iperf3(), ports.data
+    with serving(tool.server_command(port), port, folder / "server.log"):
         command = tool.client_command(request, ports, 1)
         finished = process.run(command, timeout=tool.deadline_s(request))
     return tool.parse(finished.stdout, request, started_s=0.0)
@@ -52,13 +49,13 @@ def test_netperf_answers_requests(test, ask_loopback, netserver):
 
 
 @pytest.mark.parametrize("test", ["TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"])
-def test_iperf3_streams(test, ask_loopback, free_ports, listening, tmp_path):
-    result = run_iperf3(ask_loopback(test=test), free_ports, listening, tmp_path)
+def test_iperf3_streams(test, ask_loopback, free_ports, tmp_path):
+    result = run_iperf3(ask_loopback(test=test), free_ports, tmp_path)
     assert result.rate_bps > 0
 
 
-def test_iperf3_intervals_cover_the_flow(ask_loopback, free_ports, listening, tmp_path):
-    result = run_iperf3(ask_loopback(), free_ports, listening, tmp_path)
+def test_iperf3_intervals_cover_the_flow(ask_loopback, free_ports, tmp_path):
+    result = run_iperf3(ask_loopback(), free_ports, tmp_path)
     covered_s = sum(interval.end_s - interval.start_s for interval in result.intervals)
     assert covered_s == pytest.approx(result.elapsed_s, rel=0.1)
 
