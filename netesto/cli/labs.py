@@ -123,7 +123,7 @@ def path(options: argparse.Namespace) -> int:
         )
         for port in range(first, first + count)
     ]
-    shares = Counter(map(ways.describe, ways.trace(ways.Map.of_record(built.record), flows)))
+    shares = Counter(map(ways.describe, ways.trace(built.record, flows)))
     for way, count in sorted(shares.items()):
         printing.out(way if len(shares) == 1 else f"{way}  {count / len(flows):.0%}")
     return status.OK

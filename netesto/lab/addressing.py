@@ -22,11 +22,13 @@ MOST_NETWORKS = 65_535
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of one link, and the network that it is in."""
+    """One end of one link, its place among the ends of all links, and the network that it is
+    in."""
 
     node: Node
     name: str
     link: Link
+    index: int
     network: int
 
 
@@ -34,12 +36,12 @@ def ends_of(topology: Topology) -> tuple[End, ...]:
     """Both ends of every link, link by link."""
     networks = _networks(topology)
     taken: dict[str, set[str]] = {node.name: set() for node in topology.nodes}
-    ends = []
+    ends: list[End] = []
     for link, network in zip(topology.links, networks, strict=True):
         for here in (link.a, link.b):
             name = free_name(link.other(here), taken[here])
             taken[here].add(name)
-            ends.append(End(topology.node(here), name, link, network))
+            ends.append(End(topology.node(here), name, link, len(ends), network))
     return tuple(ends)
 
 

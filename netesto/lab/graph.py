@@ -1,7 +1,6 @@
-"""Hosts, routers and switches, and the links between them. Pure values, and the paths in them."""
+"""Hosts, routers and switches, and the links between them. Pure values."""
 
 import re
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -80,36 +79,3 @@ class Topology:
         own = self.links_of(name)
         faces = self.node(name).faces
         return next((link for link in own if link.other(name) == faces), own[0])
-
-    def steps(self, source: str, destination: str) -> frozenset[tuple[str, str]]:
-        """The steps, from one node to the next, of all shortest paths."""
-        before, after = self.paths(source), self.paths(destination)
-        total = len(before.get(destination, ()))
-        return frozenset(
-            (near, far)
-            for link in self.links
-            for near, far in ((link.a, link.b), (link.b, link.a))
-            if near in before and far in after and len(before[near]) + 1 + len(after[far]) == total
-        )
-
-    def path(self, source: str, destination: str) -> tuple[Link, ...]:
-        """The links of a shortest path (of several, the first in the topology's order)."""
-        return self.paths(source).get(destination, ())
-
-    def paths(self, source: str) -> dict[str, tuple[Link, ...]]:
-        """The shortest path to each node that packets can reach: hosts do not forward them."""
-        links_of: dict[str, list[Link]] = {node.name: [] for node in self.nodes}
-        for link in self.links:
-            links_of[link.a].append(link)
-            links_of[link.b].append(link)
-        forwards = {node.name for node in self.nodes if node.forwards} | {source}
-        paths: dict[str, tuple[Link, ...]] = {source: ()}
-        queue = deque([source])
-        while queue:
-            here = queue.popleft()
-            for link in links_of[here] if here in forwards else ():
-                other = link.other(here)
-                if other not in paths:
-                    paths[other] = (*paths[here], link)
-                    queue.append(other)
-        return paths

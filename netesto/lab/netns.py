@@ -105,7 +105,7 @@ class Lab:
     def command(self, node: str, argv: Sequence[str]) -> list[str]:
         """The command that runs `argv` at a host, router or switch. UsageError if the name is
         unknown."""
-        namespaces = {name.removeprefix(f"{self.id}-"): name for name in self.record.namespaces}
+        namespaces = self.record.nodes
         if node not in namespaces:
             known = ", ".join(namespaces)
             raise UsageError(f"lab {self.id}: no host {node}", remedy=f"Nodes: {known}.")
@@ -177,7 +177,7 @@ def up(
             with interrupts.undisturbed():
                 records.create(state, lab.record)
                 is_recorded = True
-            _build(plan)
+            _build(plan, lab.record)
             if agents:
                 start_agents(lab.record, nursery, plan, allowed)
             yield lab
@@ -285,6 +285,13 @@ def _record(plan: Plan, state: Path) -> Record:
         sockets=str(sockets),
         files=str(records.files_of(state, plan.prefix)),
         hosts=hosts,
+        places={
+            str(address.ip): (namespace.node.name, end.name)
+            for namespace in plan.namespaces
+            for end in namespace.interfaces
+            for address in end.addresses
+            if address.version == 4
+        },
     )
 
 
@@ -296,7 +303,7 @@ def _refuse_taken(record: Record) -> None:
             raise LabError(f"lab {record.lab}: {path} exists already", remedy="netesto lab status")
 
 
-def _build(plan: Plan) -> None:
+def _build(plan: Plan, record: Record) -> None:
     derived = _make_namespaces(plan)
     with ThreadPoolExecutor(BUILDERS) as builders:
         # Threads are useless on one processor; in simulated time they also bring chance.
@@ -306,7 +313,7 @@ def _build(plan: Plan) -> None:
         _batch(["ip"], commands.cable_lines(plan))
         for build in (_fill, _wait_until_up, _add_choices):
             list(each(build, plan.namespaces))
-    ways.check(plan)
+    ways.check(plan, record)
 
 
 def _make_namespaces(plan: Plan) -> dict[str, str]:

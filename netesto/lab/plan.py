@@ -14,7 +14,7 @@ Nothing here touches the machine or needs root; `netns` builds a plan.
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import (
     IPv4Interface,
     IPv6Interface,
@@ -142,6 +142,7 @@ class Plan:
 
     prefix: str
     topology: Topology
+    routes: Routes = field(compare=False, repr=False)
     namespaces: tuple[Namespace, ...]
     cables: tuple[Cable, ...]
 
@@ -162,29 +163,30 @@ class Plan:
             if namespace.node.kind in {"router", "wires"}
         }
 
+    def path(self, source: str, destination: str) -> tuple[End, ...]:
+        """The path of packets between two hosts, as the ends by which they leave nodes: of several
+        equal ones the first. Empty if there is none."""
+        return next(self.routes.ways(source, destination), ())
+
     def queues(self, source: str, destination: str) -> tuple[str, ...]:
         """The interfaces, as `node/device`, by which packets from one host to the other leave a
-        host, a router or the middle of a link; of several shortest paths, those of all."""
-        steps = self.topology.steps(source, destination)
-        ends = {space.node.name: iter(space.interfaces) for space in self.namespaces}
-        wires = ends[self.namespaces[-1].node.name] if self.links else iter(())
+        host, a router or the middle of a link; of several equal paths, those of all."""
+        left = {end.index for way in self.routes.ways(source, destination) for end in way}
+        wires = self.namespaces[-1]
+        middles = iter(wires.interfaces if self.links else ())
         found = []
-        for link in self.topology.links:
+        ends = self.routes.ends
+        for a, b in zip(ends[::2], ends[1::2], strict=True):
             # Interfaces are in the order of the topology's links; the middle of a link has two.
-            near_a, near_b = next(ends[link.a]), next(ends[link.b])
-            to_a, to_b = (
-                (next(wires), next(wires)) if queueing.kinds(link.settings) else (None, None)
-            )
-            for near, far, own, middle in (
-                (link.a, link.b, near_a, to_b),
-                (link.b, link.a, near_b, to_a),
-            ):
-                if (near, far) not in steps:
+            has_middle = queueing.kinds(a.link.settings)
+            to_a, to_b = (next(middles), next(middles)) if has_middle else (None, None)
+            for end, middle in ((a, to_b), (b, to_a)):
+                if end.index not in left:
                     continue
-                if self.topology.node(near).kind != "switch":
-                    found.append(f"{near}/{own.name}")
+                if end.node.kind != "switch":
+                    found.append(f"{end.node.name}/{end.name}")
                 if middle is not None:
-                    found.append(f"{self.namespaces[-1].node.name}/{middle.name}")
+                    found.append(f"{wires.node.name}/{middle.name}")
         return tuple(found)
 
     @property
@@ -200,9 +202,8 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = shaping.BURST_S) -
     `burst_s` is the burst of shapers in seconds of their rates. UsageError if the topology has too
     many nodes for its addresses.
     """
-    ends = addressing.ends_of(topology)
-    numbers = addressing.numbers_of(ends)
-    ways = Routes(ends, numbers)
+    ways = Routes(topology)
+    ends, numbers = ways.ends, ways.numbers
     routes = {node.name: () if node.kind == "switch" else ways.of(node) for node in topology.nodes}
     choosing = [name for name, own in routes.items() if any(len(r.gateways) > 1 for r in own)]
     buckets = dict(zip(choosing, _primes(), strict=False))
@@ -210,7 +211,7 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = shaping.BURST_S) -
         Namespace(
             name=f"{prefix}-{node.name}",
             node=node,
-            device=_device(topology, node, ends),
+            device="" if node.kind == "switch" else ways.tested(node).name,
             interfaces=tuple(_interface(end, numbers) for end in ends if end.node is node),
             routes=routes[node.name],
             sysctls=_sysctls(node, chooses=node.name in buckets),
@@ -223,7 +224,7 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = shaping.BURST_S) -
     cables = tuple(_cables(prefix, ends, middles, links))
     if any(middles):
         namespaces = (*namespaces, _wires(prefix, middles, links))
-    return Plan(prefix, topology, namespaces, cables)
+    return Plan(prefix, topology, ways, namespaces, cables)
 
 
 def _interface(end: End, numbers: Mapping[tuple[str, str], int]) -> Interface:
@@ -279,13 +280,6 @@ def _wires(prefix: str, middles: Iterable[_Middle | None], links: Node) -> Names
         routes=(),
         sysctls=SWITCH_SYSCTLS,
     )
-
-
-def _device(topology: Topology, node: Node, ends: Sequence[End]) -> str:
-    if node.kind == "switch":
-        return ""
-    link = topology.tested(node.name)
-    return next(end.name for end in ends if end.node is node and end.link is link)
 
 
 def _cables(

@@ -17,8 +17,10 @@ from typing import TypeAlias
 from netesto import jsontext, process, units
 from netesto.errors import LabError, ProcessError
 from netesto.lab import train
-from netesto.lab.graph import Link, Topology
+from netesto.lab.addressing import End
+from netesto.lab.graph import Link
 from netesto.lab.netns import Lab
+from netesto.lab.plan import Plan
 from netesto.results.manifest import PathRecord
 from netesto.shaping import FRAME_HEADER_BYTES
 
@@ -102,32 +104,35 @@ Frames: TypeAlias = Sequence[tuple[float, int]]
 
 
 def measure(
-    lab: Lab, topology: Topology, pairs: Iterable[tuple[str, str]], *, family: int = 4
+    lab: Lab, plan: Plan, pairs: Iterable[tuple[str, str]], *, family: int = 4
 ) -> list[PathMeasurement]:
     """Measure the path from the first to the second host of each pair, with IP version `family`.
 
     Takes some RTTs, and at most half a second for each shaped link, three times that if its rate
     is off. LabError if a host cannot be reached or a train cannot be sent.
     """
-    paths = {pair: topology.path(*pair) for pair in pairs}
+    paths = {pair: plan.path(*pair) for pair in pairs}
+    asked = {pair: _asked_rtt_ms(plan, *pair) for pair in paths}
     with ThreadPoolExecutor(PINGERS) as pingers:
-        rtts = list(
-            pingers.map(lambda pair: _ping(lab, pair, _asked_rtt_ms(paths[pair]), family), paths)
-        )
-    trains: dict[tuple[Link, str], float | None] = {}
+        rtts = list(pingers.map(lambda pair: _ping(lab, pair, asked[pair], family), paths))
+    trains: dict[End, float | None] = {}
     found = []
-    for (pair, links), rtt_ms in zip(paths.items(), rtts, strict=True):
+    for (pair, ends), rtt_ms in zip(paths.items(), rtts, strict=True):
         path = PathMeasurement(
             source=pair[0],
             destination=pair[1],
-            asked_rtt_ms=_asked_rtt_ms(links) or None,
+            asked_rtt_ms=asked[pair] or None,
             measured_rtt_ms=rtt_ms,
+            queues=plan.queues(*pair),
+            queues_back=plan.queues(*reversed(pair)),
         )
-        slowest = _slowest(pair[0], links)
+        # The bottleneck, by the end from which it is entered; of several the first.
+        shaped = [end for end in ends if end.link.settings.rate_bps is not None]
+        slowest = min(shaped, key=lambda end: end.link.settings.rate_bps or 0.0, default=None)
         if slowest is not None:
             if slowest not in trains:
-                trains[slowest] = _rate(lab, pair, slowest[0], family)
-            asked_bps = slowest[0].settings.rate_bps
+                trains[slowest] = _rate(lab, pair, slowest.link, family)
+            asked_bps = slowest.link.settings.rate_bps
             path = replace(path, asked_rate_bps=asked_bps, measured_rate_bps=trains[slowest])
         found.append(path)
     return found
@@ -152,19 +157,11 @@ def refuse(paths: Iterable[PathMeasurement]) -> None:
         )
 
 
-def _slowest(source: str, links: Sequence[Link]) -> tuple[Link, str] | None:
-    """The bottleneck (the first of several), and the node from which it is entered."""
-    shaped: list[tuple[Link, str]] = []
-    here = source
-    for link in links:
-        if link.settings.rate_bps is not None:
-            shaped.append((link, here))
-        here = link.other(here)
-    return min(shaped, key=lambda entered: entered[0].settings.rate_bps or 0.0, default=None)
-
-
-def _asked_rtt_ms(links: Sequence[Link]) -> float:
-    return 2 * sum(link.settings.delay_ms for link in links)
+def _asked_rtt_ms(plan: Plan, source: str, destination: str) -> float:
+    there, back = plan.path(source, destination), plan.path(destination, source)
+    # In one order, so that a path and the same one back have twice its delay, to the last digit.
+    ways = ([end.link.settings.delay_ms for end in way] for way in (there, back[::-1]))
+    return sum(map(sum, ways))
 
 
 def _ping(lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, family: int) -> float:

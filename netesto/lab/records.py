@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import cattrs
@@ -54,7 +54,7 @@ class HostRecord:
 class Record:
     """A lab on this machine. `owner` is the PID, for people, of the process that takes it down;
     None: it stays until it is taken down by name. `sockets` and `files` are folders of this lab
-    alone.
+    alone. `places` has the node and the interface of each IPv4 address.
     """
 
     lab: str
@@ -64,7 +64,13 @@ class Record:
     sockets: str
     files: str
     hosts: Mapping[str, HostRecord]
+    places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     format: int = FORMAT
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """The namespaces by node."""
+        return {name.removeprefix(f"{self.lab}-"): name for name in self.namespaces}
 
 
 def fresh_id(state: Path) -> str:

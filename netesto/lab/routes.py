@@ -1,13 +1,13 @@
 """The routes of a lab: over the fewest routers, and over all that are equally near."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 
 from netesto.lab import addressing
 from netesto.lab.addressing import End, Network
-from netesto.lab.graph import Node
+from netesto.lab.graph import Node, Topology
 from netesto.model import Address
 
 EVERYWHERE: tuple[Network, Network] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
@@ -22,15 +22,21 @@ class Route:
 
 
 class Routes:
-    """Shortest paths over routers to every network that a host with an agent is in."""
+    """Shortest paths over routers to every network that a host with an agent is in.
 
-    def __init__(self, ends: Sequence[End], numbers: Mapping[tuple[str, str], int]) -> None:
-        self._numbers = numbers
-        self._ends_of: dict[str, list[End]] = {}
+    `ends` are both ends of every link, link by link; `numbers` those of `addressing.numbers_of`.
+    UsageError if the topology has too many nodes for its addresses.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self.ends = addressing.ends_of(topology)
+        self.numbers = addressing.numbers_of(self.ends)
+        self._ends_of: dict[str, list[End]] = {node.name: [] for node in topology.nodes}
         self._members_of: dict[int, list[End]] = {}
-        for end in ends:
+        for end in self.ends:
+            self._ends_of[end.node.name].append(end)
             if end.node.kind != "switch":
-                self._ends_of.setdefault(end.node.name, []).append(end)
                 self._members_of.setdefault(end.network, []).append(end)
         self._distances = {
             network: self._distances_to(network)
@@ -84,6 +90,38 @@ class Routes:
 
     def _addresses_of(self, ends: Sequence[End], family: int) -> tuple[Address, ...]:
         return tuple(
-            addressing.addresses(end.network, self._numbers[end.node.name, end.name])[family].ip
+            addressing.addresses(end.network, self.numbers[end.node.name, end.name])[family].ip
             for end in ends
         )
+
+    def tested(self, node: Node) -> End:
+        """The end that a node tests through, and whose addresses its traffic has."""
+        link = self._topology.tested(node.name)
+        return next(end for end in self._ends_of[node.name] if end.link is link)
+
+    def ways(self, source: str, destination: str) -> Iterator[tuple[End, ...]]:
+        """The equal paths of packets to the addresses of a host; none if they cannot reach it. A
+        path consists of the ends by which packets leave nodes, switches, too."""
+        return self._ways(self._topology.node(source), self.tested(self._topology.node(destination)))
+
+    def _ways(self, here: Node, target: End) -> Iterator[tuple[End, ...]]:
+        if here is target.node:
+            yield ()
+            return
+        own = {end.network: end for end in reversed(self._ends_of[here.name])}
+        following = [target] if target.network in own else self._gateways(here, target.network)
+        for into in following:
+            out = self._within(own[into.network], into)
+            for rest in self._ways(into.node, target):
+                yield (*out, *rest)
+
+    def _within(self, out: End, into: End) -> tuple[End, ...]:
+        """The path from one end to another in a network, whose switches form no loop; empty if
+        there is none by the link of the first."""
+        across = self.ends[out.index ^ 1]
+        if across is into:
+            return (out,)
+        for end in self._ends_of[across.node.name] if across.node.kind == "switch" else ():
+            if end is not across and (rest := self._within(end, into)):
+                return (out, *rest)
+        return ()

@@ -16,6 +16,7 @@ from netesto.lab.graph import (
     Topology,
 )
 from netesto.lab.links import LINK_SETTINGS, link_settings, meant
+from netesto.lab.routes import Routes
 from netesto.lab.shapes import SHAPES
 
 __all__ = ["Link", "Node", "Topology", "build", "load"]
@@ -167,8 +168,24 @@ def _check(topology: Topology, path: Path) -> None:
             raise UsageError(f"{message}{meant(node.faces, neighbours)}")
     if not topology.hosts:
         raise UsageError(f"{path}: no node has an agent, so no script can use it")
-    first = topology.hosts[0]
-    reached = topology.paths(first)
-    for host in topology.hosts[1:]:
-        if host not in reached:
+    _check_loops(topology, path)
+    first, *others = topology.hosts
+    routes = Routes(topology)
+    for host in others:
+        if not any(routes.ways(first, host)):
             raise UsageError(f"{path}: no path from {first} to {host}")
+
+
+def _check_loops(topology: Topology, path: Path) -> None:
+    """UsageError if switches form a loop: no protocol keeps packets from circulating in it."""
+    joined = {node.name: {node.name} for node in topology.nodes if node.kind == "switch"}
+    for link in topology.links:
+        if link.a in joined and link.b in joined:
+            if joined[link.a] is joined[link.b]:
+                raise UsageError(
+                    f"{path}: link {link.a}, {link.b}: it closes a loop of switches, in which"
+                    " packets to all hosts circulate forever",
+                    remedy="Use routers for several paths between two hosts.",
+                )
+            joined[link.a] |= joined[link.b]
+            joined |= dict.fromkeys(joined[link.a], joined[link.a])

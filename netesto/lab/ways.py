@@ -6,13 +6,13 @@ packets, so half of the reports are wrong if there are two equal paths.
 
 import ipaddress
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from netesto import jsontext, process
+from netesto import process
 from netesto.errors import LabError, ProcessError
-from netesto.lab.plan import Namespace, Plan
+from netesto.lab.plan import Plan
 from netesto.lab.records import Record
 from netesto.model import Address
 
@@ -55,65 +55,20 @@ class Hop:
     arrives: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Map:
-    """The interfaces with a lab's addresses, and the namespaces of its nodes."""
-
-    namespaces: Mapping[str, str]
-    places: Mapping[Address, Place]
-
-    @classmethod
-    def of_plan(cls, plan: Plan) -> "Map":
-        """The map of a lab built by this plan."""
-        return cls(
-            {namespace.node.name: namespace.name for namespace in plan.namespaces},
-            {
-                address.ip: Place(namespace.node.name, end.name)
-                for namespace in plan.namespaces
-                for end in namespace.interfaces
-                for address in end.addresses
-            },
-        )
-
-    @classmethod
-    def of_record(cls, record: Record) -> "Map":
-        """The map of a lab that is up, read from its namespaces."""
-        namespaces = {name.removeprefix(f"{record.lab}-"): name for name in record.namespaces}
-        return cls(
-            namespaces,
-            {
-                address: place
-                for node, namespace in namespaces.items()
-                for address, place in _addresses(node, namespace).items()
-            },
-        )
-
-
-def _addresses(node: str, namespace: str) -> dict[Address, Place]:
-    told = jsontext.parse(_ip(["-json", "-netns", namespace, "address", "show"]))
-    return {
-        ipaddress.ip_address(address["local"]): Place(node, device["ifname"])
-        for device in told
-        if device["ifname"] != "lo"
-        for address in device["addr_info"]
-        if address["scope"] == "global"
-    }
-
-
-def trace(lab_map: Map, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
-    """The paths of flows, in their order; many cost little more than one.
+def trace(lab: Record, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
+    """The paths of flows in a lab, in their order; many cost little more than one.
 
     Each node reports where it sends the packets that arrive on each of its interfaces. LabError
     if a flow does not arrive.
     """
     ways: list[list[Hop]] = [[] for _ in flows]
-    arrived = {index: _place(lab_map, flow.source) for index, flow in enumerate(flows)}
+    arrived = {index: _place(lab, flow.source) for index, flow in enumerate(flows)}
     # No path visits a node twice.
-    for _ in lab_map.namespaces:
+    for _ in lab.namespaces:
         arrived = {
             index: place
             for index, place in arrived.items()
-            if place.node != _place(lab_map, flows[index].destination).node
+            if place.node != _place(lab, flows[index].destination).node
         }
         if not arrived:
             return [tuple(way) for way in ways]
@@ -121,7 +76,7 @@ def trace(lab_map: Map, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
             here = [index for index, at in arrived.items() if at == place]
             is_start = not ways[here[0]]
             asked = [flows[index] for index in here]
-            hops = _hops(lab_map, place, asked, is_start=is_start)
+            hops = _hops(lab, place, asked, is_start=is_start)
             for index, hop in zip(here, hops, strict=True):
                 ways[index].append(hop)
                 arrived[index] = hop.arrives
@@ -129,13 +84,13 @@ def trace(lab_map: Map, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
     raise LabError(f"no path from {stuck.source} to {stuck.destination}: a routing loop")
 
 
-def _place(lab_map: Map, address: Address) -> Place:
-    if address not in lab_map.places:
+def _place(lab: Record, address: Address) -> Place:
+    if str(address) not in lab.places:
         raise LabError(f"{address}: not an address of this lab")
-    return lab_map.places[address]
+    return Place(*lab.places[str(address)])
 
 
-def _hops(lab_map: Map, place: Place, flows: Sequence[Flow], *, is_start: bool) -> list[Hop]:
+def _hops(lab: Record, place: Place, flows: Sequence[Flow], *, is_start: bool) -> list[Hop]:
     """The next step of each flow from the node where it has arrived by an interface."""
     comes_in = "" if is_start else f" iif {place.device}"
     lines = [
@@ -143,19 +98,19 @@ def _hops(lab_map: Map, place: Place, flows: Sequence[Flow], *, is_start: bool) 
         f"sport {flow.source_port} dport {flow.destination_port}\n"
         for flow in flows
     ]
-    argv = ["-oneline", "-netns", lab_map.namespaces[place.node], "-batch", "-"]
+    argv = ["-oneline", "-netns", lab.nodes[place.node], "-batch", "-"]
     answers = _ip(argv, stdin="".join(lines)).splitlines()
     return [
-        _hop(lab_map, place.node, flow, answer.split())
+        _hop(lab, place.node, flow, answer.split())
         for flow, answer in zip(flows, answers, strict=True)
     ]
 
 
-def _hop(lab_map: Map, node: str, flow: Flow, answer: Sequence[str]) -> Hop:
+def _hop(lab: Record, node: str, flow: Flow, answer: Sequence[str]) -> Hop:
     """From the words of `ip route get`: "10.0.16.1 from 10.0.1.1 via 10.0.17.254 dev a1 …"."""
     says = dict(itertools.pairwise(answer))
     following = ipaddress.ip_address(says["via"]) if "via" in says else flow.destination
-    return Hop(Place(node, says["dev"]), _place(lab_map, following))
+    return Hop(Place(node, says["dev"]), _place(lab, following))
 
 
 def _ip(words: Sequence[str], *, stdin: str | None = None) -> str:
@@ -188,22 +143,21 @@ def _neighbour(place: Place) -> str:
 # ---- ECMP --------------------------------------------------------------------------------------
 
 
-def check(plan: Plan) -> None:
+def check(plan: Plan, lab: Record) -> None:
     """LabError if flows do not use all equal paths from the first host to the one with most of
     them, in a lab built by this plan."""
     if not any(namespace.buckets for namespace in plan.namespaces):
         return
-    lab_map = Map.of_plan(plan)
-    first, *others = (space for space in plan.namespaces if space.node.agent)
-    counts = {other.node.name: _count(plan, lab_map, first, other) for other in others}
+    first, *others = plan.topology.hosts
+    counts = {other: sum(1 for _ in plan.routes.ways(first, other)) for other in others}
     farthest = max(counts, key=lambda name: counts[name])
     expected = counts[farthest]
-    destination = plan.namespace(farthest).addresses[4]
-    flows = sample(first.addresses[4], destination, FLOWS_FOR_EACH_PATH * expected)
-    used = len(set(trace(lab_map, flows)))
+    source, destination = (plan.namespace(host).addresses[4] for host in (first, farthest))
+    flows = sample(source, destination, FLOWS_FOR_EACH_PATH * expected)
+    used = len(set(trace(lab, flows)))
     if used != expected:
         raise LabError(
-            f"{len(flows)} flows from {first.node.name} to {farthest} take {used} of {expected} "
+            f"{len(flows)} flows from {first} to {farthest} take {used} of {expected} "
             "equal paths",
             remedy="ECMP hashing is polarised. A fattree can use routing=twocore.",
         )
@@ -215,15 +169,3 @@ def sample(source: Address, destination: Address, count: int) -> list[Flow]:
         Flow(source=source, destination=destination, source_port=FIRST_PORT + number)
         for number in range(count)
     ]
-
-
-def _count(plan: Plan, lab_map: Map, start: Namespace, end: Namespace) -> int:
-    """The number of equal paths between two hosts by the plan's routes."""
-    destination = end.addresses[4]
-    if any(destination in address.network for own in start.interfaces for address in own.addresses):
-        return 1
-    gateways = next(route.gateways for route in start.routes if destination in route.network)
-    return sum(
-        _count(plan, lab_map, plan.namespace(lab_map.places[gateway].node), end)
-        for gateway in gateways
-    )

@@ -74,14 +74,14 @@ def unfetched(lab: Lab) -> dict[str, Path]:
 
 
 def endpoints(
-    lab: Lab, network: Topology, pairs: Iterable[tuple[str, str]], *, ground: str
+    lab: Lab, built: plan.Plan, pairs: Iterable[tuple[str, str]], *, ground: str
 ) -> list[Endpoint]:
     """The hosts of a lab that is up, with the paths between the hosts of `pairs`."""
     paths: defaultdict[str, dict[str, Sequence[LabLink]]] = defaultdict(dict)
     for source, destination in pairs:
         paths[source][destination] = [
-            LabLink(frozenset((link.a, link.b)), link.settings.rate_bps)
-            for link in network.path(source, destination)
+            LabLink(frozenset((end.link.a, end.link.b)), end.link.settings.rate_bps)
+            for end in built.path(source, destination)
         ]
     return [
         replace(endpoint, is_simulated=ground == "sim", paths=paths[name])

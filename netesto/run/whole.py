@@ -146,7 +146,7 @@ class _Whole:
                 self._watcher.say(note)
             planned = labs.inventory(network, self._head.commands, aliases=self._request.aliases)
             pairs = self._pairs(planned)
-            hosts = labs.endpoints(lab, network, pairs, ground=kind)
+            hosts = labs.endpoints(lab, built, pairs, ground=kind)
             inventory = Inventory(hosts, aliases=self._request.aliases, suffixes=suffixes)
             measured = self._measure(lab, built, pairs)
             try:
@@ -238,19 +238,12 @@ class _Whole:
     ) -> tuple[PathRecord, ...]:
         """Measure the paths of flows before the flows."""
         self._watcher.doing("measuring the paths")
-        found = probe.measure(lab, built.topology, pairs, family=self._request.family)
+        found = probe.measure(lab, built, pairs, family=self._request.family)
         for path in found:
             self._watcher.say(path.describe())
         if not self._request.force:
             probe.refuse(found)
-        return tuple(
-            replace(
-                path,
-                queues=built.queues(path.source, path.destination),
-                queues_back=built.queues(path.destination, path.source),
-            )
-            for path in found
-        )
+        return tuple(found)
 
     # ---- the plan ------------------------------------------------------------------------
 

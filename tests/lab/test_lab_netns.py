@@ -458,9 +458,9 @@ def test_a_name_that_is_taken_is_refused_and_not_touched(state: Path, planned, l
 
 @pytest.mark.lab
 @pytest.mark.parametrize("family", [4, 6])
-def test_paths_are_measured_before_traffic(raise_lab, family):
+def test_paths_are_measured_before_traffic(raise_lab, planned, family):
     lab = raise_lab("dumbbell", rate="10mbit")
-    built = topology.build("dumbbell", {"rate": "10mbit"})
+    built = planned("dumbbell", rate="10mbit")
     [path] = probe.measure(lab, built, [("client1", "server1")], family=family)
     assert (path.asked_rtt_ms, path.asked_rate_bps) == (None, 1e7)
     assert path.measured_rtt_ms is not None
@@ -468,8 +468,8 @@ def test_paths_are_measured_before_traffic(raise_lab, family):
 
 
 @pytest.mark.lab
-def test_a_host_that_cannot_be_reached_is_named(raise_lab):
+def test_a_host_that_cannot_be_reached_is_named(raise_lab, planned):
     lab = raise_lab("pair")
     lab.exec("b", ["ip", "link", "set", "dev", "a", "down"], timeout=5)
     with pytest.raises(LabError, match=r"a cannot reach b \(10\.0\.1\.2\)"):
-        probe.measure(lab, topology.build("pair", {}), [("a", "b")])
+        probe.measure(lab, planned("pair"), [("a", "b")])

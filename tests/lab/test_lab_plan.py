@@ -22,7 +22,7 @@ from netesto.lab.plan import (
     notes,
     plan,
 )
-from netesto.lab.routes import Route
+from netesto.lab.routes import Route, Routes
 from netesto.lab.shapes import SHAPES
 from netesto.lab.topology import build
 
@@ -71,7 +71,7 @@ def test_a_pair_whole():
     )
     pair = build("pair", {"rate": "10mbit"})
     namespaces = (side("a", "b", 1), side("b", "a", 2), links)
-    assert plan(pair, prefix="nt3f") == Plan("nt3f", pair, namespaces, cables)
+    assert plan(pair, prefix="nt3f") == Plan("nt3f", pair, Routes(pair), namespaces, cables)
 
 
 def test_a_link_without_limits_is_one_cable():
@@ -314,6 +314,61 @@ def test_interface_names_fit_and_indices_differ(name):
 @settings(deadline=None)  # a fat tree on a busy machine
 def test_the_same_topology_gives_the_same_plan(name):
     assert planned(name) == planned(name)
+
+
+# ---- the path of packets -------------------------------------------------------------------------
+
+
+def path(built: Plan, source: str, destination: str) -> list[tuple[str, str]]:
+    return [(end.link.a, end.link.b) for end in built.path(source, destination)]
+
+
+def test_the_path_leads_through_the_bottleneck():
+    steps = [("right", "server1"), ("router", "right"), ("left", "router"), ("client2", "left")]
+    assert path(planned("dumbbell"), "server1", "client2") == steps
+
+
+@given(st.sampled_from(sorted(SHAPES)))
+@settings(deadline=None)  # a fat tree on a busy machine
+def test_every_host_reaches_every_other(name):
+    built = planned(name)
+    hosts = built.topology.hosts
+    assert all(path(built, a, b) for a in hosts for b in hosts if a != b)
+
+
+def custom(nodes: list[Node], *links: tuple[str, str]) -> Plan:
+    return plan(Topology("custom", tuple(nodes), tuple(Link(*ends) for ends in links)), prefix="nt")
+
+
+def test_the_path_has_the_fewest_routers_even_over_more_links():
+    built = custom(
+        [
+            Node("a", "host", agent=True),
+            Node("b", "host", agent=True),
+            *(Node(name, "switch") for name in ("s1", "s2", "s3")),
+            *(Node(name, "router") for name in ("r1", "r2")),
+        ],
+        *(("a", "s1"), ("s1", "s2"), ("s2", "s3"), ("s3", "b")),
+        *(("a", "r1"), ("r1", "r2"), ("r2", "b")),
+    )
+    assert (path(built, "a", "b"), built.queues("a", "b")) == (
+        [("a", "s1"), ("s1", "s2"), ("s2", "s3"), ("s3", "b")],
+        ("a/s1",),
+    )
+
+
+def test_the_path_ends_at_the_interface_that_a_host_tests_through():
+    built = custom(
+        [
+            Node("a", "host", agent=True),
+            Node("b", "host", agent=True, faces="r2"),
+            *(Node(name, "router") for name in ("r1", "r2")),
+        ],
+        *(("a", "r1"), ("r1", "b"), ("r1", "r2"), ("r2", "b")),
+    )
+    there = [("a", "r1"), ("r1", "r2"), ("r2", "b")]
+    back = [("r1", "b"), ("a", "r1")]
+    assert (path(built, "a", "b"), path(built, "b", "a")) == (there, back)
 
 
 # ---- the queues on a path ------------------------------------------------------------------------

@@ -10,10 +10,17 @@ from netesto import process
 from netesto.errors import LabError
 from netesto.lab import netns, plan, ways
 from netesto.lab.netns import Lab
-from netesto.lab.ways import Flow, Hop, Map, Place
+from netesto.lab.records import Record
+from netesto.lab.ways import Flow, Hop, Place
 
 # Enough that nothing else in the lab comes near.
 MEGABYTES = 4
+
+
+# A lab without hosts.
+NOWHERE = Record(
+    lab="nt", topology="pair", owner=None, namespaces=(), sockets="", files="", hosts={}
+)
 
 
 def hop(here: str, out: str, there: str, by: str) -> Hop:
@@ -48,7 +55,7 @@ def test_a_way_over_the_second_of_two_cables():
 def test_flows_take_all_paths_of_a_fat_tree(raise_lab):
     lab = raise_lab("fattree")
     source, destination = (lab.endpoints[host].addresses[4] for host in ("h1", "h16"))
-    taken = ways.trace(Map.of_record(lab.record), ways.sample(source, destination, 96))
+    taken = ways.trace(lab.record, ways.sample(source, destination, 96))
     assert {ways.describe(way) for way in taken} == {
         "h1 ─ e1 ─ a1 ─ c1 ─ a7 ─ e8 ─ h16",
         "h1 ─ e1 ─ a1 ─ c2 ─ a7 ─ e8 ─ h16",
@@ -63,7 +70,7 @@ def test_the_packets_of_a_flow_go_where_it_was_said(raise_lab, tmp_path, port):
     lab = raise_lab("fattree")
     source, destination = (lab.endpoints[host].addresses[4] for host in ("h1", "h16"))
     flow = Flow(source=source, destination=destination, source_port=port)
-    said = {end.leaves for end in ways.trace(Map.of_record(lab.record), [flow])[0]}
+    said = {end.leaves for end in ways.trace(lab.record, [flow])[0]}
     before = sent_bytes(lab)
     send(lab, flow, tmp_path)
     after = sent_bytes(lab)
@@ -101,14 +108,14 @@ def test_a_flow_of_udp_has_a_way_too(raise_lab):
     lab = raise_lab("dumbbell")
     source, destination = (lab.endpoints[host].addresses[4] for host in ("client1", "server1"))
     flow = Flow(source=source, destination=destination, source_port=1, protocol="udp")
-    [way] = ways.trace(Map.of_record(lab.record), [flow])
+    [way] = ways.trace(lab.record, [flow])
     assert ways.describe(way) == "client1 ─ left ─ router ─ right ─ server1"
 
 
 def test_an_address_of_nobody_is_named():
     flow = Flow(source=ip_address("10.0.0.1"), destination=ip_address("10.0.0.2"), source_port=1)
     with pytest.raises(LabError, match=r"10\.0\.0\.1: not an address of this lab"):
-        ways.trace(Map({}, {}), [flow])
+        ways.trace(NOWHERE, [flow])
 
 
 @pytest.mark.lab
