@@ -1,6 +1,5 @@
 """Which networks a lab has, and which addresses the ends of its links."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from typing import TypeAlias
@@ -22,27 +21,51 @@ MOST_NETWORKS = 65_535
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of one link, its place among the ends of all links, and the network that it is
-    in."""
+    """One end of one link: its place among the ends of all links, the network that it is in, and
+    its number there (0 for a switch, which has no addresses)."""
 
     node: Node
     name: str
     link: Link
     index: int
     network: int
+    number: int
+
+    @property
+    def addresses(self) -> tuple[IPv4Interface | IPv6Interface, ...]:
+        """IPv4, then IPv6."""
+        if not self.number:
+            return ()
+        ipv4, ipv6 = of_network(self.network)
+        return (
+            IPv4Interface((int(ipv4.network_address) + self.number, 24)),
+            IPv6Interface((int(ipv6.network_address) + self.number, 64)),
+        )
 
 
 def ends_of(topology: Topology) -> tuple[End, ...]:
-    """Both ends of every link, link by link."""
+    """Both ends of every link, link by link. UsageError if the topology has too many nodes for its
+    addresses."""
     networks = _networks(topology)
     taken: dict[str, set[str]] = {node.name: set() for node in topology.nodes}
+    last: dict[tuple[int, str], int] = {}
     ends: list[End] = []
     for link, network in zip(topology.links, networks, strict=True):
         for here in (link.a, link.b):
-            name = free_name(link.other(here), taken[here])
+            node, name = topology.node(here), free_name(link.other(here), taken[here])
             taken[here].add(name)
-            ends.append(End(topology.node(here), name, link, len(ends), network))
+            number = 0 if node.kind == "switch" else _number(node.kind, network, last)
+            ends.append(End(node, name, link, len(ends), network, number))
     return tuple(ends)
+
+
+def _number(kind: str, network: int, last: dict[tuple[int, str], int]) -> int:
+    """The number of another host or router in a network, after the `last` of each kind there."""
+    step, start = (1, 0) if kind == "host" else (-1, FIRST_ROUTER_NUMBER + 1)
+    number = last[network, kind] = last.get((network, kind), start) + step
+    if last.get((network, "host"), 0) >= last.get((network, "router"), FIRST_ROUTER_NUMBER + 1):
+        raise UsageError(f"more than {FIRST_ROUTER_NUMBER} hosts and routers in one network")
+    return number
 
 
 def free_name(wanted: str, taken: set[str]) -> str:
@@ -76,34 +99,8 @@ def _networks(topology: Topology) -> list[int]:
     return numbers
 
 
-def numbers_of(ends: Sequence[End]) -> dict[tuple[str, str], int]:
-    """The number within its network of each (node, interface) with addresses."""
-    numbers: dict[tuple[str, str], int] = {}
-    last: dict[tuple[int, str], int] = {}
-    for end in ends:
-        if end.node.kind == "switch":
-            continue
-        kind = end.node.kind
-        step, start = (1, 0) if kind == "host" else (-1, FIRST_ROUTER_NUMBER + 1)
-        number = last.get((end.network, kind), start) + step
-        last[end.network, kind] = number
-        numbers[end.node.name, end.name] = number
-        hosts = last.get((end.network, "host"), 0)
-        if hosts >= last.get((end.network, "router"), FIRST_ROUTER_NUMBER + 1):
-            raise UsageError(f"more than {FIRST_ROUTER_NUMBER} hosts and routers in one network")
-    return numbers
-
-
 def of_network(network: int) -> tuple[IPv4Network, IPv6Network]:
     """The addresses of a network, by its number."""
     ipv4 = IPv4Network((int(IPV4_BASE.network_address) + (network << 8), 24))
     ipv6 = IPv6Network((int(IPV6_BASE.network_address) + (network << 64), 64))
     return ipv4, ipv6
-
-
-def addresses(network: int, number: int) -> tuple[IPv4Interface, IPv6Interface]:
-    ipv4, ipv6 = of_network(network)
-    return (
-        IPv4Interface((int(ipv4.network_address) + number, 24)),
-        IPv6Interface((int(ipv6.network_address) + number, 64)),
-    )

@@ -1,5 +1,6 @@
 """A topology as a drawing in text, for terminal and page. `══` is a link with limits."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -118,20 +119,17 @@ def _branch_lines(branches: Mapping[str, list[Link]], node: str, indent: str) ->
 
 def _fattree(topology: Topology) -> list[str]:
     """The rows of a fat tree: the number of nodes in each, and their links."""
-    counts: dict[str, int] = {}
-    for node in topology.nodes:
-        counts[node.name[0]] = counts.get(node.name[0], 0) + 1
+    cores = sum(node.name.startswith("c") for node in topology.nodes)
     idle = [node.name for node in topology.nodes if node.idle]
-    k = round((4 * counts["c"]) ** 0.5)
-    half = k // 2
+    half = math.isqrt(cores)
     pods = [
         f"pod {pod + 1}:  a{pod * half + 1} … a{(pod + 1) * half} ── "
         f"e{pod * half + 1} … e{(pod + 1) * half}"
         f" ── h{pod * half**2 + 1} … h{(pod + 1) * half**2}"
-        for pod in range(k)
+        for pod in range(2 * half)
     ]
     return [
-        f"c1 … c{counts['c']}, each linked to one a of every pod; in a pod every a to every e",
+        f"c1 … c{cores}, each linked to one a of every pod; in a pod every a to every e",
         *pods,
         *([f"idle: {', '.join(idle)}"] if idle else []),
     ]

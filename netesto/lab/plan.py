@@ -203,7 +203,7 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = shaping.BURST_S) -
     many nodes for its addresses.
     """
     ways = Routes(topology)
-    ends, numbers = ways.ends, ways.numbers
+    ends = ways.ends
     routes = {node.name: () if node.kind == "switch" else ways.of(node) for node in topology.nodes}
     choosing = [name for name, own in routes.items() if any(len(r.gateways) > 1 for r in own)]
     buckets = dict(zip(choosing, _primes(), strict=False))
@@ -212,7 +212,11 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = shaping.BURST_S) -
             name=f"{prefix}-{node.name}",
             node=node,
             device="" if node.kind == "switch" else ways.tested(node).name,
-            interfaces=tuple(_interface(end, numbers) for end in ends if end.node is node),
+            interfaces=tuple(
+                Interface(name=end.name, settings=end.link.settings, addresses=end.addresses)
+                for end in ends
+                if end.node is node
+            ),
             routes=routes[node.name],
             sysctls=_sysctls(node, chooses=node.name in buckets),
             buckets=buckets.get(node.name, 0),
@@ -225,15 +229,6 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = shaping.BURST_S) -
     if any(middles):
         namespaces = (*namespaces, _wires(prefix, middles, links))
     return Plan(prefix, topology, ways, namespaces, cables)
-
-
-def _interface(end: End, numbers: Mapping[tuple[str, str], int]) -> Interface:
-    number = numbers.get((end.node.name, end.name))
-    return Interface(
-        name=end.name,
-        settings=end.link.settings,
-        addresses=() if number is None else addressing.addresses(end.network, number),
-    )
 
 
 # The middle of a link with limits: the end that leads to its `a`, and that to its `b`.

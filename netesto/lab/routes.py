@@ -24,14 +24,12 @@ class Route:
 class Routes:
     """Shortest paths over routers to every network that a host with an agent is in.
 
-    `ends` are both ends of every link, link by link; `numbers` those of `addressing.numbers_of`.
-    UsageError if the topology has too many nodes for its addresses.
+    `ends` are both ends of every link, link by link. UsageError as of `addressing.ends_of`.
     """
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self.ends = addressing.ends_of(topology)
-        self.numbers = addressing.numbers_of(self.ends)
         self._ends_of: dict[str, list[End]] = {node.name: [] for node in topology.nodes}
         self._members_of: dict[int, list[End]] = {}
         for end in self.ends:
@@ -80,18 +78,12 @@ class Routes:
         if node.kind == "host" and len(set(gateways.values())) == 1:
             only = next(iter(gateways.values()))
             return tuple(
-                Route(EVERYWHERE[family], self._addresses_of(only, family)) for family in (0, 1)
+                Route(EVERYWHERE[family], _addresses_of(only, family)) for family in (0, 1)
             )
         return tuple(
-            Route(addressing.of_network(network)[family], self._addresses_of(found, family))
+            Route(addressing.of_network(network)[family], _addresses_of(found, family))
             for family in (0, 1)
             for network, found in gateways.items()
-        )
-
-    def _addresses_of(self, ends: Sequence[End], family: int) -> tuple[Address, ...]:
-        return tuple(
-            addressing.addresses(end.network, self.numbers[end.node.name, end.name])[family].ip
-            for end in ends
         )
 
     def tested(self, node: Node) -> End:
@@ -102,7 +94,9 @@ class Routes:
     def ways(self, source: str, destination: str) -> Iterator[tuple[End, ...]]:
         """The equal paths of packets to the addresses of a host; none if they cannot reach it. A
         path consists of the ends by which packets leave nodes, switches, too."""
-        return self._ways(self._topology.node(source), self.tested(self._topology.node(destination)))
+        return self._ways(
+            self._topology.node(source), self.tested(self._topology.node(destination))
+        )
 
     def _ways(self, here: Node, target: End) -> Iterator[tuple[End, ...]]:
         if here is target.node:
@@ -125,3 +119,7 @@ class Routes:
             if end is not across and (rest := self._within(end, into)):
                 return (out, *rest)
         return ()
+
+
+def _addresses_of(ends: Sequence[End], family: int) -> tuple[Address, ...]:
+    return tuple(end.addresses[family].ip for end in ends)

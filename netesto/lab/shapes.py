@@ -163,7 +163,8 @@ def _level(given: Mapping[str, str], level: int) -> LinkSettings:
     return _limits({**given, **own}, "tree", {})
 
 
-ROUTINGS = ("ecmp", "twocore", "onecore")
+# The aggregation routers of a pod that forward, at most, each to its first core (`ecmp`: to all).
+ROUTINGS: Mapping[str, int] = {"ecmp": LARGEST_FATTREE, "twocore": 2, "onecore": 1}
 
 
 def fattree(given: Mapping[str, str]) -> Topology:
@@ -176,14 +177,12 @@ def fattree(given: Mapping[str, str]) -> Topology:
     settings = _limits(given, "fattree", {})
     k = value(given, "k", _even, 4, what="LAB fattree")
     routing = value(given, "routing", _routing, "ecmp", what="LAB fattree")
-    half = k // 2
+    half, busy = k // 2, ROUTINGS[routing]
     cores = [
-        Node(f"c{i + 1}", "router", idle=not _core_in_use(i, half, routing)) for i in range(half**2)
+        Node(f"c{i + 1}", "router", idle=i // half >= busy or (routing != "ecmp" and i % half > 0))
+        for i in range(half**2)
     ]
-    aggregations = [
-        Node(f"a{i + 1}", "router", idle=not _aggregation_in_use(i % half, routing))
-        for i in range(k * half)
-    ]
+    aggregations = [Node(f"a{i + 1}", "router", idle=i % half >= busy) for i in range(k * half)]
     edges = [Node(f"e{i + 1}", "router") for i in range(k * half)]
     hosts = _hosts([f"h{i + 1}" for i in range(k * half**2)])
     pairs = [
@@ -201,17 +200,6 @@ def fattree(given: Mapping[str, str]) -> Topology:
     ]
     links = tuple(Link(a.name, b.name, settings) for a, b in pairs)
     return Topology("fattree", (*hosts, *edges, *aggregations, *cores), links)
-
-
-def _core_in_use(number: int, half: int, routing: str) -> bool:
-    """Each aggregation router of a pod has links to `half` cores; the first one is used."""
-    if routing == "ecmp":
-        return True
-    return number == 0 or (routing == "twocore" and number == half)
-
-
-def _aggregation_in_use(place: int, routing: str) -> bool:
-    return routing == "ecmp" or place == 0 or (routing == "twocore" and place == 1)
 
 
 def _even(text: str) -> int:

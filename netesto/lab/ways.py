@@ -157,8 +157,7 @@ def check(plan: Plan, lab: Record) -> None:
     used = len(set(trace(lab, flows)))
     if used != expected:
         raise LabError(
-            f"{len(flows)} flows from {first} to {farthest} take {used} of {expected} "
-            "equal paths",
+            f"{len(flows)} flows from {first} to {farthest} take {used} of {expected} equal paths",
             remedy="ECMP hashing is polarised. A fattree can use routing=twocore.",
         )
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from netesto.errors import UsageError
 from netesto.lab import topology
 from netesto.lab.graph import Link, Node, Topology
