@@ -19,8 +19,7 @@ import cattrs
 from netesto import atomic, jsontext, life, typed
 from netesto.errors import LabError
 
-# Raised when an older reader would misunderstand the file. In format 1 the owner is a table, with
-# its number as `pid`.
+# Raised when another version would misunderstand the file.
 FORMAT = 2
 
 # The default folder of records. /run is emptied by a reboot, which also removes namespaces.
@@ -108,10 +107,12 @@ def _is_on_disk(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def living(state: Path, lab: str) -> Iterator[None]:
-    """Own a lab that is not recorded yet while the body runs. LabError if the name is
-    taken."""
-    _make_folder(state)
-    _refuse_recorded(state, lab)
+    """Own a lab that is not recorded yet while the body runs. LabError if somebody else does, or
+    the folder cannot be made."""
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"{state}: {error.strerror}") from error
     with life.held(_lock_of(state, lab)):
         try:
             yield
@@ -138,23 +139,11 @@ def forget_unrecorded(state: Path) -> None:
             os.close(taken)
 
 
-def _make_folder(state: Path) -> None:
-    try:
-        state.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LabError(f"{state}: {error.strerror}") from error
-
-
-def _refuse_recorded(state: Path, lab: str) -> None:
-    if path_of(state, lab).exists():
-        raise LabError(f"a lab {lab} exists already", remedy=f"See {state}.")
-
-
 def create(state: Path, record: Record) -> None:
     """Write a new record, within `living`. LabError if the lab's name is taken or the folder cannot
     be written."""
-    _make_folder(state)
-    _refuse_recorded(state, record.lab)
+    if path_of(state, record.lab).exists():
+        raise LabError(f"a lab {record.lab} exists already", remedy=f"See {state}.")
     try:
         update(state, record)
     except OSError as error:
@@ -191,13 +180,11 @@ def read(path: Path) -> Record:
     """The record in a file. LabError if it is invalid."""
     try:
         entry = jsontext.read(path)
-        if entry["format"] not in {1, FORMAT}:
+        if entry["format"] != FORMAT:
             raise LabError(
                 f"{path}: written by another version of netesto",
                 remedy="That version can take the lab down: netesto clean",
             )
-        if isinstance(owner := entry["owner"], dict):
-            entry |= {"owner": owner["pid"], "format": FORMAT}
         return typed.converter(forbid_extra_keys=False).structure(entry, Record)
     except cattrs.BaseValidationError as error:
         wrong = cattrs.transform_error(error)[0]
