@@ -1,6 +1,7 @@
-"""The facts of a host before any change there, from the reply of `onhost.look`."""
+"""The facts of a host before any change there, from the reply of `onhost.look`, and the packages
+that have the tools it lacks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,23 @@ CACHE = "/.cache/netesto"
 
 # The tools that flows, observations and settings run.
 TOOLS = ("ip", "tc", "ss", "sysctl", "ping", "iperf3", "netperf", "tcpdump", "ethtool")
+
+# What installs packages, and those of tools whose names differ from the tool's. Debian's are known
+# to remote/install-packages; netperf is in none of these distributions.
+_MANAGERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "dnf": ("dnf install -y -q",
+            {"ip": "iproute", "tc": "iproute-tc", "ss": "iproute", "sysctl": "procps-ng",
+             "ping": "iputils"}),
+    "zypper": ("zypper --non-interactive install",
+               {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps",
+                "ping": "iputils", "iperf3": "iperf"}),
+    "pacman": ("pacman -S --noconfirm --needed",
+               {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps-ng",
+                "ping": "iputils"}),
+    "apk": ("apk add",
+            {"ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps",
+             "ping": "iputils"}),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,25 +93,13 @@ def of_user(home: str) -> Places:
     )
 
 
-def watched(places: Places) -> list[str]:
-    """The files that an installation writes outside of its own folder."""
-    return [places.config, places.unit]
-
-
-def written(places: Places) -> list[str]:
-    """What an installation puts on a host."""
-    return [*watched(places), places.record, places.state]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """An installation by its record. `changed` are files and folders that were changed since;
-    `unfetched` are runs with unfetched measurements."""
+    """An installation by its record. `changed` are files and folders that were changed since."""
 
     record: Mapping[str, Any]
-    changed: tuple[str, ...] = ()
+    changed: Sequence[str] = ()
     runs: bool = True
-    unfetched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,53 +140,44 @@ class Facts:
 
 
 def request() -> dict[str, object]:
-    """What `onhost.look` is to look at."""
+    """What `onhost.look` is to look at: for a user who may become root, or another."""
     kinds = {"root": ROOT, "user": of_user("~")}
-    return {
-        "do": "look",
-        "tools": TOOLS,
-        "libraries": [*(places.prefix for places in kinds.values()), f"~{CACHE}"],
-        "records": {name: places.record for name, places in kinds.items()},
-        "watched": {name: watched(places) for name, places in kinds.items()},
-        "written": [path for places in kinds.values() for path in written(places)],
+    return {"do": "look", "tools": TOOLS} | {
+        name: {
+            "libraries": [places.prefix, f"~{CACHE}"],
+            "record": places.record,
+            # What an installation writes outside of its own folder, and all that it writes.
+            "watched": [places.config, places.unit],
+            "written": [places.config, places.unit, places.record, places.state],
+        }
+        for name, places in kinds.items()
     }
 
 
 def parse(reply: Mapping[str, Any]) -> Facts:
     """The facts in a reply of `onhost.look`."""
-    is_root = reply["uid"] == 0 or reply["sudo"]
-    kind = "root" if is_root else "user"
-    same = (
-        "system", "machine", "libc", "python", "python_version", "pip", "group", "user",
-        "home", "sudo", "systemd", "user_systemd", "manager",
-    )  # fmt: skip
+    same = dict(reply)
+    is_root, found = same.pop("is_root"), same.pop("installed")
+    for name in ("tools", "noexec", "existing", "cached", "absent"):
+        same[name] = frozenset(same[name])
     return Facts(
-        **{name: reply[name] for name in same},
-        tools=frozenset(reply["tools"]),
-        addresses=tuple(reply["addresses"]),
-        free_bytes=reply["free_bytes"][kind],
-        noexec=frozenset(reply["noexec"]),
-        existing=frozenset(reply["existing"][kind]),
-        installed=_installed(reply["installed"][kind]),
-        cached=frozenset(reply["cached"]),
-        made_above_cache=reply["made_above_cache"],
-        absent=frozenset(reply["absent"]),
+        **(same | {"addresses": tuple(same["addresses"])}),
+        installed=None if found is None else Installed(**found),
         places=ROOT if is_root else of_user(reply["home"]),
-    )
-
-
-def _installed(record: Mapping[str, Any] | None) -> Installed | None:
-    if record is None:
-        return None
-    found = ("changed", "runs", "unfetched")
-    return Installed(
-        record={name: value for name, value in record.items() if name not in found},
-        changed=tuple(record["changed"]),
-        runs=record["runs"],
-        unfetched=tuple(record["unfetched"] or ()),
     )
 
 
 def lacking(facts: Facts) -> Sequence[str]:
     """The tools that are missing."""
     return [tool for tool in TOOLS if tool not in facts.tools]
+
+
+def has_package(manager: str, tool: str) -> bool:
+    """Whether a package manager is known to have a tool."""
+    return manager == "apt-get" or (manager in _MANAGERS and tool != "netperf")
+
+
+def installing(manager: str, tools: Iterable[str]) -> list[str]:
+    """What installs tools; not for apt-get, which remote/install-packages calls."""
+    words, packages = _MANAGERS[manager]
+    return [*words.split(), *sorted({packages.get(tool, tool) for tool in tools})]

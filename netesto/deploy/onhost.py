@@ -121,9 +121,12 @@ def full_folders() -> List[str]:
 
 def look(request: Dict[str, Any]) -> Dict[str, Any]:
     """The facts of this host; changes nothing."""
-    home = os.path.expanduser("~")
+    home, name = os.path.expanduser("~"), pwd.getpwuid(os.getuid()).pw_name
     python, version = best_python()
-    places = {name: os.path.expanduser(path) for name, path in request["records"].items()}
+    sudo = os.getuid() != 0 and quiet(["sudo", "-n", "true"])
+    is_root = sudo or os.getuid() == 0
+    its = request["root" if is_root else "user"]
+    record = os.path.expanduser(its["record"])
     return {
         "system": platform.system(),
         "machine": platform.machine(),
@@ -131,29 +134,28 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
         "python": python,
         "python_version": version,
         "pip": python != "" and has_pip(python),
-        "uid": os.getuid(),
-        "group": group_name(),
-        "user": pwd.getpwuid(os.getuid()).pw_name,
+        "is_root": is_root,
+        "group": name if has_private_group(name) else "",
+        "user": name,
         "home": home,
-        "sudo": os.getuid() != 0 and quiet(["sudo", "-n", "true"]),
+        "sudo": sudo,
         "systemd": os.path.isdir("/run/systemd/system"),
-        "user_systemd": lingers(),
+        "user_systemd": lingers(name),
         "manager": next((name for name in MANAGERS if shutil.which(name)), ""),
         "tools": [tool for tool in request["tools"] if shutil.which(tool)],
         "addresses": addresses(),
-        "free_bytes": {name: free(path) for name, path in places.items()},
+        "free_bytes": free(record),
         "noexec": [
             path
-            for path in map(os.path.expanduser, request["libraries"])
+            for path in map(os.path.expanduser, its["libraries"])
             if disk(path).f_flag & os.ST_NOEXEC
         ],
-        "existing": {
-            name: [path for path in map(os.path.expanduser, paths) if os.path.lexists(path)]
-            for name, paths in request["watched"].items()
-        },
-        "absent": sorted(set(absent(request["written"]))),
-        "installed": {name: installed(path) for name, path in places.items()},
-        "cached": [name for name in names(home + "/.cache/netesto") if "." not in name],
+        "existing": [
+            path for path in map(os.path.expanduser, its["watched"]) if os.path.lexists(path)
+        ],
+        "absent": sorted(set(absent(its["written"]))),
+        "installed": installed(record),
+        "cached": [each for each in names(home + "/.cache/netesto") if "." not in each],
         "made_above_cache": os.path.exists(home + "/.cache/netesto/" + MADE_ABOVE),
     }
 
@@ -177,20 +179,18 @@ def libc() -> str:
         return "-".join(platform.libc_ver()).strip("-")
 
 
-def lingers() -> bool:
+def lingers(name: str) -> bool:
     """Whether this user has a service manager that stays when the last session ends."""
-    name = pwd.getpwuid(os.getuid()).pw_name
     manager = os.environ.get("XDG_RUNTIME_DIR", "/nowhere") + "/systemd/private"
     return os.path.exists(manager) and os.path.exists("/var/lib/systemd/linger/" + name)
 
 
-def group_name() -> str:
-    """The private group of this user, as on many systems; "" if its group is shared."""
-    name = pwd.getpwuid(os.getuid()).pw_name
+def has_private_group(name: str) -> bool:
+    """Whether this user has a group of its own, as on many systems."""
     try:
-        return name if grp.getgrgid(os.getgid()).gr_name == name else ""
+        return grp.getgrgid(os.getgid()).gr_name == name
     except KeyError:
-        return ""
+        return False
 
 
 def best_python() -> Tuple[str, str]:
@@ -264,18 +264,15 @@ def free(path: str) -> int:
 
 
 def installed(path: str) -> Optional[Dict[str, Any]]:
-    """The record of an installation, with its present state; None if there is none."""
+    """The record of an installation, and its present state; None if there is none."""
     try:
         with open(path) as file:
             record: Dict[str, Any] = json.load(file)
     except (OSError, ValueError):
         return None
-    record["changed"] = [
-        name for name, digest in record["files"].items() if digest_of(name) != digest
-    ] + [name for name in record["folders"] if not os.path.isdir(name)]
-    record["runs"] = runs(record["service"])
-    record["unfetched"] = unfetched(record["spool"])
-    return record
+    changed = [name for name, digest in record["files"].items() if digest_of(name) != digest]
+    changed += [name for name in record["folders"] if not os.path.isdir(name)]
+    return {"record": record, "changed": changed, "runs": runs(record["service"])}
 
 
 def digest_of(path: str) -> str:
@@ -307,14 +304,6 @@ def names(path: str) -> List[str]:
         return os.listdir(path)
     except OSError:
         return []
-
-
-def unfetched(spool: str) -> Optional[List[str]]:
-    """The runs with unfetched measurements. None: this user may not read them."""
-    try:
-        return sorted(os.listdir(spool))
-    except OSError as error:
-        return None if error.errno == errno.EACCES else []
 
 
 # --- who uses an agent that cannot be asked ------------------------------------------------------
@@ -536,10 +525,6 @@ def pip(path: str, python: str, requirements: List[str]) -> None:
         checked([python, "-m", "pip", "install"] + words + ["--target", draft] + requirements, 600)
 
 
-def run(argv: List[str], timeout: float) -> None:
-    checked(argv, timeout)
-
-
 def script(text: str, words: List[str], timeout: float) -> None:
     """Run a shell script."""
     with tempfile.TemporaryDirectory() as place:
@@ -607,8 +592,7 @@ def listens(path: str) -> bool:
 
 
 def last_lines(log: str) -> str:
-    with open(log, "rb") as file:
-        return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-5:])
+    return "\n".join(content(log).decode("utf-8", "replace").splitlines()[-5:])
 
 
 def stop(lock: str) -> None:
@@ -626,7 +610,7 @@ def stop(lock: str) -> None:
 
 def spare(spool: str) -> None:
     """Stop if there are unfetched measurements."""
-    left = unfetched(spool)
+    left = sorted(names(spool))
     if left:
         raise StepError("measurements of {} were never fetched".format(", ".join(left)))
 
@@ -653,7 +637,7 @@ STEPS: Dict[str, Callable[..., None]] = {
     "write": write,
     "unpack": unpack,
     "pip": pip,
-    "run": run,
+    "run": checked,
     "script": script,
     "supervise": supervise,
     "stop": stop,

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from netesto import __version__
-from netesto.deploy import tools
-from netesto.deploy.facts import Facts, Installed, Places, lacking
+from netesto.deploy.facts import Facts, Installed, Places, has_package, installing, lacking
 from netesto.deploy.payload import Archive, Packages
 from netesto.errors import AgentError
 
@@ -212,7 +211,7 @@ class _Host:
         if not (self.wanted.with_tools and self.places.root):
             return []
         manager = self.facts.manager
-        return [tool for tool in lacking(self.facts) if tools.has_package(manager, tool)]
+        return [tool for tool in lacking(self.facts) if has_package(manager, tool)]
 
     def _python(self, *words: str) -> list[str]:
         """The command that runs a module of ours there."""
@@ -288,7 +287,7 @@ class _Host:
                 {"text": self.wanted.tools_script, "words": ["agent"], "timeout": _INSTALL_S},
             )
         else:
-            argv = tools.command(self.facts.manager, self.added)
+            argv = installing(self.facts.manager, self.added)
             yield Step(shlex.join(argv), "run", {"argv": argv, "timeout": _INSTALL_S})
 
     def notes(self) -> Iterator[str]:

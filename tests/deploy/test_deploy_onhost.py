@@ -256,12 +256,11 @@ def test_a_record_tells_what_became_of_what_it_records(tmp_path):
     }  # fmt: skip
     path = tmp_path / "installed.json"
     path.write_text(json.dumps(record))
-    found = onhost.installed(str(path)) or {}
-    assert (found["changed"], found["runs"], found["unfetched"]) == (
-        [str(tmp_path / "gone")],
-        False,
-        [],
-    )
+    assert onhost.installed(str(path)) == {
+        "record": record,
+        "changed": [str(tmp_path / "gone")],
+        "runs": False,
+    }
 
 
 class Controller:
