@@ -139,7 +139,7 @@ def _start(
         Path("/proc/self/comm").write_text("netesto-agent", encoding="utf-8")
         _enter(Path(str(order["namespace"])))
         argv = order["argv"]
-        assert isinstance(argv, list), "orders come from netesto.lab.nursery"
+        assert isinstance(argv, list), "orders come from netesto.lab.agents"
         status = daemon.main([*map(str, argv), "--ready-fd", str(ready)], found=found)
     except BaseException:  # noqa: BLE001 - the top of a process; its log has the traceback
         traceback.print_exc()

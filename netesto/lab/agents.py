@@ -1,23 +1,72 @@
-"""The agents of a lab: started by a nursery, each in the namespace of its host."""
+"""The agents of a lab, each in the namespace of its host: started by a nursery, a process that
+imports their common modules once (netesto.agent.nursery)."""
 
 import contextlib
 import errno
+import json
 import os
 import selectors
 import shutil
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from netesto.errors import LabError
-from netesto.lab import nursery as nurseries
-from netesto.lab.nursery import Nursery
+from netesto import process
+from netesto.collectors.clock import Clock
+from netesto.errors import LabError, ProcessError
 from netesto.lab.plan import Plan
 from netesto.lab.records import NAMESPACE_FOLDER, Record
 
 # Between two agents that become ready. They import their libraries, many at once on a small
 # machine.
 AGENT_TIMEOUT_S = 60.0
+
+# Agents are commands: importing them would tie the lab to them.
+NURSERY = "netesto.agent.nursery"
+
+_ANSWER_BYTES = 64
+
+
+class Nursery:
+    """Orders agents from the process at the other end of `orders`, a socket of whole messages. All
+    of them have one clock."""
+
+    def __init__(self, orders: socket.socket) -> None:
+        self._orders = orders
+        self.clock = Clock()
+
+    def start(self, argv: Sequence[str], *, namespace: Path, log: Path, ready: int) -> int:
+        """Start an agent in a network namespace; its process id. Its output is appended to `log`;
+        when ready it writes to the descriptor `ready`. LabError if it cannot be started."""
+        argv = [*argv, "--clock", str(self.clock.anchor_ns)]
+        order = json.dumps({"namespace": str(namespace), "argv": argv}).encode()
+        try:
+            # An agent creates no file before it is in its namespace: until then, a teardown of the
+            # lab does not find it.
+            with log.open("ab", buffering=0) as output:
+                socket.send_fds(self._orders, [order], [ready, output.fileno()])
+            answer = self._orders.recv(_ANSWER_BYTES)
+        except OSError as error:
+            raise LabError(f"agents cannot be started: {error.strerror}") from error
+        if not answer:
+            raise LabError("agents cannot be started: the process that starts them has ended")
+        return int(answer)
+
+
+@contextlib.contextmanager
+def spawned(log: Path) -> Iterator[Nursery]:
+    """A new nursery, which accepts orders while the body runs; its agents outlive it. Its output is
+    appended to `log`. LabError if it cannot be started."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        argv = process.python(NURSERY, "--orders", str(theirs.fileno()))
+        try:
+            process.launch(argv, stdout=log, pass_fds=[theirs.fileno()])
+        except ProcessError as error:
+            raise LabError(f"agents cannot be started: {error}") from error
+        finally:
+            theirs.close()
+        yield Nursery(ours)
 
 
 def start_again(record: Record, host: str, nursery: Nursery, plan: Plan) -> bool:
@@ -52,7 +101,7 @@ def start_agents(
     with contextlib.ExitStack() as stack:
         if nursery is None:
             log = Path(record.files) / "nursery.log"
-            nursery = stack.enter_context(nurseries.spawned(log))
+            nursery = stack.enter_context(spawned(log))
         _start(record, record.hosts, nursery, plan)
 
 

@@ -24,8 +24,7 @@ from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import commands, queueing, records, teardown, ways
-from netesto.lab.agents import start_agents
-from netesto.lab.nursery import Nursery
+from netesto.lab.agents import Nursery, start_agents
 from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import HostRecord, Record
 from netesto.model import Endpoint
@@ -192,10 +191,10 @@ def up(
         _take_down_whatever_comes(lab)
 
 
-def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER, agents: bool = True) -> Lab:
+def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER) -> Lab:
     """A lab that outlives this process until `take_down`. Errors as in `up`."""
     # Until it is complete, it ends with this process.
-    with up(plan, state=state, agents=agents) as lab:
+    with up(plan, state=state) as lab:
         return replace(lab, record=records.let_stay(state, lab.record))
 
 

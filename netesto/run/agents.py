@@ -5,8 +5,8 @@ import asyncio
 from netesto.controller.host import Connect
 from netesto.errors import AgentError, LabError
 from netesto.lab import agents
+from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
-from netesto.lab.nursery import Nursery
 from netesto.lab.plan import Plan
 from netesto.model import Endpoint
 from netesto.transport import client

@@ -15,8 +15,8 @@ from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
 from netesto.errors import AgentError, LabError, NetestoError, ScriptError, StoppedError, UsageError
 from netesto.lab import drawing, guest, leftovers, netns, plan, probe
+from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
-from netesto.lab.nursery import Nursery
 from netesto.language import steps
 from netesto.language.plan import Totals
 from netesto.model import Endpoint

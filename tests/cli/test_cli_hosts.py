@@ -20,7 +20,7 @@ from netesto.collectors import capabilities
 from netesto.controller import host
 from netesto.controller import unfetched as unfetched_data
 from netesto.controller.unfetched import Asked, Fetched
-from netesto.lab import nursery
+from netesto.lab.agents import spawned
 from netesto.model import AgentStatus, Endpoint, Unfetched
 from netesto.run import agents
 from netesto.transport import client
@@ -55,7 +55,7 @@ def fifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         dead.bind(str(sockets[6]))
         dead.listen()
         pipes = []
-        starter = stack.enter_context(nursery.spawned(folder / "log"))
+        starter = stack.enter_context(spawned(folder / "log"))
         for path in sockets[:6] + sockets[7:]:
             reader, writer = os.pipe()
             words = ["--listen", f"unix:{path}", "--state", str(path.with_suffix(""))]

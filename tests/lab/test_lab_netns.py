@@ -18,8 +18,8 @@ from netesto import process
 from netesto.collectors.capabilities import Capabilities
 from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import netns, plan, probe, records, topology
+from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
-from netesto.lab.nursery import Nursery
 from netesto.model import Endpoint
 
 KERNEL = Capabilities(
