@@ -390,6 +390,11 @@ def test_of_equal_paths_all_have_queues():
     assert len(links) == 1 + 2 + 4 + 4 + 2 + 1
 
 
+def test_idle_routers_are_on_no_path():
+    found = planned("fattree", k="4", routing="onecore")
+    assert found.queues("h1", "h16") == ("h1/e1", "e8/h16", "e1/a1", "a7/e8", "a1/c1", "c1/a7")
+
+
 @settings(max_examples=20)
 @given(st.sampled_from(sorted(SHAPES)))
 def test_queues_of_a_path_are_interfaces_of_the_plan(name):
