@@ -129,3 +129,9 @@ def test_new_columns_compute_with_sizes_and_rates(run):
 def test_an_if_compares_sizes_and_rates(run):
     script = "If = 1M == 1000000\nText=a\nEndIf\nIf = 1gbit == 1000mbit\nText=b\nEndIf"
     assert [block.text for block in run(script).blocks] == ["a", "b"]
+
+
+def test_new_columns_compare_rates_and_times_as_select_does(run):
+    script = "NewCol = a = bw == '1gbit'; b = delay != '0.02s'"
+    outcome = run(f"File=exp\n{script}\nCols=a,b\ndoTable", csv=SIZES)
+    assert outcome.table == [["1.0", "0.0"], ["0.0", "1.0"], ["0.0", "1.0"], ["1.0", "1.0"]]

@@ -280,12 +280,14 @@ def _compare_id(operator: str, written: str, data: Dataset) -> _Cells:
 
 
 def _compare_any(operator: str, cells: _Arguments) -> _Cells:
-    """Equal as numbers if both are numbers, else as texts."""
+    """Equal as numbers if both are numbers, else as numerals.same."""
     first, second = cells
-    pairs = zip(first.written(), second.written(), strict=True)
-    same = np.array([a == b for a, b in pairs], dtype=np.bool_)
-    both = (first.marks == _FINE) & (second.marks == _FINE)
-    equal = np.where(both, first.numbers == second.numbers, same)
+    equal: Booleans = first.numbers == second.numbers
+    others = np.flatnonzero((first.marks != _FINE) | (second.marks != _FINE))
+    if len(others):
+        written = [*zip(first.written(), second.written(), strict=True)]
+        same = {pair: numerals.same(*pair) for pair in set(written)}
+        equal[others] = [same[written[row]] for row in others.tolist()]
     return _of_mask(equal if operator == "==" else ~equal)
 
 
