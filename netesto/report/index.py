@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
-from netesto.results import csvfile, durable, imported, numbers, runs, store, tablerows
+from netesto.results import csvfile, durable, imported, numbers, repeated, runs, store, tablerows
 from netesto.results.columns import column, distinguishes
 from netesto.results.evidence import OK
 
@@ -68,7 +68,8 @@ def write(folder: Path) -> None:
 
     ResultsError if exp.csv cannot be read or the page cannot be written.
     """
-    rows = csvfile.read(folder / store.TABLE)
+    omitted = set(map(str, repeated.of(folder)))
+    rows = [row for row in csvfile.read(folder / store.TABLE) if _number(row) not in omitted]
     found = columns(rows)
     cells = _Cells(found)
     found_experiments = experiments(rows, folder)
@@ -82,6 +83,7 @@ def write(folder: Path) -> None:
         experiments=found_experiments,
         left=runs.left(folder),
         findings=Counter(each.kind for each in imported.read_findings(folder)),
+        omitted=[*repeated.warnings(folder)] if omitted else [],
         cells=cells.of,
         line=_one_line,
         is_large=is_large,
@@ -93,6 +95,11 @@ def write(folder: Path) -> None:
     )
     durable.replace(folder / PAGE, html, lasting=False)
     neighbours.relink(folder)
+
+
+def _number(row: Row) -> str:
+    """Of the row's experiment."""
+    return row["exp"].partition(".")[0]
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:
@@ -168,7 +175,7 @@ def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:
     """The rows of each experiment together, in the order of exp.csv."""
     by_number: dict[str, list[Row]] = {}
     for row in rows:
-        by_number.setdefault(row["exp"].partition(".")[0], []).append(row)
+        by_number.setdefault(_number(row), []).append(row)
     found = []
     for number, own in by_number.items():
         has_page = number.isdecimal() and (folder / number / PAGE).is_file()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -322,6 +323,13 @@ def test_compare_counts_an_experiment_that_was_imported_again_once(imported_agai
     cli.main(["compare", str(imported_again), str(imported_again), "--lenient"])
     done = capsys.readouterr()
     assert (" 2/2 " in done.out, done.err) == (True, 2 * AGAIN)
+
+
+def test_the_index_has_an_experiment_that_was_imported_again_once(imported_again):
+    page = (imported_again / "exp.html").read_text()
+    rows = re.findall(r'<tr class="(?:whole|group)"><th scope="row">.*?(\d\.\d)', page)
+    told = f"Left out:</span> {AGAIN.removeprefix('warning: ').rstrip()}.</p>" in page
+    assert (rows, told) == (["2.0", "2.1", "3.0", "3.1"], True)
 
 
 def test_index_says_what_was_found(harness):
