@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,12 @@ NUMBER = "expNumber"
 TENTH = 10
 # The digits suffice for the groups of any experiment.
 DIGITS_MAX = 6
-_PAIR = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+_PAIR_FORM = rf"(0|[1-9][0-9]*)\.(0|[1-9][0-9]{{0,{DIGITS_MAX - 1}}})"
+_PAIR = re.compile(_PAIR_FORM)
+# Of cells, none of which holds a NUL.
+_PAIRS = re.compile(rf"(?:{_PAIR_FORM}\0)*")
+
+_Pairs: TypeAlias = tuple[Floats, Floats]
 
 
 class Written(Protocol):
@@ -34,30 +39,35 @@ class Ids:
 
     They are pairs in files of ours, which have a column expNumber, and where the groups of every
     experiment have the numbers 0, 1, 2 and so on without a gap. With fewer than ten groups a pair
-    equals the number that it looks like, and nothing is done.
+    equals the number that it looks like, and nothing is done. `files` are the ids of each file, and
+    whether it is one of ours.
     """
 
-    ours: tuple[Written, ...] = ()
-    others: tuple[Written, ...] = ()
+    files: tuple[tuple[Written, bool], ...]
 
     @classmethod
     def of(cls, ids: Written, names: Iterable[str]) -> "Ids":
         """The kind for one file with columns of these names."""
-        return cls(ours=(ids,)) if NUMBER in names else cls(others=(ids,))
+        return cls(((ids, NUMBER in names),))
 
     def with_files(self, more: "Ids") -> "Ids":
         """The kind for these files and others."""
-        return Ids((*self.ours, *more.ours), (*self.others, *more.others))
+        return Ids(self.files + more.files)
 
-    @cached_property
+    @property
     def are_pairs(self) -> bool:
         """Whether all files have pairs."""
-        others = self._found[len(self.ours) :]
-        return all(one is not None for one in self._found) and all(map(_are_without_gap, others))
+        return self._pairs is not None
 
     @cached_property
-    def _found(self) -> list[tuple[Floats, Floats] | None]:
-        return [_pairs(file) for file in self.ours + self.others]
+    def _pairs(self) -> list[_Pairs] | None:
+        found = []
+        for ids, is_ours in self.files:
+            pairs = _pairs(ids)
+            if pairs is None or not (is_ours or _are_without_gap(*pairs)):
+                return None
+            found.append(pairs)
+        return found
 
     @property
     def mislead(self) -> bool:
@@ -66,10 +76,9 @@ class Ids:
 
     @cached_property
     def _groups_max(self) -> int:
-        if not any(map(_may_have_tenth_group, self.ours + self.others)) or not self.are_pairs:
+        if not any(_may_have_tenth_group(ids) for ids, _ in self.files):
             return 0
-        groups = [pairs[1] for pairs in self._found if pairs is not None]
-        return int(max((one.max() for one in groups if len(one)), default=0))
+        return int(max((groups.max(initial=0.0) for _, groups in self._pairs or ()), default=0.0))
 
     def order(self, ids: Written) -> Floats:
         """Numbers in the order of these ids; nan for other cells."""
@@ -120,34 +129,19 @@ def _may_have_tenth_group(file: Written) -> bool:
     return not has_one_digit or len(np.unique(file.numbers)) < len(file.numbers)
 
 
-def _pairs(file: Written) -> tuple[Floats, Floats] | None:
-    """The numbers of experiments and of groups, of all ids; None if one of them is not a pair.
-
-    For many at once: the number that an id looks like, and the position of its point.
-    """
-    texts = file.texts
-    points = np.array([text.find(".") for text in texts], dtype=np.int64)
-    digits = np.array([len(text) for text in texts], dtype=np.int64) - points - 1
-    numbers = file.numbers
-    if np.any((points < 1) | (digits < 1) | (digits > DIGITS_MAX) | ~(numbers >= 0)):
+def _pairs(ids: Written) -> _Pairs | None:
+    """The numbers of experiments and of groups, of all ids; None if one of them is not a pair."""
+    written = "".join(f"{text}\0" for text in ids.texts)
+    if _PAIRS.fullmatch(written) is None:
         return None
-    whole = np.floor(numbers)
-    groups = np.rint((numbers - whole) * 10.0**digits)
-    # No sign, no space and no zero before either.
-    is_written_so = (whole < 10.0**points) & ((points == 1) | (whole >= 10.0 ** (points - 1)))
-    is_written_so &= (digits == 1) | (groups >= 10.0 ** (digits - 1))
-    return (whole, groups) if np.all(is_written_so) else None
+    numbers = np.array(re.split(r"[.\0]", written)[:-1], dtype=np.float64)
+    return numbers[::2], numbers[1::2]
 
 
-def _are_without_gap(pairs: tuple[Floats, Floats] | None) -> bool:
+def _are_without_gap(whole: Floats, groups: Floats) -> bool:
     """Whether each experiment has groups 0, 1, 2 … or 1, 2 …"""
-    if pairs is None:
-        return False
-    room = 10.0**DIGITS_MAX
-    found = np.unique(pairs[0] * room + pairs[1])
-    whole = np.floor(found / room)
-    groups = found - whole * room
-    begins = np.flatnonzero(np.diff(whole, prepend=-1.0))
-    least, counts = groups[begins], np.diff(begins, append=len(found))
-    greatest = groups[begins + counts - 1]
-    return bool(np.all((least <= 1) & (greatest - least == counts - 1)))
+    order = np.lexsort((groups, whole))
+    whole, groups = whole[order], groups[order]
+    is_first = np.diff(whole, prepend=-1.0) > 0
+    has_none_before = np.where(is_first, groups, np.diff(groups, prepend=0.0)) <= 1
+    return bool(np.all(has_none_before))
