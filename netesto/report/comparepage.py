@@ -12,7 +12,7 @@ from netesto.report import plotting, ticks
 from netesto.report.compare import ALPHA, FAILED_RUNS, Comparison, Finding, Verdict
 from netesto.report.context import Reference
 from netesto.report.expscript import page, tables
-from netesto.report.expscript.blocks import Block, Heading, Paragraph, PlotBlock, TableBlock
+from netesto.report.expscript.page import Block, Heading, Paragraph, PlotBlock, TableBlock
 from netesto.report.expscript.tables import Cell, Row, Table
 from netesto.report.figures import Axis, Mark, Panel, Plot, Style, Trace
 from netesto.report.ticks import Scale, Tick

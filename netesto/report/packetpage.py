@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from netesto.packets.found import Capture, Flow
 from netesto.report import drawing, packetflows
 from netesto.report.expscript import page, tables
-from netesto.report.expscript.blocks import Block, Heading, Note, Paragraph, PlotBlock, TableBlock
+from netesto.report.expscript.page import Block, Heading, Note, Paragraph, PlotBlock, TableBlock
 from netesto.report.expscript.tables import Table
 from netesto.results import csvfile
 

@@ -9,7 +9,6 @@ from urllib.parse import quote
 from netesto.measured import CPU_STATES
 from netesto.report import (
     context,
-    embed,
     graphs,
     neighbours,
     packetflows,
@@ -94,7 +93,7 @@ def write(folder: Path, known: Manifest | None = None) -> None:
         spreads=_pictures(folder, spreads),
         headline=packetflows.headline,
         entries=entries,
-        color=embed.variable,
+        color=rendering.variable,
         files=_files(folder, known, [*drawn, *spreads, *captured]),
         neighbours=neighbours.of(known.exp, store.experiments(folder.parent)),
         differences=hostdiffs.among({name: host.facts for name, host in known.hosts.items()}),
@@ -105,7 +104,7 @@ def write(folder: Path, known: Manifest | None = None) -> None:
         offset=_offset,
         figure=_figure,
         unfolded_max=UNFOLDED_MAX,
-        line_colors=embed.style(),
+        line_colors=rendering.style(),
     )
     durable.replace(folder / PAGE, html, lasting=False)
 
@@ -166,7 +165,9 @@ def _pictures(folder: Path, figures: Mapping[str, Figure]) -> list[tuple[str, Fi
     found = []
     for (name, figure), svg in zip(figures.items(), drawing.draw(figures.values()), strict=True):
         durable.replace(folder / "plots" / f"{name}.svg", svg, lasting=False)
-        found.append((name, figure, embed.inline(svg, name=name, description=figure.description)))
+        found.append(
+            (name, figure, rendering.inline(svg, name=name, description=figure.description))
+        )
     return found
 
 

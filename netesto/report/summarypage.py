@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from netesto.report import plotting, ticks
 from netesto.report.expscript import page, tables
-from netesto.report.expscript.blocks import Block, Heading, Paragraph, PlotBlock, TableBlock
+from netesto.report.expscript.page import Block, Heading, Paragraph, PlotBlock, TableBlock
 from netesto.report.expscript.tables import Table
 from netesto.report.figures import Axis, Kind, Mark, Panel, Plot, Style, Trace
 from netesto.report.ticks import Scale, Tick

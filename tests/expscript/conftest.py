@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from netesto.report.expscript.blocks import Block, Note, PlotBlock, TableBlock
+from netesto.report.expscript.page import Block, Note, PlotBlock, TableBlock
 from netesto.report.expscript.runner import Runner
 
 CSV = """\

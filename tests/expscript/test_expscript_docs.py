@@ -11,8 +11,8 @@ from netesto.errors import ScriptError
 from netesto.report import ranks
 from netesto.report.compare import ALPHA
 from netesto.report.expscript import options, tables
-from netesto.report.expscript.blocks import TableBlock
 from netesto.report.expscript.options import Options
+from netesto.report.expscript.page import TableBlock
 from netesto.report.expscript.runner import Runner
 from netesto.report.expscript.session import Session
 from netesto.results import series

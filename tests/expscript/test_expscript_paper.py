@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from netesto import process
-from netesto.report.expscript.blocks import PlotBlock, TableBlock
+from netesto.report.expscript.page import PlotBlock, TableBlock
 from netesto.report.expscript.runner import Runner
 
 ROOT = Path(__file__).parents[2]

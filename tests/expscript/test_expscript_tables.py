@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import ScriptError
-from netesto.report.expscript.blocks import TableBlock
+from netesto.report.expscript.page import TableBlock
 from netesto.report.expscript.tables import Cell, Heading, Row, Table, as_csv, as_markdown, as_text
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.report import drawing, embed, graphs, looks, quantities
+from netesto.report import drawing, graphs, looks, quantities, rendering
 from netesto.report.context import Context, Reference
 from netesto.report.figures import Shade
 from netesto.report.quantities import RATE
@@ -231,17 +231,17 @@ def test_of_many_hosts_those_that_retransmitted_most_are_drawn():
 
 
 def test_picture_in_a_page_has_a_name_for_those_who_do_not_see_it(drawn):
-    svg = embed.inline(drawn["cwnd"], name="cwnd", description='Window, "segments"')
+    svg = rendering.inline(drawn["cwnd"], name="cwnd", description='Window, "segments"')
     assert ET.fromstring(svg).attrib["aria-label"] == 'Window, "segments"'
 
 
 def test_colours_of_a_picture_in_a_page_are_the_pages(drawn):
-    svg = embed.inline(drawn["rates"], name="rates", description="")
+    svg = rendering.inline(drawn["rates"], name="rates", description="")
     assert [color for color in (*looks.COLORS, looks.INK, looks.GRID) if color in svg] == []
 
 
 def test_references_in_a_picture_find_their_names(drawn):
-    svg = embed.inline(drawn["rates"], name="rates", description="")
+    svg = rendering.inline(drawn["rates"], name="rates", description="")
     root = ET.fromstring(svg)
     names = {each.attrib["id"] for each in root.iter() if "id" in each.attrib}
     asked = {
@@ -251,5 +251,5 @@ def test_references_in_a_picture_find_their_names(drawn):
 
 
 def test_lines_in_a_page_can_be_chosen_by_flow(drawn):
-    svg = embed.inline(drawn["rates"], name="rates", description="")
+    svg = rendering.inline(drawn["rates"], name="rates", description="")
     assert [svg.count(f'data-flow="{each}"') for each in ("0", "1", "sum")] == [2, 2, 1]

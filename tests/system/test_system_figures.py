@@ -10,7 +10,7 @@ from needs import kernel_or_reason
 from whole_runs import Outcome, netesto, run_script
 
 from netesto.report.expscript import numerals, tables
-from netesto.report.expscript.blocks import PlotBlock, TableBlock
+from netesto.report.expscript.page import PlotBlock, TableBlock
 from netesto.report.expscript.runner import Runner
 
 # Longer than any working run of a guest takes.

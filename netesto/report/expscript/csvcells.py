@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from netesto.errors import ScriptError
 from netesto.printable import printable
-from netesto.report.expscript import numerals, textfile
+from netesto.report.expscript import numerals
+from netesto.report.expscript.lines import decoded
 
 # Files are checked in parts of this many bytes: a copy of some hundred megabytes costs more.
 PART = 1 << 22
@@ -63,7 +64,7 @@ def read(path: Path, *, warn: Warn) -> CsvText:
             remedy="File=bbr/exp reads bbr/exp.csv, relative to the current directory",
         ) from error
     if b"\0" in data or not _is_utf8(data):
-        data = textfile.decoded(data, path, warn=warn).encode()
+        data = decoded(data, path, warn=warn).encode()
     data = data.removeprefix(codecs.BOM_UTF8)
     if NEWLINE not in data:
         # Lines may end as they did on a Macintosh.

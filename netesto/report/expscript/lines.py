@@ -1,4 +1,7 @@
-"""Text to lines of a report script: comments, continued lines, variables, key and value."""
+"""Text to lines of a report script: comments, continued lines, variables, key and value.
+
+Files are usually in UTF-8; deviations are reported, and never changed silently.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto.errors import Place, ScriptError
-from netesto.report.expscript import textfile
 
 _VARIABLE = re.compile(
     r"\$(?:(?P<dollar>\$)|\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))", re.ASCII
@@ -15,6 +17,9 @@ _VARIABLE = re.compile(
 REPLACED_MAX = 1_000_000
 # Lines that are valid without an `=`.
 BARE_WORDS = frozenset({"dotable", "doplot", "end", "endfor", "endif", "else"})
+OLDER_ENCODING = "latin-1"
+# How Python keeps a byte that is not UTF-8.
+_ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +38,41 @@ class Line:
 def read(path: Path, *, warn: Callable[[str], None]) -> tuple[Line, ...]:
     """The lines of a script file. ScriptError if it cannot be read or is not text."""
     try:
-        text = textfile.decoded(path.read_bytes(), path, warn=warn)
+        text = decoded(path.read_bytes(), path, warn=warn)
     except OSError as error:
         raise ScriptError(
             f"cannot read the script {str(path)!r}: {error.strerror}",
             remedy="paths are relative to the current directory",
         ) from error
     return split(text, str(path))
+
+
+def decoded(data: bytes, path: Path, *, warn: Callable[[str], None]) -> str:
+    """The text of a file. Lines that are not UTF-8 are read as Latin-1, with a warning.
+
+    ScriptError, with the place, for a NUL, which no text has.
+    """
+    nul = data.find(b"\0")
+    if nul >= 0:
+        line = data.count(b"\n", 0, nul) + 1
+        raise ScriptError(
+            f"{path}: line {line}: NUL character; not a text file in UTF-8",
+            remedy="UTF-16 becomes UTF-8 with: iconv -f UTF-16 -t UTF-8 OLD > NEW",
+        )
+    text = data.decode("utf-8-sig", "surrogateescape")
+    escaped = _ESCAPED.search(text)
+    if escaped is None:
+        return text
+    lines = text.split("\n")
+    older = [place for place, line in enumerate(lines) if _ESCAPED.search(line)]
+    for place in older:
+        lines[place] = lines[place].encode(errors="surrogateescape").decode(OLDER_ENCODING)
+    more = f" and {len(older) - 1} more are" if len(older) > 1 else " is"
+    warn(
+        f"{path}: line {older[0] + 1}{more} not UTF-8 (byte 0x{ord(escaped[0]) - 0xDC00:02x}), and"
+        " read as Latin-1; iconv -f LATIN1 -t UTF-8 makes UTF-8 of such a file"
+    )
+    return "\n".join(lines)
 
 
 def split(text: str, file: str) -> tuple[Line, ...]:
@@ -51,7 +84,9 @@ def split(text: str, file: str) -> tuple[Line, ...]:
     lines: list[Line] = []
     joined = ""
     place: Place | None = None
-    for number, physical in enumerate(textfile.lines_of(text), start=1):
+    # Lines may end as they did on a Macintosh. The end of the last one does not begin another.
+    end = "\n" if "\n" in text else "\r"
+    for number, physical in enumerate(text.removesuffix(end).split(end), start=1):
         stripped = physical.strip()
         if place is None:
             place = _place(file, number, physical)

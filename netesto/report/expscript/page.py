@@ -1,17 +1,62 @@
-"""The blocks of a report as one HTML page that needs nothing else."""
+"""The parts of a report in their order, and as one HTML page that needs nothing else."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
-from netesto.report import embed, rendering
-from netesto.report.expscript.blocks import Block, Heading, PlotBlock, TableBlock
+from netesto.report import rendering
 from netesto.report.expscript.dataset import EXP
 from netesto.report.expscript.tables import Cell, Table
+from netesto.report.figures import Chart, Plot
 
 # The title of an empty page.
 UNTITLED = "Experiments"
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    text: str
+    level: int
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableBlock:
+    """A table with the steps that chose its rows; `steps` is empty unless they were requested."""
+
+    table: Table
+    identity: str
+    steps: tuple[str, ...] = ()
+    is_percent: bool = False
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlotBlock:
+    """A plot and its SVG; `files` are links."""
+
+    plot: Plot | Chart
+    svg: str
+    identity: str
+    steps: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note in place of a table or plot."""
+
+    text: str
+
+
+Block: TypeAlias = Heading | Paragraph | TableBlock | PlotBlock | Note
 
 
 def render(title: str, blocks: Sequence[Block]) -> str:
@@ -20,7 +65,7 @@ def render(title: str, blocks: Sequence[Block]) -> str:
         "expscript.html.j2",
         title=title or UNTITLED,
         headings=[block for block in blocks if isinstance(block, Heading)],
-        blocks=[(type(block).__name__, _ready(block)) for block in blocks],
+        blocks=[(type(block).__name__, block) for block in blocks],
         has_table=any(isinstance(block, TableBlock) for block in blocks),
         has_large=any(isinstance(block, TableBlock) and is_large(block.table) for block in blocks),
         is_large=is_large,
@@ -28,16 +73,9 @@ def render(title: str, blocks: Sequence[Block]) -> str:
         widest=_widest,
         numeric_columns=_numeric_columns,
         hint=_hint,
-        line_colors=embed.style(),
+        inline=rendering.inline,
+        line_colors=rendering.style(),
     )
-
-
-def _ready(block: Block) -> Block:
-    if not isinstance(block, PlotBlock):
-        return block
-    svg = embed.inline(block.svg, name=block.identity, description=block.plot.description)
-    # Drawn by matplotlib, which escapes every text.
-    return replace(block, svg=Markup(svg))  # noqa: S704
 
 
 def _rows(table: Table) -> Markup:

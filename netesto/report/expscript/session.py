@@ -14,13 +14,16 @@ from netesto.report.expscript import (
     newcolumns,
     numerals,
     options,
-    ordering,
     overlays,
     plotplan,
     selection,
     tables,
 )
-from netesto.report.expscript.blocks import (
+from netesto.report.expscript.csvcells import Warn
+from netesto.report.expscript.dataset import View
+from netesto.report.expscript.lines import assignments, items
+from netesto.report.expscript.options import Options
+from netesto.report.expscript.page import (
     Block,
     Heading,
     Note,
@@ -28,10 +31,6 @@ from netesto.report.expscript.blocks import (
     PlotBlock,
     TableBlock,
 )
-from netesto.report.expscript.csvcells import Warn
-from netesto.report.expscript.dataset import View
-from netesto.report.expscript.lines import assignments, items
-from netesto.report.expscript.options import Options
 from netesto.report.expscript.tables import Table
 from netesto.report.figures import Plot
 from netesto.units import counted
@@ -88,7 +87,7 @@ class Session:
             "Path": lambda _: None, "relPath": self._rel_path, "IterFile": self._iter_file,
             "format": self._format, "log": self._log_to,
             "Select": self._step("Select", partial(selection.select, warn=self._warn)),
-            "Sort": self._step("Sort", ordering.sort),
+            "Sort": self._step("Sort", selection.sort),
             **dict.fromkeys(("Rows", "selectRows", "selectExp"), rows),
             "Cols": self._cols, "selectCols": self._cols,
             "RemoveCols": self._remove_cols, "deleteCols": self._remove_cols,
