@@ -1,7 +1,7 @@
 """The presentation of captured flows: their values as texts, and their figures. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from netesto.packets.found import DRAWN_MAX, Capture, Drawing, Flow, Side
 from netesto.report import looks
@@ -69,20 +69,12 @@ def texts(flow: Flow) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """A column of a table of flows."""
-
-    name: str
-    title: str
-    is_numeric: bool
-
-
-def headings(capture: Capture) -> list[Heading]:
-    """The columns of the table that have values for the flows of a capture."""
+def headings(capture: Capture) -> list[tuple[str, str, bool]]:
+    """The columns of the table that have values for the flows of a capture: their names and titles,
+    and whether they hold numbers."""
     rows = [texts(flow) for flow in capture.flows]
     return [
-        Heading(name, title, name not in _TEXTS)
+        (name, title, name not in _TEXTS)
         for name, title, _ in COLUMNS
         if title and (name == "flow" or any(row[name] not in {"", "0"} for row in rows))
     ]

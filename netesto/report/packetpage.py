@@ -19,9 +19,8 @@ def table(capture: Capture) -> Table:
     """The flows of a capture."""
     shown = packetflows.headings(capture)
     known = map(packetflows.texts, capture.flows)
-    rows = (tables.row(texts[each.name] for each in shown) for texts in known)
-    titles = (tables.Heading(each.name, each.title, each.is_numeric) for each in shown)
-    return Table(tuple(titles), tuple(rows))
+    rows = (tables.row(texts[name] for name, _, _ in shown) for texts in known)
+    return Table(tuple(tables.Heading(*each) for each in shown), tuple(rows))
 
 
 def details(flow: Flow) -> str:

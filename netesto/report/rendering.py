@@ -1,5 +1,5 @@
-"""Renders templates to HTML, with SVG files as parts. All values are escaped, unless a template says
-otherwise."""
+"""Renders templates to HTML, with SVG files as parts. All values are escaped, unless a template
+says otherwise."""
 
 import functools
 import re
