@@ -4,7 +4,7 @@ a report script or a comparison.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from netesto.report.context import Reference
 from netesto.report.curves import Band, Points
@@ -116,15 +116,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Quartiles; whiskers reach the last value within 1.5 times their distance (Tukey 1977)."""
+    """Quartiles, whiskers and outliers as matplotlib's boxplot_stats names them: whiskers reach the
+    last value within 1.5 times the distance of the quartiles (Tukey 1977)."""
 
     x: float
-    whisker_low: float
-    quartile_low: float
-    median: float
-    quartile_high: float
-    whisker_high: float
-    outliers: tuple[float, ...] = ()
+    stats: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,13 +251,7 @@ def _draw_time(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
 def _draw_boxes(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
     edge = {"color": looks.INK, "linewidth": 0.8}
     axes.bxp(
-        [
-            {
-                "whislo": box.whisker_low, "q1": box.quartile_low, "med": box.median,
-                "q3": box.quartile_high, "whishi": box.whisker_high, "fliers": list(box.outliers),
-            }
-            for box in trace.boxes
-        ],
+        [box.stats for box in trace.boxes],
         positions=[box.x for box in trace.boxes],
         widths=plot.bar_width,
         patch_artist=True,

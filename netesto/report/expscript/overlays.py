@@ -88,11 +88,9 @@ def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[tuple[s
     folders = {row: folder for row in view.rows.tolist() if (folder := _folder(view, row))}
     read = {folder: _read(folder, quantity, request) for folder in dict.fromkeys(folders.values())}
     for row, folder in folders.items():
-        label = None
-        if choice is not None:
-            label = choice.labels.get(data.columns[choice.column].texts[row])
-            if label is None:
-                continue
+        label = None if choice is None else choice.of(row)
+        if choice is not None and label is None:
+            continue
         group = _group(data.columns[EXP].texts[row])
         panel = data.columns[facet].texts[row] if facet else ""
         for own, groups, line in read[folder]:

@@ -58,11 +58,7 @@ class Frame:
     panels: tuple[str, ...]
 
     def of(self, panel: str, label: str) -> list[Sample]:
-        return [
-            sample
-            for sample in self.samples
-            if sample.is_drawn and sample.panel == panel and sample.label == label
-        ]
+        return [one for one in self.samples if (one.panel, one.label) == (panel, label)]
 
 
 def x_places(frame: Frame) -> Places:

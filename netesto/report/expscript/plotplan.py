@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
+from matplotlib import cbook
 
 from netesto.errors import ScriptError
 from netesto.report import ticks
@@ -284,17 +284,8 @@ def _boxes_of(
     by_x: dict[str, list[float]] = {}
     for sample in found:
         by_x.setdefault(sample.x, []).append(sample.y / divisor)
-    return tuple(_box(places.of(x) + offset, values) for x, values in by_x.items())
-
-
-def _box(x: float, values: Sequence[float]) -> Box:
-    low, median, high = (float(q) for q in np.percentile(values, [25, 50, 75]))
-    reach = 1.5 * (high - low)
-    inside = [value for value in values if low - reach <= value <= high + reach]
-    outside = tuple(value for value in values if not low - reach <= value <= high + reach)
-    # A whisker never ends within the box, although the last value may lie inside if there are few.
-    ends = min(low, *inside), max(high, *inside)
-    return Box(x, ends[0], low, median, high, ends[1], outside)
+    stats = cbook.boxplot_stats([*by_x.values()]) if by_x else []
+    return tuple(Box(places.of(x) + offset, one) for x, one in zip(by_x, stats, strict=True))
 
 
 # ---- what all kinds have -----------------------------------------------------------------

@@ -14,29 +14,35 @@ from netesto.report.expscript.lines import items
 
 @dataclass(frozen=True, slots=True)
 class SeriesChoice:
-    """`column;v1=Label 1,v2`: which values of a column are series, and their labels.
+    """`column;v1=Label 1,v2`: the cells of a column, and the labels of those that are series."""
 
-    `listed`: the script names the values; rows of other values are then not part of the plot.
-    """
-
-    column: str
+    texts: Sequence[str]
     labels: Mapping[str, str]
-    listed: bool
+
+    def of(self, row: int) -> str | None:
+        """The label of a row's series; None if the script lists others."""
+        return self.labels.get(self.texts[row])
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One usable row and column for Y1. `x` and `panel` are cells as written."""
+    """One usable row and column for Y1. `x` and `panel` are cells as written.
+
+    `label` is that of its series; a row without one, whose series the script does not list, only
+    counts for the range of Y.
+    """
 
     x: str
     y: float
     right: tuple[float, ...]
-    label: str
+    label: str | None
     panel: str
-    # False for a row whose series the script does not list: it only counts for the range of Y.
-    is_drawn: bool = True
     low: float | None = None
     high: float | None = None
+
+    @property
+    def is_drawn(self) -> bool:
+        return self.label is not None
 
 
 def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
@@ -54,17 +60,16 @@ def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
         value, _, label = item.partition("=")
         labels[value.strip()] = label.strip() or value.strip()
     texts = view.data.columns[column].texts
-    if labels:
-        there = dict.fromkeys(texts[row] for row in view.rows.tolist())
-        # 1M in the script is 1000000.0 in the data, where the text itself is not listed.
-        are_pairs = column == EXP and view.data.ids.mislead
-        for cell in [cell for cell in there if cell not in labels and not are_pairs]:
-            same = next((value for value in labels if numerals.same(value, cell)), None)
-            labels |= {} if same is None else {cell: labels[same]}
-        return SeriesChoice(column, labels, listed=True)
-    # A series without a text would have bars but no entry in the legend.
-    labels = {texts[row]: texts[row].strip() or f"(no {column})" for row in view.rows.tolist()}
-    return SeriesChoice(column, labels, listed=False)
+    there = dict.fromkeys(texts[row] for row in view.rows.tolist())
+    if not labels:
+        # A series without a text would have bars but no entry in the legend.
+        return SeriesChoice(texts, {cell: cell.strip() or f"(no {column})" for cell in there})
+    # 1M in the script is 1000000.0 in the data, where the text itself is not listed.
+    are_pairs = column == EXP and view.data.ids.mislead
+    for cell in [cell for cell in there if cell not in labels and not are_pairs]:
+        same = next((value for value in labels if numerals.same(value, cell)), None)
+        labels |= {} if same is None else {cell: labels[same]}
+    return SeriesChoice(texts, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +117,13 @@ def collect(view: View, wanted: Wanted, *, needs_x: bool) -> list[Sample]:
             known = [value for value in right if value is not None]
             if y is None or len(known) < len(right) or (needs_x and not x.strip()):
                 continue
-            label = _label(view, wanted, left, row)
+            value = "" if wanted.series is None else wanted.series.of(row)
             sample = Sample(
                 x,
                 y,
                 tuple(known),
-                label if label is not None else "",
+                None if value is None else wanted.label(value, left),
                 data.columns[wanted.facet].texts[row] if wanted.facet else "",
-                is_drawn=label is not None,
             )
             samples.append(_with_error(sample, view, wanted.errors, row))
     return samples
@@ -128,15 +132,6 @@ def collect(view: View, wanted: Wanted, *, needs_x: bool) -> list[Sample]:
 def _finite(view: View, name: str, row: int) -> float | None:
     value = float(view.data.columns[name].numbers[row])
     return value if abs(value) <= numerals.LARGEST_DRAWN else None
-
-
-def _label(view: View, wanted: Wanted, left: str, row: int) -> str | None:
-    """The sample's series in words; None if the script does not list it."""
-    if wanted.series is None:
-        return wanted.label("", left)
-    value = view.data.columns[wanted.series.column].texts[row]
-    label = wanted.series.labels.get(value)
-    return None if label is None else wanted.label(label, left)
 
 
 def _with_error(sample: Sample, view: View, errors: Sequence[str], row: int) -> Sample:
@@ -155,10 +150,9 @@ def merged(samples: Sequence[Sample], how: str) -> list[Sample]:
 
     Intervals: Student's t for a mean, order statistics for a median. Too few values have none.
     """
-    groups: dict[tuple[str, str, str, bool], list[Sample]] = {}
+    groups: dict[tuple[str, str | None, str], list[Sample]] = {}
     for sample in samples:
-        key = (sample.panel, sample.label, sample.x, sample.is_drawn)
-        groups.setdefault(key, []).append(sample)
+        groups.setdefault((sample.panel, sample.label, sample.x), []).append(sample)
     return [_merged(members, how) for members in groups.values()]
 
 
