@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from netesto.errors import UsageError
-from netesto.model import TIMED_TESTS, UDP_TESTS
+from netesto.model import TIMED_TESTS
 from netesto.report import conditions, ranks
 from netesto.report.ranks import Change
 from netesto.results import csvfile, numbers, repeated, store, tablerows
@@ -240,30 +240,16 @@ def _experiments(folder: Path) -> list[Row]:
     if not folder.is_dir():
         what = "not a folder" if folder.exists() else "no such folder"
         raise UsageError(f"{folder}: {what}", remedy=remedy)
-    found: list[Row] = list(csvfile.read(folder / store.TABLE))
     omitted = repeated.of(folder)
     rows = [
-        _without_control_of_datagrams(row, every)
-        for exp, every in csvfile.by_experiment(found).items()
+        row
+        for exp, every in csvfile.by_experiment(csvfile.read(folder / store.TABLE)).items()
         for row in every
         if exp not in omitted and csvfile.is_aggregate(row)
     ]
     if not rows:
         raise UsageError(f"{folder}: no experiments here", remedy=remedy)
     return tablerows.with_requested(folder, rows)
-
-
-def _without_control_of_datagrams(whole: Row, every: Sequence[Row]) -> Row:
-    """The aggregate row of an experiment. In older folders, groups of UDP have a congestion
-    control: the default."""
-    controls: dict[bool, set[str]] = {True: set(), False: set()}
-    for row in every:
-        if row is not whole:
-            controls[row.get("test", "") in UDP_TESTS].add(row.get("ca", ""))
-    shown = whole.get("ca", "").split("/")
-    if not controls[True] or {*shown} != (controls[True] | controls[False]) - {""}:
-        return whole
-    return {**whole, "ca": "/".join(text for text in shown if text in controls[False])}
 
 
 def _factors(named: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:

@@ -222,25 +222,6 @@ def test_runs_that_are_missing_are_told(folders):
     )  # fmt: skip
 
 
-def test_experiments_are_those_of_older_folders_that_have_a_congestion_control_of_datagrams(
-    tmp_path,
-):
-    header = "exp,group,test,ca,rate,status\n"
-    old = (
-        "1.0,0,TCP_STREAM+...,cubic/reno,9,ok\n"
-        "1.1,1,TCP_STREAM,cubic,8,ok\n"
-        "1.2,2,UDP_STREAM,reno,1,ok\n"
-    )
-    for name, text in {"base": old, "new": old.replace("/reno", "").replace("reno", "")}.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "exp.csv").write_text(header + text)
-    found = compare.compare(tmp_path / "base", tmp_path / "new")
-    assert [dict(zip(found.factors, one.cell, strict=True)) for one in found.judged] == [
-        {"test": "TCP_STREAM+...", "ca": "cubic"}
-    ]
-    assert found.only_new == ()
-
-
 @pytest.mark.parametrize(("of_new", "remarks"), [("", 0), (f"formulas:{derive.FORMULAS}\n", 1)])
 def test_a_folder_that_an_older_version_computed_is_told(written, of_new, remarks):
     base, new = written({"cubic": [90.0] * 5}, {"cubic": [90.0] * 5})
