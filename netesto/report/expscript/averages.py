@@ -204,30 +204,16 @@ def _keys(text: str, data: Dataset, *, warn: Warn) -> tuple[_Key, ...]:
 
 def _group(keys: Sequence[_Key], columns: Mapping[str, Column], count: int) -> _Groups:
     """Number the groups in the order in which they appear."""
-    group_of = np.zeros(count, dtype=np.intp)
+    cells: list[list[Hashable]] = []
     for key in keys:
-        mine = _codes(key, columns[key.column].texts)
-        distinct = int(mine.max(initial=0)) + 1
-        group_of = np.unique(group_of * distinct + mine, return_inverse=True)[1]
-    _, first, inverse = np.unique(group_of, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(first), dtype=np.intp)
-    rank[order] = np.arange(len(first))
-    return _Groups(rank[inverse], first[order])
-
-
-def _codes(key: _Key, texts: Sequence[str]) -> Integers:
-    """A number for each cell, equal for cells that agree in the key."""
-    codes: dict[Hashable, int] = {}
-    known: dict[str, int] = {}
-    for text in texts:
-        if text not in known:
-            value = key.of(text)
-            known[text] = -1 if value is None else codes.setdefault(value, len(codes))
-    found = np.fromiter((known[text] for text in texts), dtype=np.intp, count=len(texts))
-    alone = np.flatnonzero(found < 0)
-    found[alone] = len(codes) + np.arange(len(alone))
-    return found
+        texts = columns[key.column].texts
+        known = {text: key.of(text) for text in set(texts)}
+        # None agrees with nothing, not even with itself.
+        cells.append([object() if known[text] is None else known[text] for text in texts])
+    numbers: dict[tuple[Hashable, ...], int] = {}
+    rows = zip(*cells, strict=True) if keys else [()] * count
+    group_of = np.array([numbers.setdefault(row, len(numbers)) for row in rows], dtype=np.intp)
+    return _Groups(group_of, np.unique(group_of, return_index=True)[1])
 
 
 def _key_column(key: _Key, column: Column, groups: _Groups) -> Column:
@@ -315,16 +301,14 @@ class _Merged:
         means, is_mean = self._means()
         write = repr if self.is_formatted else numerals.cut
         texts = [write(mean) for mean in means.tolist()]
-        others = np.flatnonzero(~is_mean)
-        for group, text in zip(others.tolist(), self._texts_of(others), strict=True):
-            texts[group] = text
         # 1M in all of them stays 1M, as in the classic tool; a mean is computed only if they
         # differ.
         firsts = self.column.take(self.groups.first).texts
         ends = np.array([text.endswith(_SHORTENED) for text in firsts], dtype=np.bool_)
-        shortened = np.flatnonzero(is_mean & ends)
-        for group, text in zip(shortened.tolist(), self._texts_of(shortened), strict=True):
-            texts[group] = texts[group] if text == numerals.DIFFERENT else text
+        chosen = np.flatnonzero(~is_mean | ends)
+        for group, text in zip(chosen.tolist(), self._texts_of(chosen), strict=True):
+            if text != numerals.DIFFERENT or not is_mean[group]:
+                texts[group] = text
         return texts
 
     def _texts_of(self, chosen: Integers) -> list[str]:

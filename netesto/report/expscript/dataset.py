@@ -39,25 +39,20 @@ DUPLICATES_NAMED = 5
 Parsed: TypeAlias = tuple[Floats, Booleans]
 
 
+@dataclass(frozen=True, eq=False)
 class Column:
     """A column of cells, converted to text or numbers when first used.
 
-    `texts` and `numbers` read the cells of some rows, with None all of them. `decimals` is how
-    many are shown when formatting is on; None: the default of the report.
+    `read_texts` and `read_numbers` read the cells of some rows, with None all of them, and `rows`
+    are those of the column. `decimals` is how many are shown when formatting is on; None: the
+    default of the report.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        texts: Callable[[Integers | None], list[str]],
-        numbers: Callable[[Integers | None], Parsed],
-        decimals: int | None = None,
-    ) -> None:
-        self.name = name
-        self.decimals = decimals
-        self._read_texts = texts
-        self._read_numbers = numbers
+    name: str
+    read_texts: Callable[[Integers | None], list[str]]
+    read_numbers: Callable[[Integers | None], Parsed]
+    decimals: int | None = None
+    rows: Integers | None = None
 
     @classmethod
     def computed(
@@ -73,9 +68,9 @@ class Column:
         parsed = functools.cache(numbers or (lambda: parse_all(known())))
         return cls(
             name,
-            texts=lambda rows: _some(known(), rows),
-            numbers=lambda rows: _some_parsed(parsed(), rows),
-            decimals=decimals,
+            lambda rows: known() if rows is None else [*map(known().__getitem__, rows.tolist())],
+            lambda rows: parsed() if rows is None else (parsed()[0][rows], parsed()[1][rows]),
+            decimals,
         )
 
     @classmethod
@@ -86,11 +81,11 @@ class Column:
     @cached_property
     def texts(self) -> list[str]:
         """The cells as written."""
-        return self._read_texts(None)
+        return self.read_texts(self.rows)
 
     @cached_property
     def _parsed(self) -> Parsed:
-        return self._read_numbers(None)
+        return self.read_numbers(self.rows)
 
     @property
     def numbers(self) -> Floats:
@@ -104,26 +99,7 @@ class Column:
 
     def take(self, rows: Integers) -> "Column":
         """These rows, in this order; nothing is converted yet."""
-
-        def texts(among: Integers | None) -> list[str]:
-            chosen = rows if among is None else rows[among]
-            # From all if they are already converted, else only these.
-            return _some(self.texts, chosen) if "texts" in vars(self) else self._read_texts(chosen)
-
-        def numbers(among: Integers | None) -> Parsed:
-            chosen = rows if among is None else rows[among]
-            is_known = "_parsed" in vars(self)
-            return _some_parsed(self._parsed, chosen) if is_known else self._read_numbers(chosen)
-
-        return Column(self.name, texts=texts, numbers=numbers, decimals=self.decimals)
-
-
-def _some(texts: list[str], rows: Integers | None) -> list[str]:
-    return texts if rows is None else [texts[row] for row in rows.tolist()]
-
-
-def _some_parsed(parsed: Parsed, rows: Integers | None) -> Parsed:
-    return parsed if rows is None else (parsed[0][rows], parsed[1][rows])
+        return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
 
 def _below(name: str, parts: Sequence[tuple[Column | None, int]], missing: str) -> Column:
@@ -257,9 +233,9 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
             name = other
         columns[name] = Column(
             name,
-            texts=functools.partial(cells.texts, position),
-            numbers=functools.partial(cells.numbers, position),
-            decimals=own,
+            functools.partial(cells.texts, position),
+            functools.partial(cells.numbers, position),
+            own,
         )
     if EXP not in columns:
         raise ScriptError(
@@ -319,14 +295,14 @@ def warn_of_partial(view: View, what: str, *, warn: Warn) -> None:
         )
 
 
-def append(view: View, path: Path, *, warn: Warn) -> View:
+def append(view: View, path: str, *, warn: Warn) -> View:
     """Add the rows of another file below, selected, with new ids above all that exist.
 
     The ids grow by the largest one rounded up to the next hundred. Columns are matched by name:
     a missing one is filled with single spaces, an extra one is omitted.
     """
     old = view.data
-    new = load(path, decimals=None, warn=warn)
+    new = load(Path(path), decimals=None, warn=warn)
     extra = [name for name in new.names if name not in old.columns]
     if extra:
         warn(f"{path}: columns that the first file does not have are left out: {', '.join(extra)}")

@@ -334,27 +334,19 @@ def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:
     """Without formatting a cell is what is written, 12 digits; with it the value is kept whole."""
     if cells.is_text:
         return Column.computed(name, texts=cells.written, decimals=decimals)
-    numeric = cells.marks == _FINE
-    if not data.formatted:
-        # Row by row, because usually only a few of a million rows are needed.
-        return Column(
-            name,
-            texts=lambda rows: _some(cells, rows).written(),
-            numbers=lambda rows: _as_written(_some(cells, rows)),
-            decimals=decimals,
-        )
-    values = np.where(numeric, cells.numbers, np.nan)
-    return Column.computed(
+    write = repr if data.formatted else numerals.plain
+    # Row by row, because usually only a few of a million rows are needed.
+    return Column(
         name,
-        texts=lambda: _some(cells, None).written(repr),
-        numbers=lambda: (values, numeric),
-        decimals=decimals,
+        lambda rows: _some(cells, rows).written(write),
+        lambda rows: _as_written(_some(cells, rows), write),
+        decimals,
     )
 
 
-def _as_written(cells: _Cells) -> tuple[Floats, Booleans]:
+def _as_written(cells: _Cells, write: Callable[[float], str]) -> tuple[Floats, Booleans]:
     """The numbers that the texts write."""
-    numbers = np.array([float(numerals.plain(number)) for number in cells.numbers.tolist()])
+    numbers = np.array([float(write(number)) for number in cells.numbers.tolist()])
     numeric = cells.marks == _FINE
     return np.where(numeric, numbers, np.nan), numeric
 
@@ -380,36 +372,35 @@ def add_older(view: View, *, first: str, operator: str, second: str, name: str) 
             f"NewColOp: unknown operation {operator!r}" if operator else "NewColOp is not set",
             remedy=f"one of {' '.join(_OPERATORS)}",
         )
-    operands = [
+    left, right = (
         _older_operand(view.data, key, text)
         for key, text in (("NewColField1", first), ("NewColField2", second))
-    ]
+    )
     symbol = _OPERATORS[operator]
     if symbol == "&":
-        pairs = zip(*(operand.written() for operand in operands), strict=True)
-        return view.with_column(Column.of(name, [f"{a}_{b}" for a, b in pairs]))
-    cells = _operate(symbol, operands)
-    if view.data.formatted:
-        decimals = QUOTIENT_DECIMALS
-        if symbol != "/":
-            decimals = max(
-                (view.data.shown_decimals(text) for text in (first, second)
-                 if text in view.data.columns),
-                default=view.data.decimals,
-            )  # fmt: skip
-        return view.with_column(_column(name, cells, view.data, decimals))
-    return view.with_column(Column.of(name, cells.written(numerals.cut)))
+        left = Call(symbol, (left, Text("_")))
+    cells = _evaluate(Call(symbol, (left, right)), view.data)
+    if not view.data.formatted:
+        return view.with_column(Column.of(name, cells.written(numerals.cut)))
+    decimals = QUOTIENT_DECIMALS
+    if symbol != "/":
+        decimals = max(
+            (view.data.shown_decimals(text) for text in (first, second)
+             if text in view.data.columns),
+            default=view.data.decimals,
+        )  # fmt: skip
+    return view.with_column(_column(name, cells, view.data, decimals))
 
 
-def _older_operand(data: Dataset, key: str, text: str) -> _Cells:
+def _older_operand(data: Dataset, key: str, text: str) -> Expression:
     if not text:
         raise ScriptError(f"{key} is not set", remedy=f"{key}=rateMax names a column, or a number")
     if text in data.columns:
-        return _of_column(data.columns[text])
+        return ColumnName(text)
     number = numerals.parse(text)
     if number is None:
         raise ScriptError(
             f"{key}: {text!r} is neither a column nor a number",
             remedy=nearest(text, data.names),
         )
-    return _evaluate(Number(number, text), data)
+    return Number(number, text)

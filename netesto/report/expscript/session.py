@@ -82,7 +82,7 @@ class Session:
         # In their usual spelling; any case is understood.
         self._commands: Mapping[str, Callable[[str], None]] = {
             "File": self._file, "read": self._read, "Join": self._join,
-            "append": self._step("append", self._with_file),
+            "append": self._step("append", partial(dataset.append, warn=self._warn)),
             # Of the web form: known, and without an effect in a script.
             "Path": lambda _: None, "relPath": self._rel_path, "IterFile": self._iter_file,
             "format": self._format, "log": self._log_to,
@@ -199,9 +199,6 @@ class Session:
                 near = dataset.nearest(name, self.view.data.names)
                 self._warn(f"{what}: no column {name!r}; {near}")
         return [name for name in names if name in columns]
-
-    def _with_file(self, view: View, path: str) -> View:
-        return dataset.append(view, Path(path), warn=self._warn)
 
     def _with_column(self, view: View, text: str) -> View:
         decimals = dataset.DEFAULT_DECIMALS if self._decimals is None else self._decimals
