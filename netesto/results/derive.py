@@ -13,7 +13,7 @@ from netesto.results.formulas import Group
 from netesto.results.manifest import Manifest
 
 # Incremented when a column is computed differently from the same data.
-FORMULAS = "6"
+FORMULAS = "7"
 _KEY = "formulas"
 
 

@@ -62,13 +62,15 @@ def fairness(groups: Sequence[Values]) -> str:
         instances = _number(values, "instances")
         if rate and index is None:
             return ""
-        if rate is None or not index or instances is None:
+        if rate is None or instances is None:
             continue
         good = instances - (_number(values, "flowsFailed") or 0.0)
         kinds.add(tuple(values.get(key, "") for key in ("test", "delay", "dur")))
         count += good
-        rates.append(rate)
-        squares.append(rate * rate / (good * index))
+        # Flows that got nothing have no index among themselves.
+        if index:
+            rates.append(rate)
+            squares.append(rate * rate / (good * index))
     is_alone = failed and count == 1
     if len(kinds) != 1 or is_alone or count <= 0 or math.fsum(squares) <= 0:
         return ""

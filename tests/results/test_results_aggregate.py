@@ -219,6 +219,15 @@ def test_fairness_of_the_whole_is_over_all_flows_of_all_groups():
     assert aggregate.row(loaded, found, exp=1)["fairness"] == f"{144 / (3 * 74):.3f}"
 
 
+def test_a_flow_that_got_nothing_beside_others_is_in_the_fairness_of_the_whole():
+    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
+    found = [
+        samples.values(samples.group(samples.instance(rate_bps=rate_bps)))
+        for rate_bps in (9e6, 0.0)
+    ]
+    assert aggregate.row(loaded, found, exp=1)["fairness"] == "0.500"
+
+
 def test_fairness_is_not_told_of_the_only_flow_that_did_not_fail():
     loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
     alone = {"rate": "9", "fairness": "1", "instances": "2", "flowsFailed": "1"}
