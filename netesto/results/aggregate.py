@@ -1,50 +1,82 @@
-"""Rows of exp.csv from groups: the seven operations of fields.txt, and how numbers are written."""
+"""Rows of exp.csv from groups: the values of each, the seven operations of fields.txt, and how
+numbers are written."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from netesto.results import formulas, numbers
-from netesto.results.columns import canonical, column
+from netesto.results import numbers, overall
+from netesto.results.columns import COLUMNS, Column, canonical, column
 from netesto.results.evidence import DAMAGED, FAILED, OK, PARTIAL
 from netesto.results.fields import Field, Fields
-from netesto.results.formulas import Values
-from netesto.results.groups import same
+from netesto.results.formulas import Group, Values
 
 
-def group_row(fields: Fields, values: Values, *, columns: Values) -> dict[str, str]:
-    """The row of one group, N.1, N.2 …: each operation on one value. `values` is from `groups`."""
-    row = _cells(fields, [values], columns)
-    return row | _special(fields, {"exp": values["exp"], "status": values.get("status", "")})
+def values(group: Group, columns: Values) -> dict[str, str]:
+    """Every key of a group. `columns` (OTHER, SWEEP) fill keys that the group has no value for."""
+    row = {
+        each.name: "" if _is_damaged(each, group) else each.value(group)
+        for each in COLUMNS.values()
+        if each.is_of_groups
+    }
+    return _with_columns(row, columns)
+
+
+def _is_damaged(known: Column, group: Group) -> bool:
+    """Whether a value is empty because data are damaged. A sum or a mean without one of its flows
+    would be wrong: a single damaged file empties it for the whole group.
+    """
+    return not group.damaged.isdisjoint(known.sources)
+
+
+def _with_columns(row: Values, columns: Values) -> dict[str, str]:
+    """`row` with the columns of OTHER and SWEEP as written. A measured value, or one that differs
+    from the column, stays: a factor `ca=cubic` does not rename the group of the same experiment
+    that ran bbr.
+    """
+    filled = dict(row)
+    keys = {canonical(key): key for key in row}
+    for name, text in columns.items():
+        if column(name).is_measured:
+            continue
+        key = keys.get(canonical(name), name)
+        if not filled.get(key) or same(filled[key], text):
+            filled[key] = text
+    return filled
+
+
+def same(one: str, other: str) -> bool:
+    """Equal as numbers if both are ("1M", "1000000.0"), else as texts."""
+    first, second = numbers.parse(one), numbers.parse(other)
+    return one.strip() == other.strip() if None in (first, second) else first == second
+
+
+def group_row(
+    fields: Fields, found: Values, groups: Sequence[Group] = (), *, columns: Values
+) -> dict[str, str]:
+    """The row of one group, N.1, N.2 …: each operation on one value. `found` are its `values`."""
+    row = _cells(fields, [found], groups, columns)
+    return row | _special(fields, {"exp": found["exp"], "status": found.get("status", "")})
 
 
 def row(
     fields: Fields,
-    groups: Sequence[Values],
+    found: Sequence[Values],
+    groups: Sequence[Group] = (),
     *,
     exp: int,
     columns: Values | None = None,
-    once: Values | None = None,
-    mean_rates: Mapping[str, float] | None = None,
     least_status: str = OK,
-    damaged: Collection[str] = (),
 ) -> dict[str, str]:
-    """The aggregate row N.0. A failed group has no measurements, so none enters any operation.
+    """The aggregate row N.0, from the groups and the `values` of each. A failed group has no
+    measurements, so none enters any operation.
 
-    `columns` are OTHER and SWEEP, written unchanged. `once` are values of shared counters, which
-    are not an operation on those of groups. `mean_rates`: the data of all flows divided by the time
-    from the first start to the last end. `least_status`: the status of an experiment whose flows
-    are all ok (data of a host may be missing, or damaged). `damaged`: the keys that are unknown
-    because data of a group are damaged, and that would have another meaning over the other groups.
+    `columns` are OTHER and SWEEP, written unchanged. `least_status`: the status of an experiment
+    whose flows are all ok (data of a host may be missing, or damaged).
     """
-    cells = _cells(fields, groups, columns or {}, mean_rates or {})
-    counted = {canonical(key): text for key, text in (once or {}).items()}
-    cells |= {name: counted[canonical(name)] for name in cells if canonical(name) in counted}
-    unknown = {canonical(key) for key in damaged}
-    cells |= {name: "" for name in cells if canonical(name) in unknown}
-    found = status(groups)
-    overall = least_status if found == OK or least_status == DAMAGED else found
-    whole = {"exp": f"{exp}.0", "expNumber": str(exp), "group": "0", "status": overall}
+    cells = _cells(fields, found, groups, columns or {}, is_whole=True)
+    state = status(found)
+    state = least_status if state == OK or least_status == DAMAGED else state
+    whole = {"exp": f"{exp}.0", "expNumber": str(exp), "group": "0", "status": state}
     return cells | _special(fields, whole)
 
 
@@ -62,29 +94,46 @@ def _special(fields: Fields, values: Values) -> dict[str, str]:
 
 def _cells(
     fields: Fields,
-    groups: Sequence[Values],
+    found: Sequence[Values],
+    groups: Sequence[Group],
     columns: Values,
-    mean_rates: Mapping[str, float] = MappingProxyType({}),
+    *,
+    is_whole: bool = False,
 ) -> dict[str, str]:
-    looked_up = [{canonical(key): text for key, text in values.items()} for values in groups]
+    looked_up = [{canonical(key): text for key, text in values.items()} for values in found]
     written = {canonical(key): text for key, text in columns.items()}
     return {
-        field.name: _cell(field, looked_up, written, mean_rates.get(column(field.name).name))
+        field.name: _cell(field, looked_up, groups, written, is_whole=is_whole)
         for field in fields.columns
     }
 
 
-def _cell(field: Field, groups: Sequence[Values], columns: Values, mean_rate: float | None) -> str:
-    """One cell. Keys of `groups` and `columns` are canonical."""
+def _cell(
+    field: Field,
+    found: Sequence[Values],
+    groups: Sequence[Group],
+    columns: Values,
+    *,
+    is_whole: bool,
+) -> str:
+    """One cell. Keys of `found` and `columns` are canonical. In the row of the whole experiment
+    what groups may share counts once, and what is damaged in one of them is empty: over the others
+    it would have another meaning."""
     name, known = canonical(field.name), column(field.name)
-    if known.overall is not None:
-        return known.overall(groups)
-    texts = [text for values in groups if (text := values.get(name, "").strip())]
+    if (known.overall or is_whole) and any(_is_damaged(known, group) for group in groups):
+        return ""
+    overall_ = None if known.overall is None else known.overall(groups)
+    if isinstance(overall_, str):
+        return overall_
+    if overall_ is not None and is_whole:
+        return numbers.fixed(overall_, 1)
+    texts = [text for values in found if (text := values.get(name, "").strip())]
     written = "" if known.is_measured else columns.get(name, "")
     if written and all(same(text, written) for text in texts):
         return written
     if field.operation == "sumRateDur":
-        return _sum_rate_dur(name, groups, mean_rate)
+        mean = overall.mean_rate(groups, known.rate) if is_whole and known.rate else None
+        return _sum_rate_dur(name, found, mean)
     return combine(field, texts)
 
 
@@ -143,7 +192,7 @@ def _sum_rate_dur(name: str, groups: Sequence[Values], mean_rate: float | None) 
         rate = found[0][0]
     is_span_known = len(found) == 1 or len(known) == len(found)
     if mean_rate is not None and (
-        not is_span_known or (rate is not None and formulas.is_other(rate, mean_rate))
+        not is_span_known or (rate is not None and overall.is_other(rate, mean_rate))
     ):
         rate = mean_rate
     return "" if rate is None else numbers.fixed(rate, 3)

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from netesto.measured import Datagrams, TransferResult
 from netesto.results import flows, formulas, numbers, overall
 from netesto.results.evidence import Source
-from netesto.results.formulas import Group, Rate, Values
+from netesto.results.formulas import Group, Rate
 from netesto.results.queues import Column as QueueColumn
 from netesto.results.queues import Queue
 from netesto.units import format_size
@@ -30,11 +30,10 @@ class Column:
     """One column.
 
     `fill` computes the value of a group, None if unknown; a number is written with at most
-    `decimals`. A column without `fill` comes from OTHER or SWEEP. `sources` are the files of the
-    value: if one is damaged, it is unknown. `overall` computes the value of an experiment from its
-    groups, instead of the operation of fields.txt; `once` does so for counters that groups may
-    share, from groups that did not fail. `rate`: the column is the sum of this rate over flows that
-    ran together.
+    `decimals`. `overall` computes the value of an experiment from its groups, instead of the
+    operation of fields.txt, and without `fill` that of a group, too. A column with neither comes
+    from OTHER or SWEEP. `sources` are the files of the value: if one is damaged, it is unknown.
+    `rate`: the column is the sum of this rate over flows that ran together.
 
     `unit` is that of headings; `page_unit` says more, in the table of a page. `show` formats a
     value for people. `better` says which values are better, for columns that `compare` can judge.
@@ -48,8 +47,7 @@ class Column:
     sources: tuple[Source, ...] = ()
     by: By = "script"
     holds: Holds = "any"
-    overall: Callable[[Sequence[Values]], str] | None = None
-    once: Callable[[Sequence[Group]], str | float | None] | None = None
+    overall: Callable[[Sequence[Group]], str | float | None] | None = None
     rate: Rate | None = None
     better: Literal["more", "less"] | None = None
     is_factor: bool = True
@@ -60,6 +58,11 @@ class Column:
     def is_measured(self) -> bool:
         """Whether it is measured, and the script cannot set it."""
         return self.by in {"flows", "outcome"}
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether groups have a value of their own, and not only one from OTHER or SWEEP."""
+        return (self.fill or self.overall) is not None
 
     @property
     def in_ms(self) -> bool:
@@ -73,9 +76,9 @@ class Column:
 
     def value(self, group: Group) -> str:
         """The text of a group's value; "" if it is not known, or no flow ended well."""
-        if self.fill is None or (self.by == "flows" and not group.good):
+        if self.by == "flows" and not group.good:
             return ""
-        found = self.fill(group)
+        found = self.fill(group) if self.fill else self.overall([group]) if self.overall else None
         return found if isinstance(found, str) else numbers.short(found, self.decimals)
 
 
@@ -132,7 +135,8 @@ def _latency(
 
 
 def _rate(name: str, unit: str, get: Rate, decimals: int) -> Column:
-    return _tool(name, unit, lambda group: group.rate(get), decimals, rate=get, better="more")
+    fill = partial(overall.rate, get=get)
+    return _tool(name, unit, fill, decimals, rate=get, better="more")
 
 
 def _datagrams(
@@ -195,23 +199,26 @@ def _counter(name: str, counter: str, unit: str) -> Column:
     """Of the client's interface, which groups may share."""
 
     def count(groups: Iterable[Group]) -> float | None:
-        return formulas.counted_once(
+        return overall.counted_once(
             each for group in groups for each in group.interface_counts(counter)
         )
 
-    return _counted(name, fill=lambda group: group.counter(counter), page_unit=unit, once=count)
+    return _counted(name, page_unit=unit, overall=count)
 
 
 def _of_queues(name: str, get: Callable[[Queue], QueueColumn]) -> Column:
     """Of the queues on the path, which groups may share."""
 
     def count(groups: Iterable[Group]) -> float | None:
-        return formulas.counted_once(each for group in groups for each in group.queue_counts(get))
+        return overall.counted_once(each for group in groups for each in group.queue_counts(get))
 
     return _queue(
-        name, "packets", lambda group: count([group]),
-        page_unit="packets, or super-packets", show=numbers.count, once=count,
-    )  # fmt: skip
+        name, "packets", page_unit="packets, or super-packets", show=numbers.count, overall=count
+    )
+
+
+def _packet_bytes(name: str, way: str) -> Column:
+    return _counted(name, "bytes", decimals=1, overall=partial(overall.packet_bytes, way=way))
 
 
 def _mbit(bps: float | None) -> float | None:
@@ -266,8 +273,7 @@ _TABLE: tuple[Column, ...] = (
     _tool("rateMax", "Mbit/s", lambda g: numbers.greatest(g.rates), 6),
     _rate("reverseRate", "Mbit/s", lambda r: _mbit(r.reverse_rate_bps), 6),
     _rate("transactionRate", "1/s", lambda r: r.transactions_per_s, 3),
-    _tool("fairness", "", lambda g: g.fairness, 6, better="more",
-          overall=overall.fairness, once=formulas.no_fairness),
+    _tool("fairness", "", overall.fairness, 6, better="more", overall=overall.fairness_of_all),
     _tool("localRetrans", "segments", show=numbers.count,
           fill=lambda g: numbers.total(r.local_retransmits for r in g.results)),
     _tool("remoteRetrans", "segments", show=numbers.count,
@@ -282,7 +288,7 @@ _TABLE: tuple[Column, ...] = (
     _latency("p9999", lambda r: r.p9999_latency_us),
     _latency("p99999", lambda r: r.p99999_latency_us),
     _tool("latencies", "", _sum(lambda r: r.latencies), show=numbers.count),
-    _tool("latencyTail", "%", lambda g: g.latency_tail_percent, 3, overall=overall.latency_tail),
+    _tool("latencyTail", "%", overall=overall.latency_tail),
     _tool("unfinished", "", _sum(lambda r: r.unfinished), better="less", show=numbers.count),
     # ---- what tcp_info reports at the end that sends the data
     _socket("cwnd", "segments", lambda g: g.mean(lambda s: s.cwnd), 3, show=numbers.figure),
@@ -311,8 +317,8 @@ _TABLE: tuple[Column, ...] = (
     _datagrams("udpSent", lambda d: d.sent),
     _datagrams("udpSkipped", lambda d: d.skipped),
     _datagrams("udpLost", lambda d: d.lost, better="less"),
-    _tool("udpLost%", "", lambda g: formulas.lost_percent(g.datagrams), better="less",
-          overall=overall.lost_percent, page_unit="% of datagrams", show=numbers.figure),
+    _tool("udpLost%", overall=overall.lost_percent, better="less", page_unit="% of datagrams",
+          show=numbers.figure),
     _datagrams("udpDropped", lambda d: d.dropped),
     _datagrams("udpReordered", lambda d: d.reordered),
     _datagrams("udpDuplicates", lambda d: d.duplicates),
@@ -338,15 +344,14 @@ _TABLE: tuple[Column, ...] = (
               show=numbers.hundredths),
     _measured("remoteCores", "%", lambda g: g.cores[1], 3, ("server cpu",), better="less",
               show=numbers.hundredths),
-    _measured("pingRtt", "µs", lambda g: g.pings.mean_us, 3, ("ping",), better="less",
-              show=numbers.milliseconds),
+    _ping("pingRtt", lambda g: g.pings.mean_us),
     _ping("pingIdle", lambda g: g.pings.idle_us),
     _ping("pingP50", lambda g: g.pings.quantile_us(0.5)),
     _ping("pingP95", lambda g: g.pings.quantile_us(0.95)),
     _ping("pingMax", lambda g: g.pings.quantile_us(1)),
     _ping("pingAfter", lambda g: g.pings.after_us),
-    _measured("pingLost", "", lambda g: g.pings.lost, sources=("ping",), better="less",
-              page_unit="echo requests", show=numbers.count, once=formulas.pings_lost),
+    _measured("pingLost", overall=overall.pings_lost, sources=("ping",), better="less",
+              page_unit="echo requests", show=numbers.count),
     _measured("rpm", "", lambda g: g.pings.per_minute, 1, ("ping",), better="more",
               page_unit="round trips/min", show=numbers.figure),
     _measured("startSkew", "ms", lambda g: g.start_skew_ms, 3, show=numbers.figure),
@@ -361,18 +366,14 @@ _TABLE: tuple[Column, ...] = (
     _coalescing("adaptive-rx", fill=_feature("adaptive-rx"), show=numbers.switch),
     _counter("client-rx-packets", "rx_packets", "packets"),
     _counter("client-rx-bytes", "rx_bytes", "bytes"),
-    _counted("client-rx-packet-len", "bytes", lambda g: formulas.packet_bytes([g], "rx"), 1,
-             once=lambda groups: formulas.packet_bytes(groups, "rx")),
+    _packet_bytes("client-rx-packet-len", "rx"),
     _counter("client-tx-packets", "tx_packets", "packets"),
     _counter("client-tx-bytes", "tx_bytes", "bytes"),
-    _counted("client-tx-packet-len", "bytes", lambda g: formulas.packet_bytes([g], "tx"), 1,
-             once=lambda groups: formulas.packet_bytes(groups, "tx")),
-    _measured("retransPkts%", "", lambda g: g.retransmitted_packets_percent, sources=_PACKETS,
-              overall=overall.retransmitted_packets_percent, better="less",
-              page_unit="% of packets", show=numbers.hundredths),
+    _packet_bytes("client-tx-packet-len", "tx"),
+    _measured("retransPkts%", overall=overall.retransmitted_packets_percent, sources=_PACKETS,
+              better="less", page_unit="% of packets", show=numbers.hundredths),
     _measured("retransPktsReason", "", lambda g: g.packets_fault, sources=_PACKETS, holds="text"),
-    _socket("retransSegs%", "", lambda g: g.retransmitted_segments_percent,
-            overall=overall.retransmitted_segments_percent, better="less",
+    _socket("retransSegs%", overall=overall.retransmitted_segments_percent, better="less",
             page_unit="% of data segments", show=numbers.figure),
     # ---- captures at the hosts that send
     _captured("pktRetrans", "segments", lambda g: numbers.total(

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from netesto.measured import Datagrams, SocketSample, TransferResult
 from netesto.model import REQUEST_TESTS, VALUE_BYTES, GroupRequest
-from netesto.results import flows, formulas, numbers
+from netesto.results import flows, formulas, numbers, overall
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.formulas import Group
 from netesto.units import format_bytes
@@ -224,8 +224,8 @@ def _total(groups: Sequence[GroupEvidence]) -> Iterator[str]:
     """Flows at different times of which it is not known exactly when they were measured: then
     the time of all, by which their data are divided, is not either."""
     every = [Group(each) for each in groups]
-    mean = formulas.mean_rate(every, formulas.goodput_mbit_per_s)
-    if not formulas.is_other(math.fsum(rate for each in every for rate in each.rates), mean):
+    mean = overall.mean_rate(every, formulas.goodput_mbit_per_s)
+    if not overall.is_other(math.fsum(rate for each in every for rate in each.rates), mean):
         return
     timed = [
         (begins_s, flow.result.elapsed_s, group.request.tool)
@@ -243,7 +243,7 @@ def _total(groups: Sequence[GroupEvidence]) -> Iterator[str]:
         for last in lasts
     )
     share = 1 - whole_s / most_s
-    if share > formulas.RATE_TOLERANCE:
+    if share > overall.RATE_TOLERANCE:
         tools = "/".join(dict.fromkeys(tool for (first, last), _, tool in timed if first < last))
         yield (
             f"rate of all flows may be up to {100 * share:.2g} % too high: {tools} does not report "

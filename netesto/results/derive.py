@@ -6,10 +6,10 @@ from pathlib import Path
 
 from netesto.errors import ResultsError
 from netesto.model import GroupRequest
-from netesto.results import aggregate, groups, keyvalue, packetfile, series, store, tablerows
+from netesto.results import aggregate, keyvalue, packetfile, series, store, tablerows
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
-from netesto.results.formulas import Group
+from netesto.results.formulas import Group, Values
 from netesto.results.manifest import Manifest
 
 # Incremented when a column is computed differently from the same data.
@@ -32,14 +32,18 @@ def derive(
     series.json, and packets.json if there are captures. `known` are the keys of all.exp.out (None:
     the columns of exp.csv). ResultsError if they cannot be written.
     """
-    whole, found = _groups(evidence, manifest)
-    for group, values in zip(evidence.groups, found, strict=True):
+    groups = _groups(evidence, manifest)
+    found = [aggregate.values(each, manifest.columns) for each in groups]
+    for group, values in zip(groups, found, strict=True):
         keyvalue.write(folder / group_file(group.request), values)
     rows = [
-        _aggregate(whole, found, manifest, fields),
-        *(aggregate.group_row(fields, values, columns=manifest.columns) for values in found),
+        _aggregate(fields, found, groups, manifest),
+        *(
+            aggregate.group_row(fields, values, [group], columns=manifest.columns)
+            for group, values in zip(groups, found, strict=True)
+        ),
     ]
-    row = rows[0] if known is None else _aggregate(whole, found, manifest, known)
+    row = rows[0] if known is None else _aggregate(known, found, groups, manifest)
     marks = tablerows.checksum_of_groups(rows[1:]) | {_KEY: FORMULAS}
     keyvalue.write(folder / store.DERIVED, row | marks)
     if with_series:
@@ -62,39 +66,24 @@ def aggregate_row(
     evidence: ExperimentEvidence, manifest: Manifest, fields: Fields
 ) -> Mapping[str, str]:
     """Row N.0 with these columns."""
-    return _aggregate(*_groups(evidence, manifest), manifest, fields)
+    groups = _groups(evidence, manifest)
+    found = [aggregate.values(each, manifest.columns) for each in groups]
+    return _aggregate(fields, found, groups, manifest)
 
 
-def _groups(
-    evidence: ExperimentEvidence, manifest: Manifest
-) -> tuple[list[Group], list[dict[str, str]]]:
-    """The groups, and the values of each."""
-    whole = [Group(each, manifest.description) for each in evidence.groups]
-    return whole, [groups.values(each, manifest.columns) for each in whole]
+def _groups(evidence: ExperimentEvidence, manifest: Manifest) -> list[Group]:
+    return [Group(each, manifest.description) for each in evidence.groups]
 
 
 def _aggregate(
-    whole: Sequence[Group],
-    found: Sequence[Mapping[str, str]],
-    manifest: Manifest,
-    fields: Fields,
+    fields: Fields, found: Sequence[Values], groups: Sequence[Group], manifest: Manifest
 ) -> dict[str, str]:
-    return aggregate.row(
-        fields,
-        found,
-        exp=manifest.exp,
-        columns=experiment_columns(manifest),
-        once=groups.counted_once(whole),
-        mean_rates=groups.mean_rates(whole),
-        least_status=manifest.status,
-        damaged=frozenset().union(*map(groups.damaged_keys, whole)),
-    )
-
-
-def experiment_columns(manifest: Manifest) -> dict[str, str]:
-    """The columns that the script sets, also of an experiment without a group."""
+    # The columns that the script sets, also of an experiment without a group.
     names = {"expName": manifest.exp_name, "desc": manifest.description}
-    return {key: text for key, text in names.items() if text} | dict(manifest.columns)
+    columns = {key: text for key, text in names.items() if text} | dict(manifest.columns)
+    return aggregate.row(
+        fields, found, groups, exp=manifest.exp, columns=columns, least_status=manifest.status
+    )
 
 
 def group_file(request: GroupRequest) -> str:

@@ -3,7 +3,6 @@
 Only flows that ended well are measured. An unknown value is None or the empty text, never 0.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,12 +28,6 @@ PACKETS_TOLERANCE = 0.10
 # ... and how many more whatever the flows sent: the tool's control connection, neighbour discovery.
 # Pings are known.
 OTHER_PACKETS = 50
-
-# By how much a sum of rates may differ from the transferred data per second: flows that start
-# together do so within some milliseconds. The goodput of a full link is 4 to 5 % below its rate.
-RATE_TOLERANCE = 0.02
-# From here on flows did not share a capacity, and their rates have no index of fairness.
-APART = 0.10
 
 # Those of latencies that are columns.
 PERCENTILES = (50, 90, 99, 99.9, 99.99, 99.999)
@@ -89,18 +82,10 @@ class Group:
         """Mbit/s of goodput of each flow."""
         return list(map(goodput_mbit_per_s, self.results))
 
-    @property
-    def fairness(self) -> float | None:
-        """Jain's index of the flows' rates, if they ran at the same time."""
-        return numbers.fairness(self.rates) if no_fairness([self]) is None else None
-
-    def rate(self, get: Rate) -> float | None:
-        """A rate of all flows: the sum of their rates, each over its own time. If flows carried
-        data at different times, so that the sum is too high: the data of all flows divided by the
-        time from the first start to the last end."""
-        added = numbers.total(map(get, self.results))
-        mean = mean_rate([self], get)
-        return mean if added is not None and is_other(added, mean) else added
+    @cached_property
+    def measured_s(self) -> list[tuple[float, float] | None]:
+        """When the result of each flow was measured."""
+        return [flows.measured(self.request, flow) for flow in self.good]
 
     @cached_property
     def samples(self) -> list[tuple[SocketSample, ...]]:
@@ -207,10 +192,6 @@ class Group:
         rtt_ms = self.mean(lambda sample: sample.rtt_ms)
         return None if rtt_ms is None else rtt_ms * 1000
 
-    @property
-    def retransmitted_segments_percent(self) -> str:
-        return percent([(self.retransmitted, self.data_segments)], decimals=3)
-
     # ---- queues ----------------------------------------------------------------------------
 
     @cached_property
@@ -256,7 +237,7 @@ class Group:
     def queue_counts(self, get: Callable[[Queue], Column]) -> Iterator[Counting]:
         """The counts of the queues on the path while flows ran, as far as they have the counter;
         including packets of other flows."""
-        for each in self.evidence.queues:
+        for each in self.evidence.queues if self.good else ():
             found = each.counted(*self._span_s, get(each))
             if found is not None:
                 yield each.place, *found
@@ -323,7 +304,7 @@ class Group:
     def interface_counts(self, name: str) -> Iterator[Counting]:
         """The same, with the interface's count before the group."""
         known, gained = self.evidence, self.counter(name)
-        if gained is not None:
+        if gained is not None and self.good:
             place = f"{self.request.client}/{known.device}"
             before = (known.counters_before or {}).get(name)
             if before is None:
@@ -355,32 +336,14 @@ class Group:
         most = segments * (1 + PACKETS_TOLERANCE) + len(self.evidence.pings) + OTHER_PACKETS
         return f"{counts} (others used it, too)" if self.packets > most else ""
 
-    @property
-    def retransmitted_packets_percent(self) -> str:
-        """The classic retransPkts%: 100·retransmissions / packets of the interface."""
-        if self.packets_fault != "":
-            return ""
-        return percent([(self.retransmitted, self.packets)], decimals=2)
 
-
-def counted_once(each: Iterable[Counting]) -> int | None:
-    """The sum of the increases of counters; an increase that several groups saw counts once."""
-    total, last_place, reached = None, "", 0
-    for place, first, last in sorted(each):
-        if place != last_place:
-            last_place, reached = place, first
-        total = (total or 0) + max(0, last - max(first, reached))
-        reached = max(reached, last)
-    return total
+def goodput_mbit_per_s(result: TransferResult) -> float:
+    return result.rate_bps / 1e6
 
 
 def requested_control(asked: FlowSpec) -> str | None:
     """The congestion control of the sender of the data; datagrams have none."""
     return None if asked.test in UDP_TESTS else asked.congestion_control
-
-
-def goodput_mbit_per_s(result: TransferResult) -> float:
-    return result.rate_bps / 1e6
 
 
 def distinct(texts: Iterable[str | None]) -> str:
@@ -400,66 +363,3 @@ def _cores_percent(samples: Iterable[CpuSample], cores: Sequence[int]) -> float 
     return numbers.mean(
         numbers.mean(each[core] for core in cores) for each in shares if each.keys() >= set(cores)
     )
-
-
-def percent(parts: Iterable[tuple[float | None, float | None]], *, decimals: int) -> str:
-    """100·Σpart / Σwhole of the pairs of part and whole that are known; "" if there is none."""
-    known = [(part, whole) for part, whole in parts if part is not None and whole is not None]
-    total = math.fsum(whole for _, whole in known)
-    part = math.fsum(part for part, _ in known)
-    return numbers.fixed(100 * part / total, decimals) if total > 0 else ""
-
-
-def lost_percent(each: Sequence[Datagrams]) -> str:
-    """100·Σlost / Σsent."""
-    return percent([(one.lost, one.sent) for one in each], decimals=4)
-
-
-# ---- over all groups of an experiment, none of which has failed completely -----------------------
-
-
-def mean_rate(groups: Iterable[Group], get: Rate) -> float | None:
-    """The data of all flows of the groups divided by the time from the first start to the last end;
-    None if a rate or a time is unknown. Seconds that `omit` leaves out count with the flow's rate:
-    other flows ran meanwhile."""
-    amounts, begins_s, ends_s = [], [], []
-    for group in groups:
-        for flow in group.good:
-            times_s = flows.measured(group.request, flow)
-            rate = None if flow.result is None else get(flow.result)
-            if times_s is None or rate is None:
-                return None
-            begin_s = max(flow.started_s or 0.0, times_s[0] - group.request.omit_s)
-            begins_s.append(begin_s)
-            ends_s.append(times_s[1])
-            amounts.append(rate * (times_s[1] - begin_s))
-    span_s = max(ends_s, default=0.0) - min(begins_s, default=0.0)
-    return math.fsum(amounts) / span_s if span_s > 0 else None
-
-
-def is_other(added: float, mean: float | None, tolerance: float = RATE_TOLERANCE) -> bool:
-    """Whether a sum of rates is of flows that ran at other times than it takes for granted."""
-    return mean is not None and abs(added - mean) > mean * tolerance
-
-
-def no_fairness(groups: Sequence[Group]) -> str | None:
-    """No index of the rates of flows that ran at different times: then they do not share a
-    capacity."""
-    added = math.fsum(rate for group in groups for rate in group.rates)
-    return "" if is_other(added, mean_rate(groups, goodput_mbit_per_s), APART) else None
-
-
-def pings_lost(groups: Sequence[Group]) -> float | None:
-    """Of each pair of hosts once."""
-    pairs = {(g.request.client, g.request.server_address): g.pings.lost for g in groups}
-    known = [lost for lost in pairs.values() if lost is not None]
-    return sum(known) if known else None
-
-
-def packet_bytes(groups: Sequence[Group], way: str) -> float | None:
-    """Bytes per packet of the clients' interfaces."""
-    packets, size = (
-        counted_once(each for group in groups for each in group.interface_counts(f"{way}_{what}"))
-        for what in ("packets", "bytes")
-    )
-    return size / packets if size is not None and packets else None

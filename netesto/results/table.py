@@ -36,8 +36,8 @@ class Block:
 
 
 def blocks(groups: Sequence[Values]) -> list[Block]:
-    """The rows of the groups (from `groups.values`), in blocks that fit beside each other. Optional
-    rows (effective MSS, fairness) are omitted if no group has a value."""
+    """The rows of the groups (from `aggregate.values`), in blocks that fit beside each other.
+    Optional rows (effective MSS, fairness) are omitted if no group has a value."""
     found = []
     for title, names in _BLOCKS.items():
         rows = [_row(name, groups) for name in names]

@@ -10,7 +10,7 @@ from pathlib import Path
 from netesto.collectors import socketfile
 from netesto.controller import digest
 from netesto.model import Ports
-from netesto.results import groups
+from netesto.results import aggregate
 from netesto.results.evidence import InstanceEvidence
 from netesto.results.formulas import Group
 from results import samples
@@ -78,5 +78,5 @@ CPU = "raw/a/cpu.jsonl"
 
 def test_cpu_usage_is_unknown_in_simulated_time():
     (group, *_) = samples.two_flows().groups
-    columns = groups.values(Group(digest.without_cpu(group)), {})
+    columns = aggregate.values(Group(digest.without_cpu(group)), {})
     assert (columns["localCpu"], columns["remoteCpu"], columns["rate"] != "") == ("", "", True)

@@ -11,8 +11,9 @@ from typing import Any
 from netesto.measured import CpuSample, Interval, PingSample, SocketSample, TransferResult
 from netesto.model import ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.packets.found import Flow, Rtt
-from netesto.results import groups
+from netesto.results import aggregate
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
+from netesto.results.fields import Fields
 from netesto.results.formulas import Group
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
 
@@ -88,7 +89,12 @@ def group(*instances: InstanceEvidence, asked: GroupRequest | None = None, **val
 
 def values(evidence: GroupEvidence, *, desc: str = "", columns: Mapping[str, str] | None = None):
     """The keys of a group."""
-    return groups.values(Group(evidence, desc), columns or {})
+    return aggregate.values(Group(evidence, desc), columns or {})
+
+
+def row(columns: Fields, *each: GroupEvidence) -> dict[str, str]:
+    """The aggregate row of an experiment with these groups."""
+    return aggregate.row(columns, [values(one) for one in each], [*map(Group, each)], exp=12)
 
 
 def experiment(*groups: GroupEvidence, duration_s: float = 25.0) -> ExperimentEvidence:

@@ -1,12 +1,16 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netesto.measured import Datagrams, TransferResult
+from netesto.model import UNTIL_DONE_S
 from netesto.results import aggregate, fields, numbers
 from netesto.results.fields import Field
+from netesto.results.formulas import Group
 from results import samples
 
 EXAMPLE = fields.parse(
@@ -15,6 +19,8 @@ EXAMPLE = fields.parse(
     source="f",
 )
 NUMBERS = st.floats(min_value=0, max_value=1e9, allow_nan=False).map(lambda x: round(x, 3))
+# Of transfers that last as long as they last.
+UNTIL_DONE = samples.request(test="TCP_FLOWS", count=9, size_bytes=100, duration_s=UNTIL_DONE_S)
 TEXTS = st.lists(NUMBERS.map(str), min_size=1, max_size=8)
 
 
@@ -108,16 +114,19 @@ def test_text_under_an_operation_on_numbers_is_kept_and_not_counted():
 
 
 def test_the_rate_of_one_group_needs_no_duration():
-    values = {"exp": "1.1", "rate": "7.175", "dur": ""}
-    of_group = aggregate.group_row(EXAMPLE, values, columns={})
-    of_experiment = aggregate.row(EXAMPLE, [values], exp=1, mean_rates={"rate": 7.16})
-    assert (of_group["rate"], of_experiment["rate"]) == ("7.175", "7.175")
+    transfers = samples.group(samples.instance(rate_bps=7.175e6), asked=UNTIL_DONE)
+    found = samples.values(transfers)
+    of_group = aggregate.group_row(EXAMPLE, found, columns={})
+    of_experiment = samples.row(EXAMPLE, transfers)
+    assert (found["dur"], of_group["rate"], of_experiment["rate"]) == ("", "7.175", "7.175")
 
 
 def test_the_rate_of_several_groups_one_without_a_duration_is_the_mean_over_their_time():
-    values = [{"rate": "10", "dur": "5"}, {"rate": "4", "dur": ""}]
-    row = aggregate.row(EXAMPLE, values, exp=1, mean_rates={"rate": 9.5})
-    assert row["rate"] == "9.500"
+    # 24 s each, the second one 6 s later.
+    late = {"started_s": samples.BEGIN_S + 6.0, "ended_s": samples.BEGIN_S + 30.0}
+    timed = samples.group(samples.instance(rate_bps=10e6, started_s=samples.BEGIN_S))
+    transfers = samples.group(samples.instance(rate_bps=4e6, **late), asked=UNTIL_DONE)
+    assert samples.row(EXAMPLE, timed, transfers)["rate"] == "11.200"
 
 
 def test_sum_rate_dur_leaves_out_the_duration_of_a_group_without_a_rate():
@@ -125,51 +134,62 @@ def test_sum_rate_dur_leaves_out_the_duration_of_a_group_without_a_rate():
     assert row["rate"] == "10.000"
 
 
-def counted(again="", packets="", percent="0.00", **values):
-    return {
-        "retrans_total": again, "client-tx-packets": packets, "retransPkts%": percent
-    } | values  # fmt: skip
+def sent(again: int | None, count: int, *, packets: int = 0, test: str = "TCP_STREAM"):
+    """A group of a flow that sent segments, and retransmitted some; with the packets that the
+    interface of its client counted, as many by default."""
+    samples_ = (
+        samples.sample(1.0, total_retransmits=again, segments_out=count, data_segments_out=count),
+    )
+    end = "server_samples" if test == "TCP_MAERTS" else "client_samples"
+    way = "rx_packets" if test == "TCP_MAERTS" else "tx_packets"
+    return samples.group(
+        samples.instance(**{end: samples_}),
+        asked=samples.request(test=test),
+        counters={"rx_packets": 20, "tx_packets": 20} | {way: packets or count},
+    )
 
 
 def retransmitted(*groups):
-    return aggregate.row(EXAMPLE, groups, exp=1)["retransPkts%"]
+    return samples.row(EXAMPLE, *groups)["retransPkts%"]
 
 
 def test_retransmitted_percent_is_of_the_sums():
-    assert retransmitted(counted("10", "100"), counted("0", "900")) == "1.00"
+    assert retransmitted(sent(10, 100), sent(0, 900)) == "1.00"
 
 
 def test_retransmitted_percent_leaves_out_a_group_that_does_not_know_both():
-    assert retransmitted(counted("10", "100"), counted("", "900", "")) == "10.00"
+    assert retransmitted(sent(10, 100), sent(None, 900)) == "10.00"
 
 
 def test_retransmitted_percent_is_not_known_where_the_packets_of_a_group_are_not_its_own():
-    assert retransmitted(counted("10", "100"), counted("0", "900", "")) == ""
+    assert retransmitted(sent(10, 100), sent(0, 900, packets=90)) == ""
 
 
 def test_retransmitted_percent_of_a_reverse_test_counts_what_arrives():
-    reverse = counted("10", "20", test="TCP_MAERTS") | {"client-rx-packets": "1000"}
-    assert retransmitted(reverse) == "1.00"
+    assert retransmitted(sent(10, 1000, test="TCP_MAERTS")) == "1.00"
 
 
 def test_retransmitted_segments_are_of_the_sums():
-    row = aggregate.row(
-        fields.parse("exp:one\nretransSegs%:avg", source="fields.txt"),
-        [
-            {"retrans_total": "10", "data_segs_out": "100"},
-            {"retrans_total": "0", "data_segs_out": "900"},
-            {"retrans_total": "", "data_segs_out": ""},
-        ],
-        exp=1,
-    )
+    columns = fields.parse("exp:one\nretransSegs%:avg", source="fields.txt")
+    row = samples.row(columns, sent(10, 100), sent(0, 900), sent(None, 50))
     assert row["retransSegs%"] == "1.000"
 
 
 def test_a_column_that_a_group_lacks_for_damage_is_empty_in_the_whole():
-    row = aggregate.row(
-        EXAMPLE, [{"rate": "10", "dur": "5"}, {"rate": "", "dur": "5"}], exp=1, damaged={"rate"}
-    )
-    assert (row["rate"], row["dur"]) == ("", "5.0")
+    damaged = replace(samples.group(samples.instance(2)), damaged=frozenset({"tool"}))
+    row = samples.row(EXAMPLE, samples.group(samples.instance()), damaged)
+    assert (row["rate"], row["dur"]) == ("", "24.0")
+
+
+def test_a_percentage_of_a_group_without_one_of_its_flows_is_empty_in_its_row():
+    udp = Datagrams(sent=100, lost=1, sent_bps=1e6)
+    told = TransferResult(rate_bps=1e6, elapsed_s=24.0, datagrams=udp)
+    flows = samples.group(samples.instance(1, result=told), samples.instance(2, result=None))
+    columns = fields.parse("exp:one\nudpLost%:avg", source="f")
+    group = Group(replace(flows, damaged=frozenset({"tool"})))
+    found = samples.values(group.evidence)
+    row = aggregate.group_row(columns, found, [group], columns={})
+    assert row == {"exp": "12.1", "udpLost%": ""}
 
 
 def test_an_experiment_with_damaged_data_is_damaged_whatever_its_groups_are():
@@ -211,56 +231,47 @@ def test_failed_group_is_in_no_number_and_counted():
     }  # fmt: skip
 
 
+FAIRNESS = fields.parse("exp:one\nfairness:avg\n", source="f")
+
+
+def fairness(*groups):
+    return samples.row(FAIRNESS, *groups)["fairness"]
+
+
 def test_fairness_of_the_whole_is_over_all_flows_of_all_groups():
-    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
     two = samples.group(samples.instance(1, rate_bps=3e6), samples.instance(2, rate_bps=1e6))
     one = samples.group(samples.instance(rate_bps=8e6))
-    found = [samples.values(two), samples.values(one)]
-    assert aggregate.row(loaded, found, exp=1)["fairness"] == f"{144 / (3 * 74):.3f}"
+    assert fairness(two, one) == f"{144 / (3 * 74):.3f}"
 
 
 def test_a_flow_that_got_nothing_beside_others_is_in_the_fairness_of_the_whole():
-    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
-    found = [
-        samples.values(samples.group(samples.instance(rate_bps=rate_bps)))
-        for rate_bps in (9e6, 0.0)
-    ]
-    assert aggregate.row(loaded, found, exp=1)["fairness"] == "0.500"
+    groups = [samples.group(samples.instance(rate_bps=rate_bps)) for rate_bps in (9e6, 0.0)]
+    assert fairness(*groups) == "0.500"
 
 
 def test_fairness_is_not_told_of_the_only_flow_that_did_not_fail():
-    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
-    alone = {"rate": "9", "fairness": "1", "instances": "2", "flowsFailed": "1"}
-    lost = {"instances": "1", "flowsFailed": "1"}
-    assert [
-        aggregate.row(loaded, [alone, lost], exp=1)["fairness"],
-        aggregate.row(loaded, [alone, {**alone, "flowsFailed": ""}], exp=1)["fairness"],
-    ] == ["", "0.889"]
+    alone = samples.group(samples.instance(), samples.failed(2))
+    lost = samples.group(samples.failed())
+    beside = samples.group(samples.instance())
+    assert [fairness(alone, lost), fairness(alone, beside)] == ["", "1.000"]
 
 
 def test_fairness_is_not_told_between_different_tests():
-    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
-    found = [
-        {"test": "TCP_STREAM", "rate": "9", "fairness": "1", "instances": "1"},
-        {"test": "TCP_RR", "rate": "1", "fairness": "1", "instances": "1"},
-    ]
-    assert aggregate.row(loaded, found, exp=1)["fairness"] == ""
+    stream = samples.group(samples.instance())
+    requests = samples.group(samples.instance(), asked=samples.request(test="TCP_RR"))
+    assert fairness(stream, requests) == ""
 
 
 def test_fairness_is_not_told_between_flows_of_different_times():
-    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
-    found = [samples.values(each) for each in samples.two_flows().groups]
-    assert aggregate.row(loaded, found, exp=1)["fairness"] == ""
+    assert fairness(*samples.two_flows().groups) == ""
 
 
 def test_fairness_is_not_told_within_a_group_of_flows_of_different_times():
-    loaded = fields.parse("exp:one\nfairness:avg\n", source="f")
     late = {"started_s": samples.BEGIN_S + 60.0, "ended_s": samples.BEGIN_S + 84.0}
     apart = samples.group(samples.instance(1), samples.instance(2, **late))
-    values = samples.values(apart)
-    beside = samples.values(samples.group(samples.instance()))
-    rows = [aggregate.row(loaded, found, exp=1) for found in ([values], [values, beside])]
-    assert [values["fairness"], *(row["fairness"] for row in rows)] == ["", "", ""]
+    beside = samples.group(samples.instance())
+    found = [samples.values(apart)["fairness"], fairness(apart), fairness(apart, beside)]
+    assert found == ["", "", ""]
 
 
 def test_columns_of_the_script_are_written_as_they_are():

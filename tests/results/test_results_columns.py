@@ -76,7 +76,7 @@ ASKS = """
 from pathlib import Path
 
 from netesto.report import compare, comparepage, index
-from netesto.results import aggregate, fields, groups
+from netesto.results import aggregate, fields
 from results import samples
 
 columns = fields.load(Path("fields.txt"))

@@ -4,7 +4,7 @@ import pytest
 
 from netesto.measured import CpuSample, Interval, PingSample, TransferResult
 from netesto.model import UNTIL_DONE_S
-from netesto.results import derive, fields, groups, overall
+from netesto.results import aggregate, derive, fields
 from netesto.results.evidence import GroupEvidence
 from results import samples
 from results.samples import BEGIN_S, LEAD_S, failed, group, instance, request, sample
@@ -116,8 +116,12 @@ def test_percentiles_beyond_the_tail_rest_on_few_latencies(counts, tail):
 
 
 def test_an_experiment_has_the_shortest_tail_of_its_groups():
-    tails = [{"latencyTail": text} for text in ("99.999", "", "99")]
-    assert overall.latency_tail(tails) == "99"
+    tails = [
+        group(instance(result=told(latencies=count)), asked=request(group=number))
+        for number, count in enumerate((1_000_000, None, 9_000), start=1)
+    ]
+    fields_ = fields.parse("exp:one\nlatencyTail:min\n", source="f")
+    assert samples.row(fields_, *tails)["latencyTail"] == "99"
 
 
 def test_rtt_is_the_mean_in_microseconds():
@@ -573,7 +577,7 @@ def test_column_of_the_script_never_stands_for_a_measurement():
     ("one", "other", "equal"), [("1M", "1000000.0", True), ("a", "a ", True), ("1", "one", False)]
 )
 def test_equal_as_numbers_or_as_texts(one, other, equal):
-    assert groups.same(one, other) is equal
+    assert aggregate.same(one, other) is equal
 
 
 def test_rates_that_were_asked_for_are_in_mbit_per_s():

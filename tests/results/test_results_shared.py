@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netesto import paths
 from netesto.measured import PingSample
-from netesto.results import groups, series
+from netesto.results import fields, series
 from netesto.results.evidence import GroupEvidence
-from netesto.results.formulas import Group, counted_once
+from netesto.results.overall import counted_once
 from netesto.results.queues import Queue
 from results import samples
 
@@ -29,8 +30,8 @@ def counting(number: int, first: int | None, last: int, *, device="eth0", client
 
 
 def whole(*each: GroupEvidence) -> Mapping[str, str]:
-    """What is known; the rest is up to the operation."""
-    return {"client-tx-packets": "", "queueMarks": ""} | groups.counted_once([*map(Group, each)])
+    """The row of the experiment."""
+    return samples.row(fields.load(paths.fields_file()), *each)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,7 @@ def queue(place: str, drops: int) -> Queue:
     return Queue(
         place=place, kind="tbf", rate_bps=None, time_s=(BEGIN_S, BEGIN_S + 30),
         backlog_bytes=(0, 0), backlog_packets=(0, 0), drops=(3, 3 + drops), marks=(None, None),
+        delay_us=(None, None),
     )  # fmt: skip
 
 
