@@ -104,7 +104,10 @@ def _rebuild(
         if isinstance(asked, ResultsError):
             raise asked
         damage = integrity.check(folder, asked)
-        evidence = evidence_of(folder, asked, damaged=[each.path for each in damage])
+        damaged = [each.path for each in damage]
+        evidence = evidence_of(folder, asked, damaged)
+        if (run := imported.read(folder)) is not None:
+            imports_evidence.update(folder, run, damaged=damaged)
     except ResultsError as error:
         printing.warn(error.message)
         page.write_damaged(folder, error.message)

@@ -16,7 +16,7 @@ from netesto.imports import jobs as job_files
 from netesto.language import check as checking
 from netesto.report import index, summarypage
 from netesto.report.expscript import tables
-from netesto.results import cases, completions, steady
+from netesto.results import cases, completions, derive, steady
 from netesto.results import summary as summaries
 from netesto.results.store import Store
 from netesto.run import settings, status
@@ -87,6 +87,11 @@ def summary(options: argparse.Namespace) -> int:
         printing.deliver(_CASES[options.kind](options), options.out)
         return status.OK
     folders.warn_of_altered(options.folder)
+    if derive.formulas(options.folder) - {derive.FORMULAS}:
+        printing.warn(
+            "another version of netesto computed experiments here, some values possibly otherwise: "
+            f"`netesto report {options.folder}` rebuilds them"
+        )
     data = summaries.read(options.folder, watched.of)
     for exp in data.damaged:
         printing.warn(

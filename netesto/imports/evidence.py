@@ -1,6 +1,7 @@
 """Turns the raw files of an imported run into evidence, like that of our own experiments."""
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from netesto.errors import OutputError
@@ -16,6 +17,7 @@ from netesto.measured import (
     TransferResult,
 )
 from netesto.model import GroupRequest
+from netesto.results import imported
 from netesto.results.evidence import (
     OK,
     ExperimentEvidence,
@@ -37,16 +39,39 @@ def of(
 ) -> ExperimentEvidence:
     """The evidence in the files of the imported experiment in `folder`; files that are `damaged`
     are not read."""
-    output = None
-    if run.output not in damaged and (folder / run.output).is_file():
-        output = formats.read((folder / run.output).read_bytes(), run.form)
     return build(
         manifest,
-        output,
+        _output(folder, run, damaged),
         sender=_loads(folder, run, "sender", damaged),
         receiver=_loads(folder, run, "receiver", damaged),
         is_damaged=run.output in damaged,
     )
+
+
+def update(folder: Path, run: ImportedRun, *, damaged: Collection[str]) -> None:
+    """Write import.json of the experiment in `folder` again if its client's output, unless that is
+    damaged, says something else: the version that imported it may have read that otherwise."""
+    output = _output(folder, run, damaged)
+    if output is not None and (known := summarised(run, output)) != run:
+        imported.write(folder, known)
+
+
+def summarised(run: ImportedRun, output: ClientOutput) -> ImportedRun:
+    """A run with what summaries need of its client's output."""
+    document = output.document or {}
+    return replace(
+        run,
+        sent_bps=None if output.sent is None else output.sent.bps,
+        retransmits=None if output.sent is None else output.sent.retransmits,
+        congestion_control=congestion_control(document),
+        mss_bytes=mss_bytes(document),
+    )
+
+
+def _output(folder: Path, run: ImportedRun, damaged: Collection[str]) -> ClientOutput | None:
+    if run.output in damaged or not (folder / run.output).is_file():
+        return None
+    return formats.read((folder / run.output).read_bytes(), run.form)
 
 
 def _loads(

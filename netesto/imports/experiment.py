@@ -61,7 +61,6 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
     for each in run.cpu:
         path = files.add(each.file, found.client if each.told.side == "sender" else found.server)
         cpu[path] = cpu_file(each, found.loads[each.file.name], files.hashes[path])
-    sent = found.output.sent
     told = tuple(findings.of(found))
     made = ImportedRun(
         exp=exp,
@@ -74,10 +73,6 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
         output=output,
         sha256=files.hashes[output],
         reason=found.output.reason,
-        sent_bps=None if sent is None else sent.bps,
-        retransmits=None if sent is None else sent.retransmits,
-        congestion_control=evidence.congestion_control(found.document),
-        mss_bytes=evidence.mss_bytes(found.document),
         columns=found.columns,
         cpu=cpu,
         findings=told,
@@ -87,7 +82,7 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
         known, found.output, sender=found.of("sender"), receiver=found.of("receiver")
     )
     manifest.write(known, folder / manifest.NAME)
-    imported.write(folder, made)
+    imported.write(folder, evidence.summarised(made, found.output))
     # Its page is drawn on request, by `netesto report`.
     rows = derive.derive(folder, seen, known, target.columns, target.claimable, with_series=False)
     return Built(rows, bool(found.output.reason))

@@ -15,7 +15,7 @@ from netesto import cli
 from netesto.collectors import cpu
 from netesto.controller import watched
 from netesto.report.expscript import dataset
-from netesto.results import manifest, store, summary
+from netesto.results import derive, manifest, store, summary
 
 MEASURED = Path(__file__).parents[1] / "cli" / "fixtures" / "measured"
 
@@ -390,3 +390,26 @@ def test_a_mean_between_two_decimals_is_rounded_as_the_harness_rounds_it():
     ]
     (row,) = summary.harness_rows([summary.Cell("a", "h", runs, ())])
     assert row["mean"] == "63.9"
+
+
+def test_report_rebuilds_what_another_version_read_in_the_output_of_an_imported_run(
+    tmp_path, capsys
+):
+    tree, out = Tree(tmp_path / "tree"), tmp_path / "out"
+    tree.run("one", 1, output(9.4, retransmits=3))
+    cli.main(["import", "results", str(tree.root), "--out", str(out)])
+    for name, old, new in (
+        ("import.json", '"sent_bps": 9400000000.0', '"sent_bps": 9.4'),
+        ("all.exp.out", f"formulas:{derive.FORMULAS}", "formulas:1"),
+    ):
+        text = (out / "1" / name).read_text()
+        assert old in text
+        (out / "1" / name).write_text(text.replace(old, new))
+    told = []
+    for words in (["summary", str(out), "-f", "csv"], ["report", str(out)], ["summary", str(out)]):
+        capsys.readouterr()
+        assert cli.main(words) == 0
+        told.append(capsys.readouterr())
+    warning = f"`netesto report {out}` rebuilds them"
+    assert [warning in each.err for each in told] == [True, False, False]
+    assert "Mean: 9.4 Gbps" in told[2].out

@@ -123,9 +123,11 @@ def test_the_rate_of_one_group_needs_no_duration():
 
 def test_the_rate_of_several_groups_one_without_a_duration_is_the_mean_over_their_time():
     # 24 s each, the second one 6 s later.
-    late = {"started_s": samples.BEGIN_S + 6.0, "ended_s": samples.BEGIN_S + 30.0}
     timed = samples.group(samples.instance(rate_bps=10e6, started_s=samples.BEGIN_S))
-    transfers = samples.group(samples.instance(rate_bps=4e6, **late), asked=UNTIL_DONE)
+    late = samples.instance(
+        rate_bps=4e6, started_s=samples.BEGIN_S + 6.0, ended_s=samples.BEGIN_S + 30.0
+    )
+    transfers = samples.group(late, asked=UNTIL_DONE)
     assert samples.row(EXAMPLE, timed, transfers)["rate"] == "11.200"
 
 
@@ -137,13 +139,10 @@ def test_sum_rate_dur_leaves_out_the_duration_of_a_group_without_a_rate():
 def sent(again: int | None, count: int, *, packets: int = 0, test: str = "TCP_STREAM"):
     """A group of a flow that sent segments, and retransmitted some; with the packets that the
     interface of its client counted, as many by default."""
-    samples_ = (
-        samples.sample(1.0, total_retransmits=again, segments_out=count, data_segments_out=count),
-    )
-    end = "server_samples" if test == "TCP_MAERTS" else "client_samples"
+    seen = samples.sample(1.0, total_retransmits=again, segments_out=count, data_segments_out=count)
     way = "rx_packets" if test == "TCP_MAERTS" else "tx_packets"
     return samples.group(
-        samples.instance(**{end: samples_}),
+        samples.instance(client_samples=(seen,), server_samples=(seen,)),
         asked=samples.request(test=test),
         counters={"rx_packets": 20, "tx_packets": 20} | {way: packets or count},
     )
