@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias
 
 from netesto import jsontext
 from netesto.errors import UsageError
@@ -40,8 +40,6 @@ _EXPERIMENT = frozenset({manifest.NAME, "raw"})
 HOST_BYTES_MAX = 100
 _NO_HOST = frozenset({".", ".."})
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -50,18 +48,6 @@ class File:
     path: Path
     name: str
     size: int
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return self.path.parts
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The parts of the path of a harness's file; `date` is "" if there is none."""
-
-    section: str
-    date: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,22 +160,47 @@ def _is_host(name: str) -> bool:
     return name not in _NO_HOST and name.isprintable() and is_short
 
 
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A harness's file, and the parts of its path; `date` is "" if there is none."""
+
+    file: File
+    section: str
+    date: str
+
+
+def _placed(file: File) -> _Placed:
+    """SECTION is the folder of a file, and DATE the nearest one above it that is a date."""
+    *above, section = file.path.parent.parts
+    if _DATE.fullmatch(section) and above:
+        return _Placed(file, shown(above[-1]), section)
+    date = next((part for part in reversed(above) if _DATE.fullmatch(part)), "")
+    return _Placed(file, shown(section), date)
+
+
+# By name and section: the files beside the outputs of clients.
+_Others: TypeAlias = Mapping[tuple[str, str], Sequence[_Placed]]
+# The src-cmd of sections in job files, with their folders.
+_Commands: TypeAlias = Mapping[str, Sequence[tuple[Path, str]]]
+
+
 def harness(files: Sequence[File]) -> Tree:
     """The runs of a harness's tree."""
-    clients: list[tuple[File, re.Match[str], Place]] = []
-    cpu: list[tuple[File, re.Match[str]]] = []
-    others: dict[str, list[File]] = defaultdict(list)
+    clients: list[tuple[_Placed, re.Match[str]]] = []
+    cpu: list[tuple[_Placed, re.Match[str]]] = []
+    others: dict[tuple[str, str], list[_Placed]] = defaultdict(list)
     jobs: list[File] = []
     findings = []
     ignored = []
     for file in files:
         name = file.path.name
         if (match := _client(file)) is not None:
-            clients.append((file, match, place(file)))
+            clients.append((_placed(file), match))
         elif (match := _CPU.fullmatch(name)) is not None:
-            cpu.append((file, match))
+            cpu.append((_placed(file), match))
         elif _COMMAND.fullmatch(name) or name in _SHARED or _META.fullmatch(name):
-            others[name].append(file)
+            where = _placed(file)
+            others[name, where.section].append(where)
         elif name.endswith(".ini"):
             jobs.append(file)
         elif name.startswith("src-cmd:"):
@@ -198,135 +209,116 @@ def harness(files: Sequence[File]) -> Tree:
         else:
             ignored.append(file.name)
     # By number: 2 before 10.
-    clients.sort(key=lambda each: (each[0].parts[:-1], each[1]["host"], int(each[1]["number"])))
-    by_key: dict[tuple[str, str, int], list[int]] = defaultdict(list)
-    by_cell: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, (_, match, where) in enumerate(clients):
-        by_key[where.section, match["host"], int(match["number"])].append(number)
-        by_cell[where.section, match["host"]].append(number)
-    siblings = {
-        (section, host): tuple(clients[each][0] for each in there[:SIBLINGS_MAX])
-        for (section, host), there in by_cell.items()
-    }
-    sections, unread = _sections(jobs)
-    index = _Index(others, sections, siblings)
-    owned: dict[int, list[CpuSource]] = defaultdict(list)
-    loose = []
-    for file, match in cpu:
-        where = place(file)
-        source = CpuSource(
-            file,
-            CpuFile(
-                side="sender" if match["side"] == "sender" else "receiver",
-                section=where.section,
-                host=match["host"],
-                number=int(match["number"]),
-                date=where.date,
-                file=file.name,
-            ),
+    clients.sort(
+        key=lambda each: (each[0].file.path.parts[:-1], each[1]["host"], int(each[1]["number"]))
+    )
+    by_key: dict[tuple[str, str, int], list[_Placed]] = defaultdict(list)
+    by_cell: dict[tuple[str, str], list[File]] = defaultdict(list)
+    for client, match in clients:
+        by_key[client.section, match["host"], int(match["number"])].append(client)
+        by_cell[client.section, match["host"]].append(client.file)
+    owned: dict[Path, list[CpuSource]] = defaultdict(list)
+    loose: list[CpuSource] = []
+    for where, match in cpu:
+        told = CpuFile(
+            side="sender" if match["side"] == "sender" else "receiver",
+            section=where.section,
+            host=match["host"],
+            number=int(match["number"]),
+            date=where.date,
+            file=where.file.name,
         )
-        owners = by_key[where.section, match["host"], int(match["number"])]
-        owner = _nearest(
-            file, where, [(each, clients[each][0], clients[each][2]) for each in owners]
-        )
-        if owner is None:
-            loose.append(source)
-        else:
-            owned[owner].append(source)
+        owner = _nearest(where, by_key[told.section, told.host, told.number])
+        there = loose if owner is None else owned[owner.file.path]
+        there.append(CpuSource(where.file, told))
+    commands, unread = _sections(jobs)
     runs = tuple(
-        index.run(file, match, where, tuple(owned[number]))
-        for number, (file, match, where) in enumerate(clients)
+        _run(
+            client,
+            match,
+            others,
+            commands,
+            cpu=tuple(owned[client.file.path]),
+            siblings=tuple(by_cell[client.section, match["host"]][:SIBLINGS_MAX]),
+        )
+        for client, match in clients
     )
     kept = {file.path for run in runs for _, file in run.beside}
-    left = [file for there in others.values() for file in there if file.path not in kept]
-    metadata = [file for file in left if file.path.name.endswith("meta.json")]
+    each_other = (where.file for there in others.values() for where in there)
+    left = [file for file in each_other if file.path not in kept]
     return Tree(
         runs=runs,
         loose=tuple(loose),
-        metadata=tuple(metadata),
+        metadata=tuple(file for file in left if file.path.name.endswith("meta.json")),
         findings=(*findings, *unread),
         ignored=tuple(sorted([*ignored, *(file.name for file in left)])),
     )
 
 
-def place(file: File) -> Place:
-    """SECTION is the folder of a file, and DATE the nearest one above it that is a date."""
-    *above, section = file.path.parent.parts
-    if _DATE.fullmatch(section) and above:
-        return Place(shown(above[-1]), section)
-    date = next((part for part in reversed(above) if _DATE.fullmatch(part)), "")
-    return Place(shown(section), date)
-
-
-def _nearest(file: File, where: Place, candidates: Iterable[tuple[T, File, Place]]) -> T | None:
+def _nearest(mine: _Placed, candidates: Iterable[_Placed]) -> _Placed | None:
     """The candidate of the same date, else one without a date; of several the one whose path has
     the most folders in common. None if the dates of all differ."""
-    fitting = [each for each in candidates if not where.date or each[2].date in {"", where.date}]
-    mine = set(file.parts[:-1])
-    best = max(
+    fitting = [each for each in candidates if not mine.date or each.date in {"", mine.date}]
+    above = set(mine.file.path.parts[:-1])
+    return max(
         fitting,
-        key=lambda each: (each[2].date == where.date, len(mine.intersection(each[1].parts[:-1]))),
+        key=lambda each: (
+            each.date == mine.date,
+            len(above.intersection(each.file.path.parts[:-1])),
+        ),
         default=None,
     )
-    return None if best is None else best[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """The files beside the outputs of clients, by name; the src-cmd of sections in job files: the
-    folder of each, and the command; outputs of each section and host."""
+def _run(
+    client: _Placed,
+    match: re.Match[str],
+    others: _Others,
+    commands: _Commands,
+    *,
+    cpu: tuple[CpuSource, ...],
+    siblings: tuple[File, ...],
+) -> Run:
+    """The run of a client's output, with the nearest of the files beside it."""
+    host, number = match["host"], match["number"]
+    # A command that ran once for all has no number, or no host either.
+    ends = (f":{host}:{number}", f":{host}", "")
+    named: list[tuple[Side, str]] = [
+        *(("receiver", f"dst-cmd{each}") for each in ends),
+        *(("sender", f"{when}-src-cmd{each}") for when in ("pre", "post") for each in ends),
+        *(("receiver", f"{when}-dst-cmd{each}") for when in ("pre", "post") for each in ends),
+        ("sender", "pacing.out"),
+        ("sender", "jobmeta.json"),
+        ("receiver", f"{host}-meta.json"),
+    ]
+    found = {
+        name: other.file
+        for _, name in named
+        if (other := _nearest(client, others.get((name, client.section), ()))) is not None
+    }
+    return Run(
+        form="harness",
+        section=client.section,
+        host=host,
+        number=int(number),
+        date=client.date,
+        output=client.file,
+        cpu=cpu,
+        beside=tuple((side, found[name]) for side, name in named if name in found),
+        job=found.get("jobmeta.json"),
+        meta=found.get(f"{host}-meta.json"),
+        wanted=_wanted(client, commands.get(client.section, ())),
+        siblings=siblings,
+    )
 
-    others: Mapping[str, Sequence[File]]
-    commands: Mapping[str, Sequence[tuple[Path, str]]]
-    siblings: Mapping[tuple[str, str], tuple[File, ...]]
 
-    def run(
-        self, file: File, match: re.Match[str], where: Place, cpu: tuple[CpuSource, ...]
-    ) -> Run:
-        host, number = match["host"], match["number"]
-        end = f"{host}:{number}"
-        # A command that ran once for all has no number, or no host either.
-        ends = (f":{end}", f":{host}", "")
-        named: list[tuple[Side, str]] = [
-            *(("receiver", f"dst-cmd{each}") for each in ends),
-            *(("sender", f"{when}-src-cmd{each}") for when in ("pre", "post") for each in ends),
-            *(("receiver", f"{when}-dst-cmd{each}") for when in ("pre", "post") for each in ends),
-            ("sender", "pacing.out"),
-            ("sender", "jobmeta.json"),
-            ("receiver", f"{host}-meta.json"),
-        ]
-        found = {
-            name: other
-            for _, name in named
-            if (other := self._beside(name, file, where)) is not None
-        }
-        return Run(
-            form="harness",
-            section=where.section,
-            host=host,
-            number=int(number),
-            date=where.date,
-            output=file,
-            cpu=cpu,
-            beside=tuple((side, found[name]) for side, name in named if name in found),
-            job=found.get("jobmeta.json"),
-            meta=found.get(f"{host}-meta.json"),
-            wanted=self._wanted(where.section, file),
-            siblings=self.siblings.get((where.section, host), ()),
-        )
-
-    def _beside(self, name: str, file: File, where: Place) -> File | None:
-        there = ((other, other, place(other)) for other in self.others.get(name, ()))
-        return _nearest(file, where, (each for each in there if each[2].section == where.section))
-
-    def _wanted(self, section: str, file: File) -> tuple[str, ...]:
-        """The commands of the section in the job files that are nearest: in a folder above the
-        run, else anywhere."""
-        known = self.commands.get(section, ())
-        for folder in file.path.parents:
-            if here := tuple(command for there, command in known if there == folder):
-                return here
-        return tuple(command for _, command in known)
+def _wanted(client: _Placed, known: Sequence[tuple[Path, str]]) -> tuple[str, ...]:
+    """The commands of a section in the job files that are nearest: in a folder above the run, else
+    anywhere."""
+    for folder in client.file.path.parents:
+        if here := tuple(command for there, command in known if there == folder):
+            return here
+    return tuple(command for _, command in known)
 
 
 def _sections(
