@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import TypeAlias
@@ -116,12 +116,12 @@ _UNKNOWN_VALUED = frozenset({
 
 def parse(command: str) -> Flow:
     """A client's command. ValueError, in words, if it is not one of iperf3."""
-    found = _Words()
-    words = found.before(shlex.split(command))
+    arguments: dict[str, str] = {}
+    unknown: list[str] = []
+    words = _program(shlex.split(command), arguments, unknown)
     if not words or not words[0].rpartition("/")[2].startswith("iperf"):
         raise ValueError(f"not an iperf3 command: {command}")
-    found.read(words[1:])
-    arguments = dict(found.arguments)
+    target = _read(words[1:], arguments, unknown)
     if arguments.get("test") == "UDP_STREAM":
         arguments.setdefault("bitrate", _UDP_BITRATE)
     # iperf3's rate is that of each stream, DO_CLIENT's that of the flow.
@@ -129,7 +129,7 @@ def parse(command: str) -> Flow:
         arguments["bitrate"] = _times(arguments["bitrate"], arguments.get("parallel", "1"))
         if arguments["bitrate"] == "0":
             del arguments["bitrate"]
-    return Flow(arguments, found.target, tuple(found.unknown))
+    return Flow(arguments, target, tuple(unknown))
 
 
 def _times(rate: str, streams: str) -> str:
@@ -139,62 +139,53 @@ def _times(rate: str, streams: str) -> str:
     return f"{Decimal(digits) * int(streams)}{rate[len(digits) :]}"
 
 
-@dataclass(slots=True)
-class _Words:
-    """The contents of a command so far."""
-
-    arguments: dict[str, str] = field(default_factory=dict)
-    target: str = ""
-    unknown: list[str] = field(default_factory=list)
-
-    def before(self, words: Sequence[str]) -> list[str]:
-        """Read the words before the program; return the rest."""
-        rest = list(words)
-        while rest:
-            name = rest[0].rpartition("/")[2]
-            if name in _BEFORE or re.fullmatch(r"\w+=.*", rest[0]):
-                rest.pop(0)
-            elif name in _PINNING:
-                rest = self._pinned(name, rest[1:])
-            else:
-                break
-        return rest
-
-    def _pinned(self, program: str, words: Sequence[str]) -> list[str]:
-        rest = list(words)
+def _program(words: list[str], arguments: dict[str, str], unknown: list[str]) -> list[str]:
+    """Read the words before the program; return the rest."""
+    rest = list(words)
+    while rest:
+        name = rest[0].rpartition("/")[2]
+        if name in _BEFORE or re.fullmatch(r"\w+=.*", rest[0]):
+            rest.pop(0)
+            continue
+        if name not in _PINNING:
+            break
+        rest.pop(0)
         while rest and rest[0].startswith("-"):
             option, equals, value = rest.pop(0).partition("=")
-            known = next((each for each in _PINNING[program] if option.startswith(each)), None)
+            known = next((each for each in _PINNING[name] if option.startswith(each)), None)
             if known is None:
-                self.unknown.append(f"{program} {option}{equals}{value}")
+                unknown.append(f"{name} {option}{equals}{value}")
                 continue
             if not equals:
                 value = option[len(known) :] or (rest.pop(0) if rest else "")
             cores = value.replace(",", "+")
-            self.arguments["cpu"] = f"{cores},{cores}"
-        return rest
+            arguments["cpu"] = f"{cores},{cores}"
+    return rest
 
-    def read(self, words: Sequence[str]) -> None:
-        """Read iperf3's own words."""
-        rest = iter(words)
-        for word in rest:
-            is_long = word.startswith("--")
-            name, equals, value = word.partition("=") if is_long else (word[:2], "", word[2:])
-            give = _VALUED.get(name)
-            if give is not None:
-                value = value if value or equals else next(rest, "")
-            elif is_long or not value:
-                give = _FLAGS.get(name)
-            if give is None:
-                value = next(rest, "") if word in _UNKNOWN_VALUED else ""
-                self.unknown.append(f"{word} {value}".strip())
-                continue
-            if name in {"-c", "--client"}:
-                self.target = value
-            try:
-                self.arguments |= give(value)
-            except (ValueError, ArithmeticError):
-                self.unknown.append(f"{name} {value}")
+
+def _read(words: Sequence[str], arguments: dict[str, str], unknown: list[str]) -> str:
+    """Read iperf3's own words; return the host that they name."""
+    target = ""
+    rest = iter(words)
+    for word in rest:
+        is_long = word.startswith("--")
+        name, equals, value = word.partition("=") if is_long else (word[:2], "", word[2:])
+        give = _VALUED.get(name)
+        if give is not None:
+            value = value if value or equals else next(rest, "")
+        elif is_long or not value:
+            give = _FLAGS.get(name)
+        if give is None:
+            value = next(rest, "") if word in _UNKNOWN_VALUED else ""
+            unknown.append(f"{word} {value}".strip())
+            continue
+        if name in {"-c", "--client"}:
+            target = value
+        try:
+            arguments |= give(value)
+        except (ValueError, ArithmeticError):
+            unknown.append(f"{name} {value}")
+    return target
 
 
 def arguments_of(command: str) -> Mapping[str, str]:

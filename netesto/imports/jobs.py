@@ -5,6 +5,7 @@ Nothing of a job file is run: its commands become arguments of DO_CLIENT, settin
 commands that the agents' owners may allow. What has no counterpart stays as a comment.
 """
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,16 +65,9 @@ class JobHost:
 
 
 @dataclass(frozen=True, slots=True)
-class _Netem:
-    """Words of SET_NETEM, and the factors of the sweep around it."""
-
-    words: tuple[str, ...]
-    factors: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Job:
-    """A section, read; `off` says why it is not run, "" if it is."""
+    """A section, read; `off` says why it is not run, "" if it is. `netem` are the words of
+    SET_NETEM, `factors` those of the sweep around it."""
 
     section: Section
     macro: str
@@ -83,7 +77,8 @@ class _Job:
     before: tuple[str, ...]
     after: tuple[str, ...]
     pacing: str
-    netem: _Netem | None
+    netem: Sequence[str]
+    factors: Sequence[str]
     profile: str
     comments: tuple[str, ...]
 
@@ -150,6 +145,7 @@ def _job(
             leave(f"no counterpart for mpstat = {watched}")
     _doubt(arguments, leave)
     before, after = _hooks(keys, leave)
+    netem, factors = _netem(keys, leave)
     for key, value in keys.items():
         known = key in _IGNORED or key in _OUTPUTS or key in _NETEM or key in _SWEEPS
         if not known and key not in {"mpstat", "pacing"}:
@@ -163,7 +159,8 @@ def _job(
         before=before,
         after=after,
         pacing=_rate(keys.get("pacing", ""), leave),
-        netem=_netem(keys, leave),
+        netem=netem,
+        factors=factors,
         profile=keys.get("profile", ""),
         comments=tuple(comments),
     )
@@ -171,11 +168,7 @@ def _job(
 
 def _pin_server(arguments: dict[str, str], command: str) -> None:
     """The CPUs that the server's own command is bound to."""
-    try:
-        cpu = commands.parse(command).arguments.get("cpu", "") if command else ""
-    except ValueError:
-        return
-    if cpu:
+    if cpu := commands.arguments_of(command).get("cpu", ""):
         client = arguments.get("cpu", "").partition(",")[0]
         arguments["cpu"] = f"{client},{cpu.partition(',')[0]}"
 
@@ -282,7 +275,8 @@ def _doubt_rate(word: str, rate: str, example: str, leave: Warn) -> None:
         leave(f"{word} is {rate} bit/s: write the unit that is meant, as in {example}")
 
 
-def _netem(keys: Mapping[str, str], leave: Warn) -> _Netem | None:
+def _netem(keys: Mapping[str, str], leave: Warn) -> tuple[list[str], list[str]]:
+    """The words of SET_NETEM, and the factors of the sweep around it."""
     values: dict[str, str] = {}
     for key in (*_NETEM, *_SWEEPS):
         text = keys.get(key, "").replace(" ", "")
@@ -293,14 +287,14 @@ def _netem(keys: Mapping[str, str], leave: Warn) -> _Netem | None:
         elif text:
             values[key] = text
     if not values:
-        return None
+        return [], []
     swept = {key: values[key] for key in _SWEEPS if key in values}
     delay = "$netem" if "lat-sweep" in swept else values.get("netem-lat", "0")
     limit = "$buffers" if "limit-sweep" in swept else values.get("netem-limit", "")
     words = [f"netem_delay={delay}"]
     words += [f"limit={limit}"] if limit else []
     words += [f"loss={values['netem-loss']}"] if "netem-loss" in values else []
-    return _Netem(tuple(words), tuple(f"{_SWEEPS[key]}={text}" for key, text in swept.items()))
+    return words, [f"{_SWEEPS[key]}={text}" for key, text in swept.items()]
 
 
 # ---- the text ------------------------------------------------------------------------------------
@@ -351,16 +345,10 @@ def _duration(jobs: Sequence[_Job], hosts: int) -> str:
     for job in jobs:
         times = [job.arguments.get(name, "0") for name in ("dur", "omit")]
         each = sum(float(text) for text in times if re.fullmatch(r"\d+(?:\.\d+)?", text))
-        seconds += each * job.iterations * hosts * _cells(job)
+        cells = math.prod(factor.count(",") + 1 for factor in job.factors)
+        seconds += each * job.iterations * hosts * cells
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-def _cells(job: _Job) -> int:
-    count = 1
-    for factor in job.netem.factors if job.netem else ():
-        count *= factor.count(",") + 1
-    return count
 
 
 def _macro(job: _Job) -> list[str]:
@@ -401,14 +389,13 @@ def _loop(job: _Job, hosts: str) -> list[str]:
     lines += [f"    {line}" for line in job.before]
     repetitions = f",{job.iterations}" if job.iterations > 1 else ""
     run = [f"RUN {job.macro}{repetitions} server={SERVER}"]
-    if job.netem is not None:
-        run = [f"SET_NETEM host={SOURCE} {' '.join(job.netem.words)}", *run]
-        if job.netem.factors:
-            inner = [f"    {line}" for line in run]
-            run = [f"SWEEP {' '.join(job.netem.factors)} DO", *inner, "DONE"]
+    if job.netem:
+        run = [f"SET_NETEM host={SOURCE} {' '.join(job.netem)}", *run]
+    if job.factors:
+        run = [f"SWEEP {' '.join(job.factors)} DO", *(f"    {line}" for line in run), "DONE"]
     lines += [f"    {line}" for line in run]
     lines.append("DONE")
-    if job.netem is not None:
+    if job.netem:
         lines.append(f"SET_NETEM host={SOURCE} netem_delay=0")
     if job.pacing:
         lines.append(f"SET_QDISC host={SOURCE} qdisc=fq action=delete")

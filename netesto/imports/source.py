@@ -69,7 +69,7 @@ class RunSource:
         """The request of the command, as arguments of DO_CLIENT; else that of the section of a job
         file."""
         asked = self.command or next(iter(self.run.wanted), "")
-        found = commands.arguments_of(asked) if asked else {}
+        found = commands.arguments_of(asked)
         # The harness's substitutions are unknown.
         return {name: text for name, text in found.items() if "{" not in text}
 
