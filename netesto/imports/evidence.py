@@ -44,7 +44,6 @@ def of(
         _output(folder, run, damaged),
         sender=_loads(folder, run, "sender", damaged),
         receiver=_loads(folder, run, "receiver", damaged),
-        is_damaged=run.output in damaged,
     )
 
 
@@ -93,7 +92,6 @@ def build(
     *,
     sender: Iterable[CpuLoad],
     receiver: Iterable[CpuLoad],
-    is_damaged: bool = False,
 ) -> ExperimentEvidence:
     """The evidence of a run whose files were read; `output` is None if it is damaged."""
     (record,) = manifest.groups
@@ -129,7 +127,7 @@ def build(
         ),
         client_cpu=_cpu(sender, started_s),
         server_cpu=_cpu(receiver, started_s),
-        damaged=frozenset(sources if is_damaged else ()),
+        damaged=frozenset(sources if output is None else ()),
     )
     return ExperimentEvidence(
         exp=manifest.exp,

@@ -29,31 +29,21 @@ _NAME_BYTES_MAX = 255
 Row = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The destination of experiments, and the columns of their rows."""
-
-    folder: Path
-    columns: Fields
-    claimable: Fields
-    run_name: str
-    is_copy: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """An experiment that was written."""
-
-    rows: list[Row]
-    has_failed: bool
-
-
-def build(job: tuple[int, Run], *, target: Target) -> Built:
-    """Write the experiment of a run, under its number. ResultsError if that fails."""
+def build(
+    job: tuple[int, Run],
+    *,
+    into: Path,
+    columns: Fields,
+    claimable: Fields,
+    run_name: str,
+    is_copy: bool,
+) -> list[Row]:
+    """Write the experiment of a run, under its number; return its rows. ResultsError if that
+    fails."""
     exp, run = job
-    folder = target.folder / str(exp)
+    folder = into / str(exp)
     found = source.of(run)
-    files = _Files(folder, target.is_copy)
+    files = _Files(folder, is_copy)
     output = files.add(run.output, found.client)
     for side, file in run.beside:
         files.add(file, found.client if side == "sender" else found.server)
@@ -77,15 +67,14 @@ def build(job: tuple[int, Run], *, target: Target) -> Built:
         cpu=cpu,
         findings=told,
     )
-    known = _manifest(exp, found, files.hashes, target.run_name, told)
+    known = _manifest(exp, found, files.hashes, run_name, told)
     seen = evidence.build(
         known, found.output, sender=found.of("sender"), receiver=found.of("receiver")
     )
     manifest.write(known, folder / manifest.NAME)
     imported.write(folder, evidence.summarised(made, found.output))
     # Its page is drawn on request, by `netesto report`.
-    rows = derive.derive(folder, seen, known, target.columns, target.claimable, with_series=False)
-    return Built(rows, bool(found.output.reason))
+    return derive.derive(folder, seen, known, columns, claimable, with_series=False)
 
 
 def cpu_file(each: CpuSource, load: CpuLoad | OutputError, sha256: str) -> CpuFile:

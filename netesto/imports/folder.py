@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from netesto import __version__, interrupts
 from netesto.errors import OutputError, UsageError
 from netesto.imports import findings, formats, source, tree
-from netesto.imports.experiment import GROUND, Built, Target, build, cpu_file, kept_name, put
+from netesto.imports.experiment import GROUND, Row, build, cpu_file, kept_name, put
 from netesto.imports.tree import CpuSource, Run, Tree
 from netesto.results import csvfile, durable, imported, integrity, runs, store
 from netesto.results.fields import Fields
@@ -116,23 +116,22 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
     fresh = _fresh(found.runs, before)
     first = results.counter() + 1
     run_name = runs.name_at(started_s)
-    failed = 0
     if fresh:
         last = first + len(fresh) - 1
         results.check_free(first - 1, last)
         staging = results.folder / _STAGING
         durable.make_folder(staging)
-        target = Target(
-            folder=staging,
+        work = partial(
+            build,
+            into=staging,
             columns=columns,
             claimable=claimable,
             run_name=run_name,
             is_copy=request.is_copy,
         )
         try:
-            built = list(_each(partial(build, target=target), list(enumerate(fresh, start=first))))
-            failed = sum(each.has_failed for each in built)
-            rows = [row for each in built for row in each.rows]
+            built = list(_each(work, list(enumerate(fresh, start=first))))
+            rows = [row for each in built for row in each]
             # Last, because it makes the folder complete: it will be moved even if this process is
             # killed.
             csvfile.rewrite(staging / store.TABLE, columns.names, rows)
@@ -141,12 +140,18 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
             raise
         _move_in(results, staging)
     numbers = list(range(first, first + len(fresh)))
+    there = imported.runs(results.folder)
+    failed = sum(bool(run.reason) for run in there if run.exp >= first)
     # An existing run may have new files.
     new = {run.output.path for run in fresh}
     again = (file for run in found.runs if run.output.path not in new for file in run.cpu)
-    _keep_loose(results.folder, (*found.loose, *again), found.findings, is_copy=request.is_copy)
-    there = _findings(results.folder)
-    imported.write_findings(results.folder, there)
+    loose = _keep_loose(
+        results.folder, there, (*found.loose, *again), found.findings, is_copy=request.is_copy
+    )
+    everything, orphans = imported.joined(there, loose)
+    told = {each for run in everything for each in run.findings}
+    told |= {*loose.findings, *findings.of_cpus(everything, orphans)}
+    imported.write_findings(results.folder, told)
     results.write_run(
         runs.RunRecord(
             name=run_name, argv=tuple(argv), script_path="", script="", seed=None,
@@ -159,7 +164,7 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
         experiments=numbers,
         failed=failed,
         known=len(found.runs) - len(fresh),
-        findings=Counter(finding.kind for finding in there),
+        findings=Counter(finding.kind for finding in told),
         ignored=found.ignored,
     )
 
@@ -181,14 +186,6 @@ def _move_in(results: Store, staging: Path) -> None:
     results.take(max(results.counter(), *csvfile.by_experiment(rows)))
     results.adopt(staging)
     shutil.rmtree(staging, ignore_errors=True)
-
-
-def _findings(folder: Path) -> set[Finding]:
-    """All findings of a results folder."""
-    loose = imported.read_loose(folder)
-    everything, orphans = imported.joined(imported.runs(folder), loose)
-    found = {each for run in everything for each in run.findings}
-    return found | set(loose.findings) | set(findings.of_cpus(everything, orphans))
 
 
 # ---- which runs are new --------------------------------------------------------------------------
@@ -225,8 +222,8 @@ def _is_same(found: Run, known: ImportedRun) -> bool:
 
 
 def _each(
-    work: Callable[[tuple[int, Run]], Built], jobs: Sequence[tuple[int, Run]]
-) -> Iterator[Built]:
+    work: Callable[[tuple[int, Run]], list[Row]], jobs: Sequence[tuple[int, Run]]
+) -> Iterator[list[Row]]:
     """`work` for each job, in order; of many jobs in as many processes as there are processors."""
     processes = min(len(os.sched_getaffinity(0)), _PROCESSES_MAX)
     if len(jobs) < _RUNS_FOR_PROCESSES or processes < 2:
@@ -258,15 +255,20 @@ def _end_with_parent() -> None:
 
 
 def _keep_loose(
-    folder: Path, sources: Iterable[CpuSource], told: Iterable[Finding], *, is_copy: bool
-) -> None:
-    """Keep mpstat files that came without a new run, and findings; only what is new."""
+    folder: Path,
+    there: Iterable[ImportedRun],
+    sources: Iterable[CpuSource],
+    told: Iterable[Finding],
+    *,
+    is_copy: bool,
+) -> Loose:
+    """Keep mpstat files that came without a new run, and findings; only what is new. Return all
+    that belongs to no run."""
     before = imported.read_loose(folder)
     cpu = list(before.cpu)
     findings_ = {*before.findings, *told}
-    there = (file for run in imported.runs(folder) for file in run.cpu.values())
     # Files of several runs may be equal.
-    known = Counter(file.key for file in (*there, *cpu))
+    known = Counter(file.key for file in (*(f for run in there for f in run.cpu.values()), *cpu))
     for each in sources:
         digest = integrity.sha256_of(each.file.path)
         key = replace(each.told, sha256=digest).key
@@ -283,4 +285,6 @@ def _keep_loose(
             target.unlink(missing_ok=True)
             put(each.file.path, target, is_copy=is_copy)
         cpu.append(file)
-    imported.write_loose(folder, Loose(cpu=tuple(cpu), findings=tuple(sorted(findings_))))
+    loose = Loose(cpu=tuple(cpu), findings=tuple(sorted(findings_)))
+    imported.write_loose(folder, loose)
+    return loose
