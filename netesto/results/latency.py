@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from netesto.measured import PingSample
@@ -54,26 +54,21 @@ class Latency:
 
 
 def split(
-    pings: Iterable[PingSample],
+    pings: Sequence[PingSample],
     *,
     load: tuple[float, float],
     busy: tuple[float, float] | None,
 ) -> Latency:
     """Assign requests by the time at which they were sent: `load` is when flows of the group ran,
     `busy` when any flow of the experiment ran, possibly on the same path."""
-    each = [(ping.time_s - ping.rtt_ms / 1000, ping.rtt_ms * 1000, ping.number) for ping in pings]
-
-    def during(is_then: Callable[[float], bool]) -> tuple[float, ...]:
-        return tuple(rtt_us for sent_s, rtt_us, _ in each if is_then(sent_s))
-
+    each = [(ping.time_s - ping.rtt_ms / 1000, ping.rtt_ms * 1000) for ping in pings]
+    # The replies of idle ones also came before the load.
+    idle = [ping.rtt_ms * 1000 for ping in pings if busy is not None and ping.time_s < busy[0]]
     return Latency(
-        # Its reply also came before the load.
-        idle=tuple(
-            ping.rtt_ms * 1000 for ping in pings if busy is not None and ping.time_s < busy[0]
-        ),
-        load=during(lambda sent_s: load[0] <= sent_s <= load[1]),
-        after=during(lambda sent_s: busy is not None and sent_s > busy[1]),
-        lost=_lost([number for *_, number in each]),
+        idle=tuple(idle),
+        load=tuple(rtt_us for sent_s, rtt_us in each if load[0] <= sent_s <= load[1]),
+        after=tuple(rtt_us for sent_s, rtt_us in each if busy is not None and sent_s > busy[1]),
+        lost=_lost([ping.number for ping in pings]),
     )
 
 
