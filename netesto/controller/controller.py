@@ -1,6 +1,5 @@
 """The controller: makes agents execute the commands of a script, and turns data into results."""
 
-import contextlib
 import functools
 import math
 import threading
@@ -21,7 +20,7 @@ from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
 from netesto.controller.readiness import Visited
 from netesto.controller.run import Run
-from netesto.errors import NetestoError, ScriptError, WorldError
+from netesto.errors import NetestoError, ScriptError
 from netesto.language import steps
 from netesto.results import derive, manifest
 from netesto.results.fields import Fields
@@ -86,7 +85,7 @@ class Controller:
         self._ground = ground
         self._background = Background()
         # Commands in progress while the script continues.
-        self._begun: list[tuple[steps.RemoteCommand, Future[None]]] = []
+        self._begun: list[Future[None]] = []
         self._never = threading.Event()
         self._run = Run(
             inventory=inventory,
@@ -160,21 +159,19 @@ class Controller:
         if isinstance(command, steps.DoServer) or (
             isinstance(command, steps.DoClient) and command.hold
         ):
-            self._begun.append((command, self._background.begin(self._run.carry_out(command))))
+            self._begun.append(self._background.begin(self._run.carry_out(command)))
             return
         self._settle()
-        with _asked_at(command):
-            self._background.call(self._run.carry_out(command))
+        self._background.call(self._run.carry_out(command))
 
     def _settle(self) -> None:
         """Wait for the commands in progress."""
         begun, self._begun = self._begun, []
         try:
-            for command, future in begun:
-                with _asked_at(command):
-                    future.result()
+            for future in begun:
+                future.result()
         except BaseException:
-            self._background.cancel([future for _, future in begun])
+            self._background.cancel(begun)
             raise
 
     def wait(self, seconds: float) -> None:
@@ -223,7 +220,7 @@ class Controller:
         `in_haste`, skip what takes long."""
         latest_s = time.monotonic() + (PAGES_S if in_haste else math.inf)
         begun, self._begun = self._begun, []
-        self._background.cancel([future for _, future in begun])
+        self._background.cancel(begun)
         self._background.call(self._run.abort(in_haste=in_haste))
         experiments = list(self._run.progress.experiments.values())
         for experiment in experiments:
@@ -289,16 +286,6 @@ class Controller:
         if self._claimable.names != self._fields.names:
             columns = derive.aggregate_row(evidence, found, self._claimable)
         return Processed(experiment.exp, found.status, columns)
-
-
-@contextlib.contextmanager
-def _asked_at(command: steps.RemoteCommand) -> Iterator[None]:
-    """Errors of the body name the place of the command."""
-    try:
-        yield
-    except WorldError as error:
-        error.message = f"{error.message} (requested at {command.place})"
-        raise
 
 
 def _columns(notes: steps.ExperimentNotes) -> dict[str, str]:

@@ -120,17 +120,18 @@ class Hosts:
             listener=self._listener,
             shares_clock=self._shares_clock,
         )
-        self.held[endpoint.host] = self.known[endpoint.host] = connection
+        self.held[endpoint.host] = connection
         try:
             await connection.open(run=self.run, ticket=self._tickets.get(endpoint.host, ""))
         except BaseException as error:
-            del self.held[endpoint.host], self.known[endpoint.host]
+            del self.held[endpoint.host]
             await connection.close()
             if isinstance(error, AgentBusyError) and (twin := self._twin(connection)):
                 raise AgentError(
                     f"same agent as {twin}", host=connection.name, remedy=ONE_EACH
                 ) from None
             raise
+        self.known[endpoint.host] = connection
         connection.endpoint = self.inventory.learn(endpoint.host, connection.info.addresses)
         return connection
 

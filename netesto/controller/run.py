@@ -19,7 +19,7 @@ from netesto.controller.observer import Observer
 from netesto.controller.progress import LATE_S, OVERDUE_GRACE_S, Progress
 from netesto.controller.starter import Starter
 from netesto.controller.wallclock import Stopwatch, await_moment
-from netesto.errors import AgentError, MissingError
+from netesto.errors import AgentError, MissingError, WorldError
 from netesto.hostsettings import LinkLimits
 from netesto.language import steps
 from netesto.model import CaptureRequest, Ports
@@ -106,18 +106,20 @@ class Run:
         return experiment
 
     async def carry_out(self, command: steps.RemoteCommand) -> None:
-        """Have an agent carry out a command.
+        """Have an agent carry out a command. Errors name the place of the command.
 
         If the agent refuses, or is lost meanwhile, the experiment fails, not the run.
         """
         try:
             await self._carry_out(command)
-        except (AgentError, MissingError) as error:
+        except WorldError as error:
             experiment = self.progress.experiments.get(command.exp)
-            if experiment is None:
-                raise
             reason = f"{error.message} (requested at {command.place})"
-            if isinstance(command, steps.DoClient) and command.group not in experiment.groups:
+            if (
+                experiment is None
+                or not isinstance(error, AgentError | MissingError)
+                or (isinstance(command, steps.DoClient) and command.group not in experiment.groups)
+            ):
                 error.message = reason
                 raise
             if error.message not in experiment.reasons:

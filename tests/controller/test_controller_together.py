@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from scripted_agent import ScriptedAgent, Watcher, do_client, do_server
+from scripted_agent import ScriptedAgent, Watcher, do_client, do_server, release
 
 from netesto.controller.controller import Controller, Ground
 from netesto.controller.inventory import Inventory
@@ -109,6 +109,24 @@ def test_what_a_host_refuses_costs_the_experiment(controller, agents, tmp_path):
     controller.process_experiment(1, steps.ExperimentNotes())
     told = manifest.read(tmp_path / "1" / manifest.NAME)
     assert "a: no room (requested at a.nts:1:1)" in told.reasons
+
+
+def test_a_released_host_that_cannot_be_held_again_costs_no_measurement(
+    controller, agents, tmp_path
+):
+    controller.remote(do_client())
+    controller.wait_flows(1, None)
+    controller.remote(release(steps.Close, "b"))
+    agents["b"].gone = True
+    with pytest.raises(AgentError) as caught:
+        controller.remote(do_client(group=2))
+    processed = list(controller.interrupt(caught.value.message, {}, in_haste=False))
+    told = manifest.read(tmp_path / "1" / manifest.NAME)
+    assert (caught.value.message, [each.exp for each in processed], sorted(told.hosts)) == (
+        "b: connection refused (requested at a.nts:1:1)",
+        [1],
+        ["a", "b"],
+    )
 
 
 def test_an_interrupted_run_leaves_no_preparation_behind(controller, agents):
