@@ -295,11 +295,13 @@ class Run:
 
     async def _get_data(self, command: steps.GetData) -> None:
         experiment = self.progress.experiments.get(command.exp)
-        if experiment is None:
+        name = self.hosts.inventory.find(command.host).host
+        if experiment is None or name not in experiment.pending_data:
             return
-        host = await self.hosts.named(command.host)
+        # CLOSE may have released it without its data.
+        await self.hosts.named(name)
         try:
-            await self.fetcher.fetch(experiment, host.name)
+            await self.fetcher.fetch(experiment, name)
         except AgentError as error:
             # The fetch is repeated before the experiment is processed, which is partial without the
             # data.

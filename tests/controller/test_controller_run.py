@@ -155,6 +155,15 @@ def test_an_experiment_that_a_lost_agent_had_begun_fails_for_the_loss(tmp_path: 
     )
 
 
+async def test_data_that_a_released_host_has_sent_are_not_asked_for_again(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    await here.run.carry_out(release(steps.Close, "b"))
+    here.agents["b"].gone = True
+    await here.run.carry_out(get_data("b"))
+    assert here.run.progress.experiments[1].reasons == []
+
+
 async def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: Path):
     here = world(tmp_path)
     here.agents["b"].refuses = "No space left on device\nMake room."
