@@ -26,8 +26,8 @@ WARNINGS_MAX = 10_000
 
 
 class Progress:
-    """The experiments that have begun and are not processed, by number. `held` finds a host of the
-    run by its name, if it is held."""
+    """The experiments that have begun and are not processed, by number: another thread removes them
+    when they are. `held` finds a host of the run by its name, if it is held."""
 
     def __init__(
         self, held: Callable[[str], HostConnection | None], *, clock: Clock, observer: Observer
@@ -54,7 +54,7 @@ class Progress:
         return bool(self.experiments) and all(each.is_left for each in self.experiments.values())
 
     def groups(self) -> Iterator[tuple[Experiment, Group]]:
-        for experiment in self.experiments.values():
+        for experiment in tuple(self.experiments.values()):
             for group in experiment.groups.values():
                 yield experiment, group
 
@@ -110,7 +110,7 @@ class Progress:
         if host.is_dismissed:
             return
         text = f"{host.name}: {reason}"
-        for experiment in self.experiments.values():
+        for experiment in tuple(self.experiments.values()):
             if host.name in experiment.begun:
                 experiment.lost[host.name] = text
                 experiment.spoil(text)
@@ -122,7 +122,7 @@ class Progress:
 
     def on_cut(self, host: HostConnection, reason: str) -> None:
         said = f"{reason}; joining again" if reason else "connected again; nothing was lost"
-        for experiment in self.experiments.values():
+        for experiment in tuple(self.experiments.values()):
             if host.name in experiment.hosts:
                 experiment.warnings.append(f"{host.name}: {said}")
         self._observer.warn(f"{host.name}: {said}")

@@ -190,3 +190,19 @@ def test_what_a_host_left_is_a_warning_and_for_the_record(tmp_path: Path):
         return here.watcher.left
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["a: ecn: left"]
+
+
+async def test_an_experiment_that_is_processed_while_a_cut_is_noted_does_no_harm(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client(exp=1))
+    await here.run.carry_out(do_client(exp=2))
+    open_ones = here.run.progress.experiments
+
+    class Processed(set[str]):
+        def __contains__(self, name: object) -> bool:
+            open_ones.pop(1, None)
+            return super().__contains__(name)
+
+    open_ones[1].hosts = Processed("ab")
+    here.run.progress.on_cut(here.run.hosts.held["a"], "no answer")
+    assert open_ones[2].warnings == ["a: no answer; joining again"]
