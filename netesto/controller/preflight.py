@@ -48,6 +48,8 @@ def findings(
 ) -> list[Finding]:
     """Everything that is missing on hosts, each with the first line that needs it. REQUIRE applies
     to all hosts of `infos`; other hosts are unknown and not checked."""
+    # Under the names that the user has given them: several may have one host name.
+    infos = {name: replace(info, host=name) for name, info in infos.items()}
     used = dict.fromkeys(name for command in commands for name in command.hosts)
     endpoints = {name: inventory.find(name) for name in used}
     found = [
@@ -145,7 +147,7 @@ def missing(
         requests.group_request(
             command, (client_at, info), (server_at, server), family=family, changed_rates_bps={}
         )
-    except MissingError as error:
+    except WorldError as error:
         yield finding(f"{info.host}→{server.host}: {error.message}", error.remedy)
 
 

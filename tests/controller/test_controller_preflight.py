@@ -176,6 +176,27 @@ def test_two_names_of_a_script_for_one_host_are_a_warning():
     assert found == [Finding(said, HERE, "warning")]
 
 
+def test_hosts_that_have_one_host_name_are_told_by_the_names_of_their_file():
+    infos = dict.fromkeys("ab", info("debian", congestion_controls=("bbr",)))
+    asked = replace(do_client(), arguments={"remoteCa": "cubic"})
+    found = preflight.findings([asked], Inventory([A, B]), infos, family=4)
+    lacks = "congestion control cubic: not in this kernel (6.18.44), which has bbr"
+    assert [each.message for each in found] == [f"a: {lacks}", f"b: {lacks}"]
+
+
+def test_a_host_without_an_address_of_the_family_is_one_finding_of_all():
+    requirements = [requirement("ca", "=", "dctcp")]
+    infos = {"a": info("a"), "b": info("b", congestion_controls=("cubic", "dctcp"))}
+    found = preflight.findings([do_client()], Inventory([A, B]), infos, requirements, family=6)
+    assert [(each.message, each.remedy) for each in found] == [
+        ("REQUIRE ca=dctcp: a has no dctcp, only cubic bbr", ""),
+        (
+            "a→b: a has no IPv6 address",
+            "It has 10.0.0.1; choose the version with --family.",
+        ),
+    ]
+
+
 def test_what_no_tool_there_can_do_is_missing_with_what_to_do():
     assert missing(do_client(tool="iperf3", test="TCP_RR")) == [
         ("a→b: iperf3 cannot do TCP_RR", "tool=netperf can.")
