@@ -58,6 +58,7 @@ class TlsTunnel:
         at the latest after `timeout` seconds; UsageError which of our files is wrong."""
         self._timeout_s = timeout
         self._ready = await self._connect()
+        self._failed = None
         self._folder = self._stack.enter_context(owned.folder_for_sockets())
         server = await asyncio.start_unix_server(self._accepted, str(self.local.path))
         self._stack.callback(server.close)

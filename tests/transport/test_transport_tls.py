@@ -230,6 +230,27 @@ async def test_a_tunnel_connects_again_when_its_connection_was_cut(
         await tunnel.close()
 
 
+async def test_a_tunnel_that_is_opened_again_forgets_why_an_earlier_connection_failed(
+    tmp_path, agent_files, our_files
+):
+    known = {CONTROLLER}
+    async with serving(tmp_path, agent_files, names=lambda: frozenset(known)) as address:
+        tunnel = TlsTunnel(address, our_files, host="h1")
+        await tunnel.open(timeout=5)
+        async with AgentClient(tunnel.local, host="h1") as agent:
+            await agent.info()
+        known.clear()
+        async with AgentClient(tunnel.local, host="h1") as agent:
+            with pytest.raises(AgentError):
+                await agent.info()
+        refused = tunnel.last_words()
+        known.add(CONTROLLER)
+        await tunnel.close()
+        await tunnel.open(timeout=5)
+        assert ("a name that it does not know" in refused, tunnel.last_words()) == (True, "")
+        await tunnel.close()
+
+
 async def test_a_port_on_which_nobody_listens_is_told(our_files):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
