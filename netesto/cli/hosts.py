@@ -14,11 +14,9 @@ from rich.text import Text
 
 from netesto import units
 from netesto.cli import console, printing, verifying
-from netesto.controller import preflight, readiness, unfetched
+from netesto.controller import preflight, readiness, unfetched, visit
 from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.controller.readiness import Placement, Problem, Visited
-from netesto.controller.unfetched import Asked
-from netesto.controller.visit import visit
 from netesto.errors import NetestoError, UsageError
 from netesto.language.plan import Head
 from netesto.model import UNFETCHED_MAX
@@ -64,11 +62,11 @@ def verify(options: argparse.Namespace) -> int:
 def status_of(options: argparse.Namespace) -> int:
     """Show the holder of each agent, and what runs have left there."""
     inventory = _inventory(options)
-    asked = asyncio.run(unfetched.ask(inventory, connect=agents.connect))
+    asked = asyncio.run(visit.ask(inventory, connect=agents.connect))
     if options.format == "json":
         document = [
             {
-                "host": each.host,
+                "host": each.endpoint.host,
                 "status": None if each.status is None else asdict(each.status),
                 "error": None if each.error is None else each.error.message,
             }
@@ -81,15 +79,16 @@ def status_of(options: argparse.Namespace) -> int:
                 printing.out(line)
         if any(each.status is not None and each.status.unfetched for each in asked):
             printing.out(f"netesto hosts fetch {shlex.quote(inventory.text)} fetches these data.")
-    return _judged((each.host, each.error) for each in asked)
+    return _judged((each.endpoint.host, each.error) for each in asked)
 
 
-def _lines_of(asked: Asked) -> Iterator[str]:
+def _lines_of(asked: Visited) -> Iterator[str]:
     status_ = asked.status
     if status_ is None:
         return
     since = f"for {units.format_time(round(status_.held_s))}, run {status_.run}"
-    yield f"{asked.host}: {f'held by {status_.holder}, {since}' if status_.holder else 'free'}"
+    held = f"held by {status_.holder}, {since}" if status_.holder else "free"
+    yield f"{asked.endpoint.host}: {held}"
     for number, who in enumerate(status_.waiting, start=1):
         yield f"    waiting, {number}: {who}"
     for each in status_.unfetched:
@@ -152,7 +151,7 @@ def check(options: argparse.Namespace) -> int:
     inventory = inventory.with_suffixes(preflight.suffixes(commands))
     preflight.check_hosts(commands, inventory)
     peers = functools.partial(readiness.peers, commands=commands, family=options.family)
-    visited = asyncio.run(visit(inventory, peers, connect=agents.connect))
+    visited = asyncio.run(visit.visit(inventory, peers, connect=agents.connect))
     found = readiness.problems(visited, inventory, commands, requirements, family=options.family)
     infos = {host.endpoint.host: host.info for host in visited if host.info is not None}
     placed = readiness.placements(commands, inventory, infos)

@@ -15,12 +15,10 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, replace
 from typing import Protocol, TypeAlias
-
-import psutil
 
 from netesto.collectors.clock import Clock, ClockTrack, Exchange
 from netesto.errors import (
@@ -35,7 +33,6 @@ from netesto.language import steps
 from netesto.language.standing import Standing
 from netesto.model import (
     SAME_CLOCK,
-    AgentStatus,
     ClockOffset,
     Endpoint,
     Event,
@@ -60,22 +57,8 @@ CLOCK_INTERVAL_S = 5.0
 # How long to wait for a lost agent: the restart of a service takes seconds.
 RETURN_S = 60.0
 
-# Beginning ssh takes some 80 ms of a processor for each host: with less rest than this share of the
-# time, the hosts may be well.
-LEAST_REST = 0.1
-SLOW_HERE = (
-    " This machine's processors were busy all the time: if many hosts do not answer, name fewer"
-    " at once."
-)
-
 # Between two attempts to hold a lost agent again.
 RETRY_S = 0.5
-
-# The maximum delay by a dead host; a host that is this slow would not be measured well either. As
-# long as this machine's processors have no rest, it has so much more each time, up to the longest.
-REPLY_S, MORE_S, LONGEST_REPLY_S = 3.0, 1.0, 10.0
-# Before the end of that time, it is decided if there is more.
-DECISION_S = 0.02
 
 
 class Listener(Protocol):
@@ -237,9 +220,9 @@ class HostConnection:
         """Measure the offset of the agent's clock once more, unless that is ours."""
         if self._shares_clock:
             return
-        self._track.add(await burst(self.agent, self._clock))
-        now_s = self._clock.now()
-        self.offset = self._track.over(now_s - CLOCK_INTERVAL_S, now_s)
+        self.offset = await clock_offset(
+            self.agent, self._clock, self._track, since_s=CLOCK_INTERVAL_S
+        )
 
     async def finish(self, exp: int) -> Finished:
         """Have the agent finish an experiment; what it has of it. Meanwhile, measure the clock once
@@ -265,9 +248,7 @@ class HostConnection:
         """Measure the clock of an agent that has just begun; earlier ones had another."""
         if not self._shares_clock:
             self._track = ClockTrack()
-            self._track.add(await burst(agent, self._clock))
-            now_s = self._clock.now()
-            self.offset = self._track.over(now_s, now_s)
+            self.offset = await clock_offset(agent, self._clock, self._track)
 
     async def _follow_clock(self) -> None:
         """Measure the clock for as long as the agent is held."""
@@ -423,69 +404,16 @@ def holder() -> str:
     return f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
 
 
-@contextlib.asynccontextmanager
-async def in_time(endpoint: Endpoint) -> AsyncIterator[None]:
-    """AgentError if the body takes longer than REPLY_S, or than LONGEST_REPLY_S on a machine whose
-    processors have no rest, as with ssh to very many hosts at once."""
-    loop = asyncio.get_running_loop()
-    begun_s, given_s, before = loop.time(), REPLY_S, psutil.cpu_times()
-    limit = asyncio.timeout(given_s)
-    decision: asyncio.TimerHandle
-
-    def decide() -> None:
-        nonlocal given_s, before, decision
-        now = psutil.cpu_times()
-        if given_s < LONGEST_REPLY_S and had_no_rest(before, now):
-            given_s, before = given_s + MORE_S, now
-            limit.reschedule(begun_s + given_s)
-            decision = next_decision()
-
-    def next_decision() -> asyncio.TimerHandle:
-        return loop.call_at(begun_s + given_s - DECISION_S, decide)
-
-    decision = next_decision()
-    try:
-        async with limit:
-            yield
-    except TimeoutError:
-        raise AgentError(
-            f"agent unreachable at {endpoint.agent}: no answer within {given_s:g} s",
-            host=endpoint.host,
-            remedy="Is the host up, and its agent running?"
-            f"{SLOW_HERE if given_s > REPLY_S else ''}",
-        ) from None
-    finally:
-        decision.cancel()
-
-
-def had_no_rest(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Whether this machine's processors were hardly idle between two `psutil.cpu_times()`."""
-    spent = [late - early for early, late in zip(before, after, strict=True)]
-    # user nice system idle iowait …
-    return sum(spent[3:5]) < LEAST_REST * sum(spent)
-
-
-async def status_of(agent: Agent) -> AgentStatus | None:
-    """The status of an agent; None if its version reports none."""
-    try:
-        return await agent.status()
-    except MissingError:
-        return None
-
-
-async def burst(agent: Agent, clock: Clock) -> list[Exchange]:
-    """Exchanges of `clock` with an agent's. AgentError if the agent does not answer."""
+async def clock_offset(
+    agent: Agent, clock: Clock, track: ClockTrack, *, since_s: float = 0.0
+) -> ClockOffset:
+    """The offset of an agent's clock from `clock`, of the last `since_s`, after some exchanges that
+    `track` gets. AgentError if the agent does not answer."""
     exchanges = []
     for _ in range(CLOCK_PROBES):
         sent_s = clock.now()
         reading = await agent.probe_clock()
         exchanges.append(Exchange(sent_s, reading, clock.now()))
-    return exchanges
-
-
-async def clock_offset(agent: Agent, clock: Clock) -> ClockOffset:
-    """The offset of an agent's clock from `clock` now. AgentError if the agent does not answer."""
-    track = ClockTrack()
-    track.add(await burst(agent, clock))
+    track.add(exchanges)
     now_s = clock.now()
-    return track.over(now_s, now_s)
+    return track.over(now_s - since_s, now_s)

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from netesto.collectors.clock import Clock
-from netesto.controller.host import Connect, HostConnection, Listener, status_of
+from netesto.controller.host import Connect, HostConnection, Listener
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.controller.readiness import Peers, Visited
 from netesto.errors import AgentBusyError, AgentError, NetestoError
@@ -78,7 +78,7 @@ class Hosts:
                     raise error
                 host = await self.ready(name)
                 state = await host.agent.examine(wanted[name])
-                status = await status_of(host.agent)
+                status = await host.agent.status()
             except NetestoError as reason:
                 return Visited(endpoint=endpoint, error=reason)
             return Visited(

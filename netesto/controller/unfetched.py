@@ -7,22 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import atomic
-from netesto.controller.host import Connect, holder, in_time
+from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
 from netesto.errors import AgentError, NetestoError, ResultsError
-from netesto.model import RUN_NAME, AgentStatus, Endpoint, FileEntry, Unfetched
+from netesto.model import RUN_NAME, Endpoint, FileEntry, Unfetched
 from netesto.results import durable, integrity
 from netesto.transport import files
 from netesto.transport.base import Connection
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The status of a host's agent, or the reason why it is unknown."""
-
-    host: str
-    status: AgentStatus | None = None
-    error: NetestoError | None = None
 
 
 @dataclass(slots=True)
@@ -35,13 +26,6 @@ class Fetched:
     error: NetestoError | None = None
 
 
-async def ask(inventory: Inventory, *, connect: Connect) -> list[Asked]:
-    """The status of all agents, at once and without holding them."""
-    return list(
-        await asyncio.gather(*(_ask(each, connect) for each in inventory.endpoints.values()))
-    )
-
-
 async def fetch(inventory: Inventory, out: Path, *, connect: Connect) -> list[Fetched]:
     """Fetch measurements that no controller has fetched into OUT/runs/RUN-unfetched/HOST/EXP.
 
@@ -52,14 +36,6 @@ async def fetch(inventory: Inventory, out: Path, *, connect: Connect) -> list[Fe
     return list(
         await asyncio.gather(*(_fetch(each, out, connect) for each in inventory.endpoints.values()))
     )
-
-
-async def _ask(endpoint: Endpoint, connect: Connect) -> Asked:
-    try:
-        async with in_time(endpoint), await connect(endpoint) as agent:
-            return Asked(endpoint.host, await agent.status())
-    except NetestoError as error:
-        return Asked(endpoint.host, error=error)
 
 
 async def _fetch(endpoint: Endpoint, out: Path, connect: Connect) -> Fetched:

@@ -17,9 +17,10 @@ import pytest
 
 from netesto import cli, proc, process
 from netesto.collectors import capabilities
-from netesto.controller import host
 from netesto.controller import unfetched as unfetched_data
-from netesto.controller.unfetched import Asked, Fetched
+from netesto.controller import visit
+from netesto.controller.readiness import Visited
+from netesto.controller.unfetched import Fetched
 from netesto.lab.agents import spawned
 from netesto.model import AgentStatus, Endpoint, Unfetched
 from netesto.run import agents
@@ -134,7 +135,7 @@ def test_check_of_50_hosts_tells_which_one_is_dead(fifty, tmp_path, capsys, monk
         return await client.connect(endpoint.agent, host=endpoint.host, timeout=patience_s)
 
     monkeypatch.setattr(agents, "connect", connect)
-    monkeypatch.setattr(host, "REPLY_S", 60.0)
+    monkeypatch.setattr(visit, "REPLY_S", 60.0)
     status = cli.main(["hosts", "check", "-f", "json", hosts_file(tmp_path, *fifty)])
     hosts = json.loads(capsys.readouterr().out)["hosts"]
     unreachable = [host["host"] for host in hosts if host["info"] is None]
@@ -241,12 +242,15 @@ def test_there_may_be_more_than_an_agent_lists_at_once(tmp_path, capsys, monkeyp
     )
 
     async def ask(*_, **__):
-        return [Asked("h1", AgentStatus(unfetched=left)), Asked("h2", AgentStatus())]
+        return [
+            Visited(endpoint=Endpoint(host=name, agent=""), status=AgentStatus(unfetched=unfetched))
+            for name, unfetched in (("h1", left), ("h2", ()))
+        ]
 
     async def fetch(*_, **__):
         return [Fetched("h1", [(each, tmp_path) for each in left]), Fetched("h2", [])]
 
-    monkeypatch.setattr(unfetched_data, "ask", ask)
+    monkeypatch.setattr(visit, "ask", ask)
     monkeypatch.setattr(unfetched_data, "fetch", fetch)
     file = hosts_file(tmp_path, "unix:/none", "unix:/nothing")
     shown = []

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from scripted_agent import do_client, release, set_sysctl, statuses, world
+from scripted_agent import ScriptedAgent, do_client, release, set_sysctl, statuses, world
 
-from netesto.controller import host
-from netesto.controller.host import had_no_rest
+from netesto.controller import visit
+from netesto.controller.inventory import Inventory
+from netesto.controller.visit import had_no_rest
 from netesto.errors import AgentError, MissingError
 from netesto.hostsettings import Command
 from netesto.language import steps
-from netesto.model import Endpoint
+from netesto.model import ClockReading, Endpoint
 
 
 async def test_no_host_is_being_opened_any_more_when_one_could_not_be(tmp_path: Path):
@@ -191,8 +192,8 @@ def test_a_machine_whose_processors_were_hardly_idle_may_be_why_hosts_do_not_ans
 @pytest.mark.parametrize("rest_s", [0.0, 3.0])
 def test_a_host_has_more_time_while_this_machines_processors_have_no_rest(rest_s, monkeypatch):
     """It answers after the decision on more time."""
-    monkeypatch.setattr(host, "REPLY_S", 0.1)
-    monkeypatch.setattr(host, "MORE_S", 60.0)
+    monkeypatch.setattr(visit, "REPLY_S", 0.1)
+    monkeypatch.setattr(visit, "MORE_S", 60.0)
     answered = asyncio.Event()
     times = itertools.count()
 
@@ -204,7 +205,7 @@ def test_a_host_has_more_time_while_this_machines_processors_have_no_rest(rest_s
 
     async def scenario() -> str:
         try:
-            async with host.in_time(Endpoint(host="a", agent="ssh://a")):
+            async with visit.in_time(Endpoint(host="a", agent="ssh://a")):
                 await answered.wait()
         except AgentError as error:
             return error.message
@@ -213,3 +214,21 @@ def test_a_host_has_more_time_while_this_machines_processors_have_no_rest(rest_s
     monkeypatch.setattr(psutil, "cpu_times", cpu_times)
     late = "a: agent unreachable at ssh://a: no answer within 0.1 s"
     assert asyncio.run(scenario()) == (late if rest_s else "answered")
+
+
+async def test_hosts_that_wait_for_a_turn_to_tell_their_clock_are_not_late(monkeypatch):
+    monkeypatch.setattr(visit, "CLOCKS_AT_ONCE", 1)
+    monkeypatch.setattr(visit, "REPLY_S", 1.0)
+    monkeypatch.setattr(visit, "LONGEST_REPLY_S", 1.0)
+
+    class Far(ScriptedAgent):
+        async def probe_clock(self) -> ClockReading:
+            await asyncio.sleep(0.05)
+            return await super().probe_clock()
+
+    async def connect(endpoint: Endpoint):
+        return contextlib.nullcontext(Far(endpoint.host))
+
+    hosts = Inventory([Endpoint(host=name, agent="") for name in "abcde"])
+    found = await visit.visit(hosts, lambda _: dict.fromkeys("abcde", ()), connect=connect)
+    assert [each.error for each in found] == [None] * 5
