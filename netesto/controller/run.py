@@ -1,10 +1,9 @@
 """The asynchronous part of a run: it holds hosts, starts flows, handles events and fetches data."""
 
 import asyncio
-import contextlib
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from netesto import traffic, units
@@ -78,6 +77,8 @@ class Run:
         self._ground = ground
         # Of links of a lab, by their ends.
         self._changed_rates_bps: dict[frozenset[str], float] = {}
+        # Concurrent commands of one host keep their order, and the number of all together is
+        # limited, because the hosts of a lab share one machine.
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._places = asyncio.Semaphore(AT_ONCE)
 
@@ -145,13 +146,6 @@ class Run:
             raise AgentError(reason)
         return connection
 
-    @contextlib.asynccontextmanager
-    async def _turn(self, host: HostConnection) -> AsyncIterator[None]:
-        """Concurrent commands of one host keep their order, and the number of all together is
-        limited, because the hosts of a lab share one machine."""
-        async with self._turns[host.name], self._places:
-            yield
-
     async def _begin(
         self,
         experiment: Experiment,
@@ -165,7 +159,7 @@ class Run:
         while True:
             losses = host.losses
             try:
-                async with self._turn(host):
+                async with self._turns[host.name], self._places:
                     answer = await call(host.agent)
             except AgentError as error:
                 if lost is not None and host.losses == losses:
