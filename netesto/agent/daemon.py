@@ -40,7 +40,7 @@ from netesto.transport.addresses import (
     UnixAddress,
     socket_path,
 )
-from netesto.transport.door import Door
+from netesto.transport.door import Door, UnixDoor
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 from netesto.transport.tlsserver import TlsServer
@@ -103,13 +103,13 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
 @dataclass(slots=True, kw_only=True)
 class _Entrance:
     """The addresses at which controllers connect. `inner` is gRPC's own socket: connections of a
-    door or by TLS are forwarded to it, and their peers are in `callers`. `group` may use the doors,
+    door are forwarded to it, and their peers are in `callers`. `group` may use the `sockets`,
     `clients` all others."""
 
     clients: ClientsFile
     group: int | None
     inner: UnixAddress
-    doors: list[UnixAddress]
+    sockets: list[UnixAddress]
     plain: list[UnixAddress | TcpAddress]
     tls: list[TlsServer] = field(default_factory=list)
     callers: dict[str, str] = field(default_factory=dict)
@@ -142,12 +142,12 @@ async def _run(
         clients=ClientsFile(settings.clients),
         group=group,
         inner=UnixAddress(settings.state / "rpc.sock"),
-        doors=[address for address in listen if isinstance(address, UnixAddress)],
+        sockets=[address for address in listen if isinstance(address, UnixAddress)],
         plain=[address for address in listen if isinstance(address, TcpAddress)],
     )
     if is_in_lab:
         # Only its controller connects, and simulated time serves nothing else.
-        entrance.plain[:0], entrance.doors = entrance.doors, []
+        entrance.plain[:0], entrance.sockets = entrance.sockets, []
     else:
         socket_path(str(entrance.inner.path))  # raises if it is too long
     for address in listen:
@@ -244,24 +244,22 @@ async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Na
     )
     manager = Manager.of_environment()
     finding_out: asyncio.Task[None] | None = None
-    inner, tls, doors = entrance.inner, entrance.tls, list[Door]()
+    inner, callers, doors = entrance.inner, entrance.callers, list[Door]()
     try:
-        for address in entrance.doors:
-            doors.append(Door(address, inner, entrance.callers, group=entrance.group))
+        for address in entrance.sockets:
+            doors.append(UnixDoor(address, inner, callers, group=entrance.group))
         addresses = [*(each.address for each in doors), *map(server.listen, entrance.plain)]
-        if doors or tls:
-            addresses.append(server.listen(inner))
+        doors += entrance.tls
+        if doors:
+            server.listen(inner)
         await server.start()
         for each in doors:
             await each.start()
-        for front in tls:
-            await front.start()
-        reached = [address for address in addresses if address != inner]
-        _announce([*reached, *(front.address for front in tls)], arguments.ready_fd)
+        _announce([*addresses, *(each.address for each in entrance.tls)], arguments.ready_fd)
         manager.report("READY=1")
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
-        async with manager.watching(addresses[0]):
+        async with manager.watching([*addresses, inner][0]):
             # Before a controller requests it.
             finding_out = asyncio.create_task(_find_out(premises.tools))
             alive = [server.ended(), *(each.ended() for each in doors)]
@@ -274,8 +272,6 @@ async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Na
     finally:
         service.end(reason)
         await gate.close()
-        for front in tls:
-            await front.stop()
         await server.stop()
         for each in doors:
             await each.stop()

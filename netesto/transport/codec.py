@@ -16,18 +16,9 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from netesto import hostsettings
 from netesto.errors import AgentError
-from netesto.hostsettings import (
-    Command,
-    LinkAttribute,
-    LinkLimits,
-    ModuleParameter,
-    Netem,
-    Qdisc,
-    RouteMetrics,
-    Setting,
-    Sysctl,
-)
+from netesto.hostsettings import Setting
 from netesto.model import (
     Address,
     Event,
@@ -54,10 +45,10 @@ _UNCHANGED = frozenset({str, int, float, bool, bytes, type(None)})
 
 # All settings, by their names in the message.
 _SETTINGS: Mapping[str, type[Setting]] = {
-    "sysctl": Sysctl, "qdisc": Qdisc, "netem": Netem, "module_parameter": ModuleParameter,
-    "link_attribute": LinkAttribute, "link_limits": LinkLimits, "route_metrics": RouteMetrics,
-    "command": Command,
-}  # fmt: skip
+    each.name: getattr(hostsettings, each.message_type.name)
+    for each in pb.Setting.DESCRIPTOR.fields
+    if each.message_type is not None
+}
 
 
 def prepare() -> None:
@@ -70,8 +61,8 @@ def prepare() -> None:
 
 
 def encode(kind: type[M], value: object) -> M:
-    """The message of `kind` with the fields of a dataclass."""
-    return kind(**_plain(value))
+    """The message of `kind` with the fields of a dataclass; None has none."""
+    return kind() if value is None else kind(**_plain(value))
 
 
 def decode(kind: type[V], message: Message) -> V:

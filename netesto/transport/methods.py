@@ -2,15 +2,18 @@
 other."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
 
 # gRPC would import it with the first handler: too late for the agents of a lab to share it.
 import grpc._utilities  # noqa: F401 - see above
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from netesto.proto import agent_pb2 as pb
+from netesto.transport import codec
 from netesto.transport.grpcserver import Server
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["Agent"]
@@ -45,7 +48,8 @@ def calls(wire: grpc.aio.Channel) -> Calls:
 
 
 def serve(servicer: object, server: grpc.aio.Server | Server) -> None:
-    """Make a server answer with the methods of `servicer`; those that it lacks are unknown."""
+    """Make a server answer with the methods of `servicer`, which return messages or their values;
+    those that it lacks are unknown."""
     handlers = {
         each.name: (
             grpc.unary_stream_rpc_method_handler
@@ -54,7 +58,7 @@ def serve(servicer: object, server: grpc.aio.Server | Server) -> None:
         )(
             getattr(servicer, each.name),
             request_deserializer=GetMessageClass(each.input_type).FromString,
-            response_serializer=GetMessageClass(each.output_type).SerializeToString,
+            response_serializer=partial(_serialized, GetMessageClass(each.output_type)),
         )
         for each in _SERVICE.methods
         if hasattr(servicer, each.name)
@@ -64,3 +68,9 @@ def serve(servicer: object, server: grpc.aio.Server | Server) -> None:
         (grpc.method_handlers_generic_handler(_SERVICE.full_name, handlers),)
     )
     server.add_registered_method_handlers(_SERVICE.full_name, handlers)
+
+
+def _serialized(kind: type[Message], reply: object) -> bytes:
+    """The reply of a method as bytes; None is a message without fields."""
+    message = reply if isinstance(reply, Message) else codec.encode(kind, reply)
+    return message.SerializeToString()

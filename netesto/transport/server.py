@@ -3,6 +3,7 @@
 
 import contextlib
 import logging
+import os
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,9 +16,19 @@ from urllib.parse import unquote
 import grpc
 
 from netesto.errors import AgentError, UsageError
-from netesto.model import Address, CaptureRequest, GroupRequest
+from netesto.hostsettings import Applied
+from netesto.model import (
+    Address,
+    AgentStatus,
+    CaptureRequest,
+    ClockReading,
+    Finished,
+    GroupRequest,
+    HostState,
+    Ports,
+)
 from netesto.proto import agent_pb2 as pb
-from netesto.transport import channel, codec, faults, grpcserver, methods, peers
+from netesto.transport import channel, codec, faults, grpcserver, methods
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.base import Stamp
 from netesto.transport.door import made_for
@@ -55,7 +66,7 @@ class AgentServer:
 
     The caller has checked that an agent may listen there (agent.access). `admits` says whether a
     peer at an address may call; one at a Unix socket has passed its file mode. `callers`: the peers
-    of joined connections (peers.join_as). `machine_hosts` share one machine
+    of joined connections (transport.door). `machine_hosts` share one machine
     (channel.server_options).
     """
 
@@ -67,10 +78,13 @@ class AgentServer:
         callers: Mapping[str, str] = MappingProxyType({}),
         machine_hosts: int = 1,
     ) -> None:
+        self._callers = callers
+        self._gate = gate
+        self._service = gate.service
+        self._admits = admits
         self._sockets: list[Path] = []
         self._server = grpcserver.Server(channel.server_options(machine_hosts))
-        servicer = _Servicer(gate, admits, callers)
-        methods.serve(servicer, self._server)
+        methods.serve(self, self._server)
 
     def listen(self, address: UnixAddress | TcpAddress) -> UnixAddress | TcpAddress:
         """Add an address before `start`; TCP port 0 is replaced by a free one. A Unix socket is for
@@ -103,39 +117,10 @@ class AgentServer:
         for path in self._sockets:
             path.unlink(missing_ok=True)
 
-
-def _why_not(address: UnixAddress | TcpAddress) -> str:
-    """The system's reason, which gRPC does not give."""
-    try:
-        if isinstance(address, UnixAddress):
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.bind(str(address.path))
-            address.path.unlink()
-        else:
-            family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-            with socket.socket(family) as probe:
-                probe.bind((address.host, address.port))
-    except OSError as error:
-        return error.strerror or str(error)
-    return "refused by the system"
-
-
-class _Servicer:
-    """Method names are those of agent.proto; their meaning is that of transport.base.Agent."""
-
-    def __init__(
-        self,
-        gate: Gate,
-        admits: Callable[[Address], bool],
-        callers: Mapping[str, str],
-    ) -> None:
-        self._callers = callers
-        self._gate = gate
-        self._service = gate.service
-        self._admits = admits
+    # ---- methods of agent.proto; their meaning is that of transport.base.Agent -----------------
 
     def _note(self, context: Context, what: str, level: int = logging.INFO, **keys: object) -> None:
-        by = peers.who(context.peer(), self._callers)
+        by = who(context.peer(), self._callers)
         audit.log(level, what, extra={"by": by, **keys})
 
     async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:
@@ -143,18 +128,16 @@ class _Servicer:
         info.protocol = channel.PROTOCOL
         return info
 
-    async def ProbeClock(self, _: pb.Nothing, context: Context) -> pb.ClockReading:
-        return codec.encode(pb.ClockReading, await self._answer(context, self._service.probe_clock))
+    async def ProbeClock(self, _: pb.Nothing, context: Context) -> ClockReading:
+        return await self._answer(context, self._service.probe_clock)
 
-    async def Examine(self, message: pb.ExamineRequest, context: Context) -> pb.HostState:
-        state = await self._answer(
+    async def Examine(self, message: pb.ExamineRequest, context: Context) -> HostState:
+        return await self._answer(
             context, lambda: self._service.examine(codec.to_addresses(message.peers))
         )
-        return codec.encode(pb.HostState, state)
 
-    async def Status(self, _: pb.Nothing, context: Context) -> pb.AgentStatus:
-        status = await self._answer(context, self._gate.status)
-        return codec.encode(pb.AgentStatus, status)
+    async def Status(self, _: pb.Nothing, context: Context) -> AgentStatus:
+        return await self._answer(context, self._gate.status)
 
     async def Queue(self, message: pb.HoldRequest, context: Context) -> None:
         async def queue() -> None:
@@ -184,56 +167,53 @@ class _Servicer:
 
         await self._answer(context, hold)
 
-    async def Release(self, _: pb.Nothing, context: Context) -> pb.Nothing:
+    async def Release(self, _: pb.Nothing, context: Context) -> None:
         await self._answer(context, lambda: self._gate.release(_token(context)))
-        return pb.Nothing()
 
-    async def Configure(self, message: pb.Setting, context: Context) -> pb.Applied:
+    async def Configure(self, message: pb.Setting, context: Context) -> Applied:
         applied = await self._held(
             context, lambda: self._service.configure(codec.to_setting(message))
         )
         self._note(context, "change", setting=applied.setting)
-        return codec.encode(pb.Applied, applied)
+        return applied
 
-    async def TakeStats(self, message: pb.TakeStatsRequest, context: Context) -> pb.Nothing:
+    async def TakeStats(self, message: pb.TakeStatsRequest, context: Context) -> None:
         tests, tools = tuple(message.tests), tuple(message.tools)
-        return await self._done(
+        await self._held(
             context,
             lambda: self._service.take_stats(message.exp, message.order, tests=tests, tools=tools),
         )
 
-    async def Expect(self, message: pb.GroupRequest, context: Context) -> pb.Ports:
-        ports = await self._held(
+    async def Expect(self, message: pb.GroupRequest, context: Context) -> Ports:
+        return await self._held(
             context, lambda: self._service.expect(codec.decode_request(GroupRequest, message))
         )
-        return codec.encode(pb.Ports, ports)
 
-    async def Forget(self, message: pb.GroupName, context: Context) -> pb.Nothing:
-        return await self._done(context, lambda: self._service.forget(message.exp, message.group))
+    async def Forget(self, message: pb.GroupName, context: Context) -> None:
+        await self._held(context, lambda: self._service.forget(message.exp, message.group))
 
-    async def Start(self, message: pb.StartRequest, context: Context) -> pb.Nothing:
-        return await self._done(context, lambda: self._service.start(*codec.to_start(message)))
+    async def Start(self, message: pb.StartRequest, context: Context) -> None:
+        await self._held(context, lambda: self._service.start(*codec.to_start(message)))
 
-    async def Begin(self, message: pb.BeginRequest, context: Context) -> pb.Nothing:
+    async def Begin(self, message: pb.BeginRequest, context: Context) -> None:
         groups = tuple(message.groups)
-        return await self._done(
+        await self._held(
             context, lambda: self._service.begin(message.exp, groups, message.start_at_s)
         )
 
-    async def StartCapture(self, message: pb.CaptureRequest, context: Context) -> pb.Nothing:
-        return await self._done(
+    async def StartCapture(self, message: pb.CaptureRequest, context: Context) -> None:
+        await self._held(
             context,
             lambda: self._service.start_capture(codec.decode_request(CaptureRequest, message)),
         )
 
-    async def Finish(self, message: pb.FinishRequest, context: Context) -> pb.Finished:
-        finished = await self._held(
+    async def Finish(self, message: pb.FinishRequest, context: Context) -> Finished:
+        return await self._held(
             context,
             lambda: self._service.finish(message.exp, with_time_sync=message.with_time_sync),
             # The names of all files, or small ones themselves.
             keep=False,
         )
-        return codec.encode(pb.Finished, finished)
 
     async def Fetch(self, message: pb.FetchRequest, context: Context) -> None:
         async def fetch() -> None:
@@ -255,29 +235,23 @@ class _Servicer:
 
         await self._answer(context, fetch)
 
-    async def Confirm(self, message: pb.ExperimentName, context: Context) -> pb.Nothing:
-        return await self._done(context, lambda: self._service.confirm(message.exp))
+    async def Confirm(self, message: pb.ExperimentName, context: Context) -> None:
+        await self._held(context, lambda: self._service.confirm(message.exp))
 
-    async def Abort(self, message: pb.AbortRequest, context: Context) -> pb.Nothing:
+    async def Abort(self, message: pb.AbortRequest, context: Context) -> None:
         exp = message.exp if message.HasField("exp") else None
-        return await self._done(context, lambda: self._service.abort(exp))
+        await self._held(context, lambda: self._service.abort(exp))
 
     async def PutBack(self, _: pb.Nothing, context: Context) -> pb.Left:
         return pb.Left(sentences=await self._held(context, self._service.put_back))
 
-    async def ShutDown(self, _: pb.Nothing, context: Context) -> pb.Nothing:
-        return await self._done(context, self._service.shut_down)
-
-    async def _done(self, context: Context, call: Callable[[], Awaitable[None]]) -> pb.Nothing:
-        """Execute `call` for the holder."""
-        await self._held(context, call)
-        return pb.Nothing()
+    async def ShutDown(self, _: pb.Nothing, context: Context) -> None:
+        await self._held(context, self._service.shut_down)
 
     async def _held(
         self, context: Context, call: Callable[[], Awaitable[Answer]], *, keep: bool = True
     ) -> Answer:
         """The result of `call` for the holder."""
-
         token, stamp = _token(context), _stamp(context)
         return await self._answer(context, lambda: self._gate.call(token, stamp, call, keep=keep))
 
@@ -296,6 +270,33 @@ class _Servicer:
         metadata = ((channel.FAULT_KEY, codec.encode_fault(fault)),)
         await context.abort(_STATUS[fault.kind], fault.message, metadata)
         raise AssertionError("abort raises")
+
+
+def _why_not(address: UnixAddress | TcpAddress) -> str:
+    """The system's reason, which gRPC does not give."""
+    try:
+        if isinstance(address, UnixAddress):
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.bind(str(address.path))
+            address.path.unlink()
+        else:
+            family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+            with socket.socket(family) as probe:
+                probe.bind((address.host, address.port))
+    except OSError as error:
+        return error.strerror or str(error)
+    return "refused by the system"
+
+
+def who(peer: str, callers: Mapping[str, str]) -> str:
+    """A description by gRPC's name of a peer: its address, or the entry in `callers`.
+
+    gRPC's own Unix socket is for its user alone.
+    """
+    kind, _, rest = unquote(peer).partition(":")
+    if not kind.startswith("unix"):
+        return rest
+    return callers.get(rest, "") or f"uid {os.getuid()}"
 
 
 def peer_address(peer: str) -> Address | None:

@@ -9,14 +9,15 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, MutableMapping
 from ipaddress import IPv6Address, ip_address
-from typing import cast
+from typing import Any, cast
 
 from netesto.errors import UsageError
 from netesto.model import Address, TlsFiles
-from netesto.transport import incoming, peers, tls
+from netesto.transport import tls
 from netesto.transport.addresses import TlsAddress, UnixAddress
+from netesto.transport.door import Door, listening
 
 log = logging.getLogger(__name__)
 
@@ -26,18 +27,15 @@ _HANDSHAKE_S = 5.0
 # and the oldest is closed first: opening many of them keeps nobody out.
 _CONNECTIONS_MAX = 64
 _STRANGERS_MAX = 64
-_BACKLOG = 64
 
 _RECORD_BYTES = 64 * 1024
 
 
-class TlsServer:
-    """Listens on `address` for controllers at addresses that `admits` accepts, with one of the
-    current `names` in their certificates, joins them to gRPC's socket at `inner`, and enters them
-    in `callers`.
+class TlsServer(Door):
+    """Admits at `address` controllers at addresses that `admits` accepts, with one of the current
+    `names` in their certificates. UsageError if the files or the address cannot be used."""
 
-    UsageError if the files or the address cannot be used.
-    """
+    address: TlsAddress
 
     def __init__(
         self,
@@ -50,59 +48,39 @@ class TlsServer:
         names: Callable[[], frozenset[str]],
     ) -> None:
         self._files = files
-        self._inner = inner
-        self._callers = callers
         self._admits = admits
         self._names = names
         self._context = tls.server_context(files)
         self._signature = tls.signature(files)
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        with incoming.listening(family, address, _BACKLOG) as self._socket:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind((address.host, address.port))
-        self.address = TlsAddress(address.host, self._socket.getsockname()[1])
-        self._tasks: set[asyncio.Task[None]] = set()
+        with listening(family, address) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address.host, address.port))
+        there = TlsAddress(address.host, listener.getsockname()[1])
+        super().__init__(listener, there, inner, callers)
         self._strangers: dict[asyncio.Task[None], None] = {}
 
-    async def start(self) -> None:
-        """Begin to accept connections."""
-        self._add(self._accept())
+    def _came(self, connection: socket.socket, peer: Any) -> None:
+        address = _plain(ip_address(peer[0].partition("%")[0]))
+        if not self._admits(address):
+            connection.close()
+            log.warning("refused", extra={"peer": str(address), "reason": "not in clients.txt"})
+            return
+        if len(self._strangers) >= _STRANGERS_MAX:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.cancel()
+        stranger = self._add(self._carry(connection, address))
+        self._strangers[stranger] = None
+        stranger.add_done_callback(lambda task: self._strangers.pop(task, None))
 
-    async def stop(self) -> None:
-        """End all connections, and stop listening."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._socket.close()
-
-    def _add(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def _accept(self) -> None:
-        async for connection, peer in incoming.accepted(self._socket):
-            address = _plain(ip_address(peer[0].partition("%")[0]))
-            if not self._admits(address):
-                connection.close()
-                log.warning("refused", extra={"peer": str(address), "reason": "not in clients.txt"})
-                continue
-            if len(self._strangers) >= _STRANGERS_MAX:
-                oldest = next(iter(self._strangers))
-                del self._strangers[oldest]
-                oldest.cancel()
-            stranger = self._add(self._serve(connection, address))
-            self._strangers[stranger] = None
-            stranger.add_done_callback(lambda task: self._strangers.pop(task, None))
-
-    async def _serve(self, connection: socket.socket, address: Address) -> None:
+    async def _carry(self, connection: socket.socket, address: Address) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)
         with contextlib.closing(writer), contextlib.suppress(OSError):
             end = _TlsEnd(reader, writer, self._current())
             if caller := await self._welcomed(end, address):
                 self._strangers.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
-                await peers.join_as(caller, (end, end), self._inner, self._callers)
+                await self._join(caller, (end, end))
 
     async def _welcomed(self, end: "_TlsEnd", address: Address) -> str:
         """The admitted peer, in words; "" if it is refused."""
@@ -114,7 +92,7 @@ class TlsServer:
             return ""
         shown = end.names()
         who = {"peer": str(address), "names": " ".join(sorted(shown))}
-        is_full = len(self._tasks) - len(self._strangers) > _CONNECTIONS_MAX
+        is_full = len(self._connections) - len(self._strangers) >= _CONNECTIONS_MAX
         if is_full or self._names().isdisjoint(shown):
             reason = "too many connections" if is_full else "not in clients.txt"
             log.warning("refused", extra=who | {"reason": reason})

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import socket
+import socketserver
 import ssl
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -397,3 +399,31 @@ async def test_silent_connections_keep_no_controller_out(tmp_path, agent_files, 
             _, writer = await asyncio.open_connection(address.host, address.port)
             stack.callback(writer.close)
         assert await ask(address, our_files) == INFO
+
+
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.sendall(self.request.recv(4))
+
+
+async def test_data_by_tls_pass_while_the_agent_is_busy(tmp_path, agent_files, our_files):
+    inner = UnixAddress(tmp_path / "inner.sock")
+    with socketserver.ThreadingUnixStreamServer(str(inner.path), Echo) as echo:
+        threading.Thread(target=echo.serve_forever, daemon=True).start()
+        front = TlsServer(
+            *(TlsAddress("127.0.0.1", 0), agent_files, inner, {}),
+            admits=lambda _: True,
+            names=lambda: frozenset({CONTROLLER}),
+        )
+        await front.start()
+        context = tls.client_context(our_files)
+        # All of this blocks the agent's loop.
+        with (
+            socket.create_connection(("127.0.0.1", front.address.port), timeout=20) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1") as ours,
+        ):
+            ours.sendall(b"ping")
+            answer = ours.recv(4)
+        await front.stop()
+        echo.shutdown()
+    assert answer == b"ping"
