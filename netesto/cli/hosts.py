@@ -21,7 +21,7 @@ from netesto.errors import NetestoError, UsageError
 from netesto.language.plan import Head
 from netesto.model import UNFETCHED_MAX
 from netesto.run import agents, status
-from netesto.run.settings import Script, Settings, fields_for, library_path, parse_definitions
+from netesto.run.settings import Settings, fields_for, library_path, parse_definitions, read
 
 # What `hosts install` writes, and the other actions read.
 HOSTS_FILE = Path("hosts.toml")
@@ -173,13 +173,13 @@ def check(options: argparse.Namespace) -> int:
 
 def _head(options: argparse.Namespace) -> Head:
     """The needs of the script."""
-    script = Script.read(options.script)
+    script = read(options.script)
     settings = Settings(
         libraries=library_path(options.libraries),
         definitions=parse_definitions(options.definitions),
         max_iterations=options.max_iterations,
     )
-    with settings.plan(script, fields_for(options.fields, script.path)) as plan:
+    with settings.plan(script, fields_for(options.fields, Path(script.path))) as plan:
         return plan.head
 
 

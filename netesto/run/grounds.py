@@ -39,12 +39,10 @@ def choose(request: Request, head: Head) -> Choice:
     inside = guest.ground_inside()
     if inside is not None:
         return Choice(inside)
-    if request.hosts is not None:
-        return Choice("hosts")
     if request.kernel is not None:
         return _of_kernel(request.kernel, request.ground)
-    if request.ground is not None:
-        return Choice(request.ground)
+    if (ground := named(request)) is not None:
+        return Choice(ground)
     needed = lacking(head.commands, capabilities.probe())
     nowhere = [thing for thing in needed if thing.split()[-1] not in GUEST_FEATURES]
     if nowhere or any(shutil.which(tool) is None for tool in netns.TOOLS):

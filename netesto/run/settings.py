@@ -33,34 +33,23 @@ def standard_input() -> str:
     return read_stream(sys.stdin.buffer, name=STANDARD_INPUT)
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A script to run: a file, or the text of standard input."""
+def read(name: str) -> SourceFile:
+    """The script called `name`, "-" for standard input. UsageError if it cannot be read."""
+    if name == "-":
+        text = standard_input()
+        if not text.strip():
+            raise UsageError(
+                "standard input is empty: there is no script",
+                remedy="Write: netesto run SCRIPT; see 'netesto --help'",
+            )
+        return SourceFile(STANDARD_INPUT, text)
+    from netesto.language.interpreter import read_script
 
-    name: str
-    file: str
-    text: str
-    path: Path | None
-
-    @classmethod
-    def read(cls, name: str) -> "Script":
-        """The script called `name`, "-" for standard input. UsageError if it cannot be read."""
-        if name == "-":
-            text = standard_input()
-            if not text.strip():
-                raise UsageError(
-                    "standard input is empty: there is no script",
-                    remedy="Write: netesto run SCRIPT; see 'netesto --help'",
-                )
-            return cls("stdin", STANDARD_INPUT, text, None)
-        from netesto.language.interpreter import read_script
-
-        must_be_text(name)
-        path = Path(name)
-        try:
-            return cls(path.stem, name, read_script(path), path)
-        except OSError as error:
-            raise unread(path, error) from error
+    must_be_text(name)
+    try:
+        return SourceFile(name, read_script(Path(name)))
+    except OSError as error:
+        raise unread(Path(name), error) from error
 
 
 def unread(path: Path, error: OSError) -> UsageError:
@@ -87,15 +76,15 @@ class Settings:
 
     def plan(
         self,
-        script: Script,
+        script: SourceFile,
         columns: Fields,
         *,
         counter: int = 0,
         lab: LabRequest | None = None,
         watch: Callable[[Step], None] | None = None,
-        keep: bool = True,
     ) -> Plan:
-        """The plan of a script (see language.draft). ScriptError if it is wrong."""
+        """The plan of a script (see language.draft); with `watch`, which gets every step, without
+        its steps. ScriptError if it is wrong."""
         # The interpreter takes a moment to import, and a plan does not need it.
         from netesto.language import planner
         from netesto.language.draft import Draft
@@ -107,10 +96,10 @@ class Settings:
             lab=lab,
             lab_text=labs.text_of,
             watch=watch,
-            keep=keep,
+            keep=watch is None,
         )
         return planner.make(
-            SourceFile(script.file, script.text),
+            script,
             draft,
             library_path=self.libraries,
             definitions=self.definitions,

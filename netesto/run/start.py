@@ -21,7 +21,7 @@ from netesto.run import grounds, guests, sidebyside
 from netesto.run.grounds import Choice
 from netesto.run.request import Request, Watcher
 from netesto.run.session import End, Session, script_name, tell
-from netesto.run.settings import Script, are_ours, fields_for, known, unused_definitions
+from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
 
 
 def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | None = None) -> Plan:
@@ -29,7 +29,7 @@ def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | Non
     not keep any. Errors of the script are raised, and suspicious things are warnings."""
     ground = grounds.named(request)
     _check_ground(request, ground)
-    plan, columns, out = _asked(request, watch, keep=watch is None)
+    plan, columns, out = _asked(request, watch)
     head = plan.head
     grounds.check_script(request, head)
     if watch is not None:
@@ -49,14 +49,12 @@ def run(request: Request, watcher: Watcher) -> End:
     """Run a script, a plan, or a part of one. Errors before the first experiment are raised."""
     _check_ground(request, grounds.named(request))
     # All errors of the script appear here, before anything is changed.
-    plan, columns, out = _asked(request, None, keep=True)
+    plan, columns, out = _asked(request, None)
     with plan:
         return _run(request, watcher, plan, columns, out)
 
 
-def _asked(
-    request: Request, watch: Callable[[Step], None] | None, *, keep: bool
-) -> tuple[Plan, Fields, Path]:
+def _asked(request: Request, watch: Callable[[Step], None] | None) -> tuple[Plan, Fields, Path]:
     """A plan, the columns of exp.csv that it was made with, and its results folder."""
     path = Path(request.script)
     if planning.is_plan(path):
@@ -74,15 +72,16 @@ def _asked(
             for step in plan.steps():
                 watch(step)
         return plan, columns, out
-    script = Script.read(request.script)
-    out = request.out or Path("results") / script.name
+    script = read(request.script)
+    name = script_name(script.path)
+    out = request.out or Path("results") / name
     durable.check_folder(out)
-    columns = fields_for(request.fields, script.path, out)
+    columns = fields_for(request.fields, Path(script.path), out)
     settings = request.settings
     if settings.seed is None and request.resume:
-        settings = replace(settings, seed=_last_seed(out, script.name))
+        settings = replace(settings, seed=_last_seed(out, name))
     counter = store.counter(out)
-    plan = settings.plan(script, columns, counter=counter, lab=request.lab, watch=watch, keep=keep)
+    plan = settings.plan(script, columns, counter=counter, lab=request.lab, watch=watch)
     return plan, columns, out
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from watched import Watched
 
-from netesto.language.plan import Plan
+from netesto.language.plan import Plan, SourceFile
 from netesto.results import fields, manifest
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
@@ -15,7 +15,7 @@ from netesto.run import earlier
 from netesto.run.earlier import Passed
 from netesto.run.request import Request
 from netesto.run.session import Session, script_name
-from netesto.run.settings import Script, Settings
+from netesto.run.settings import Settings
 from results import samples
 
 RAW = "raw/h1/ping.1.out"
@@ -39,7 +39,7 @@ def store(tmp_path: Path):
 
 
 def planned(text: str) -> Plan:
-    return SETTINGS.plan(Script("a", "a.nts", text, None), FIELDS)
+    return SETTINGS.plan(SourceFile("a.nts", text), FIELDS)
 
 
 def measure(store: Store, exp: int) -> None:

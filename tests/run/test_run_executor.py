@@ -11,14 +11,14 @@ from watched import Watched
 from netesto.controller.controller import Processed
 from netesto.errors import StoppedError
 from netesto.language import steps
-from netesto.language.plan import Plan
+from netesto.language.plan import Plan, SourceFile
 from netesto.results import fields
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run.executor import Executor
 from netesto.run.request import CONTINUE, OnFailure, Request
 from netesto.run.session import Session
-from netesto.run.settings import Script, Settings
+from netesto.run.settings import Settings
 
 FIELDS = fields.parse("exp:one\nrate:sum\nca:all\n", source="fields.txt")
 SETTINGS = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
@@ -86,7 +86,7 @@ class World:
     ground: str = "lab"
 
     def plan(self, text: str) -> Plan:
-        script = Script("a", "a.nts", text, None)
+        script = SourceFile("a.nts", text)
         return SETTINGS.plan(script, FIELDS, counter=self.results.counter())
 
     def executor(
