@@ -214,13 +214,15 @@ class Counted:
 @dataclass(frozen=True, slots=True)
 class InstalledQdisc:
     """A qdisc of an interface. `parent` and `handle` as tc writes them (`root`, `1:`, `1:1`);
-    `rate_bps` is that of a shaper, None if it has none."""
+    `rate_bps` is that of a shaper, None if it has none. `is_lossless`: a delay line that drops
+    packets only if it is full."""
 
     device: str
     kind: str
     handle: str
     parent: str
     rate_bps: float | None
+    is_lossless: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

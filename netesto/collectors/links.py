@@ -227,4 +227,5 @@ def _qdisc(entry: Mapping[str, Any]) -> InstalledQdisc:
         handle=str(entry["handle"]),
         parent=str(entry["parent"]),
         rate_bps=None if rate_bps is None else float(rate_bps),
+        is_lossless=entry.get("is_lossless") is True,
     )

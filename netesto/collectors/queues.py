@@ -24,6 +24,7 @@ _IF_OPER_UP = b"\x06"
 _TCA_KIND, _TCA_OPTIONS, _TCA_STATS2 = 1, 2, 7
 _STATS_BASIC, _STATS_QUEUE, _STATS_APP, _STATS_PKT64 = 1, 3, 4, 8
 _TBF_PARMS, _TBF_RATE64, _CAKE_BASE_RATE64 = 1, 4, 2
+_NETEM_LOSS = 5
 _CAKE_TIN_STATS, _CAKE_TIN_ECN_MARKED_PACKETS = 10, 8
 
 _ROOT = 0xFFFFFFFF
@@ -32,6 +33,8 @@ _TCMSG = struct.Struct("=BxxxiIII")
 _IF_STATS_MSG = struct.Struct("=BxxxII")
 _IFINFOMSG = struct.Struct("=BxHiII")
 _RTMSG = struct.Struct("=BBBBBBBBI")
+# The share of lost packets in struct tc_netem_qopt; attributes follow it.
+_NETEM_QOPT = struct.Struct("=8xI12x")
 
 # Bytes and packets; packets in the queue, bytes in the queue, drops, requeues, overlimits.
 _BASIC, _QUEUE = struct.Struct("=QI"), struct.Struct("=IIIII")
@@ -150,7 +153,9 @@ def _qdisc(body: bytes, device: str) -> tuple[InstalledQdisc, Counts] | None:
         packets = int.from_bytes(stats[_STATS_PKT64], sys.byteorder)
     waiting, backlog, drops, requeues, overlimits = _QUEUE.unpack_from(stats[_STATS_QUEUE])
     marks = _marks(kind, stats.get(_STATS_APP, b""))
-    qdisc = InstalledQdisc(device, kind, _handle(handle), _handle(parent), _rate_bps(kind, found))
+    rate_bps, is_lossless = _rate_bps(kind, found), _is_lossless(kind, found)
+    names = (device, kind, _handle(handle), _handle(parent))
+    qdisc = InstalledQdisc(*names, rate_bps, is_lossless)
     return qdisc, (size, packets, backlog, waiting, drops, requeues, overlimits, marks)
 
 
@@ -174,6 +179,15 @@ def _rate_bps(kind: str, found: Mapping[int, bytes]) -> float | None:
         return 8.0 * (_number(options[_TBF_RATE64]) or 0)
     # struct tc_ratespec: its rate comes after eight bytes.
     return 8.0 * int.from_bytes(options[_TBF_PARMS][8:12], sys.byteorder)
+
+
+def _is_lossless(kind: str, found: Mapping[int, bytes]) -> bool:
+    """Whether it is a netem that loses no packets by chance."""
+    options = found.get(_TCA_OPTIONS, b"")
+    if kind != "netem" or len(options) < _NETEM_QOPT.size:
+        return False
+    [lost] = _NETEM_QOPT.unpack_from(options)
+    return not lost and _NETEM_LOSS not in attributes(options, _NETEM_QOPT.size)
 
 
 def _number(value: bytes) -> int | None:

@@ -255,8 +255,8 @@ def _clock_warnings(manifest: Manifest) -> Iterator[str]:
 
 def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     """Warnings of queues that were sampled at another interval than requested, or not until the end
-    of their flows. The first group of their host decides; of the routers and links of a lab, the
-    first of the experiment."""
+    of their flows, and of drops that they do not count. The first group of their host decides; of
+    the routers and links of a lab, the first of the experiment."""
     sampled = dict.fromkeys(queue for group in evidence.groups for queue in group.queues)
     for queue in sampled:
         gaps = flows.summary(queues.gaps_s(queue.time_s))
@@ -268,6 +268,11 @@ def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
                 f"queue {queue.place}: not sampled in the last "
                 f"{_unsampled_s(evidence, queue):.2g} s of its flows: what it dropped or marked "
                 "then is not counted"
+            )
+        if queue.overflow and (lost := queue.overflow[-1] - queue.overflow[0]) > 0:
+            yield (
+                f"queue {queue.place}: the delay line before it was full, and dropped at least"
+                f" {lost} packets, which are not in queueDrops: the load was far above the rate"
             )
     spans_s = [flows.span_s(group.instances) for group in evidence.groups if group.instances]
     for queue in sampled:

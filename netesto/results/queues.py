@@ -25,7 +25,8 @@ class Queue:
     the rate of its shaper, None if it has none or the rate changed; `delay_us` is the backlog
     divided by the rate of that moment. `drops` and `marks` count on when a qdisc is replaced, at
     the instants `replaced_s` of the first samples of the new ones. `marks` are None where no qdisc
-    counts them.
+    counts them. `overflow` is what its delay line dropped because it was full, at least; () if that
+    is unknown: drops of a delay line include those of the queue, and its random losses.
     """
 
     place: str
@@ -37,6 +38,7 @@ class Queue:
     drops: Column
     marks: Column
     delay_us: tuple[float | None, ...] = ()
+    overflow: tuple[int, ...] = ()
     replaced_s: tuple[float, ...] = ()
 
     @property
@@ -84,6 +86,7 @@ class _Moment:
     backlog_packets: int | None
     drops: int | None
     marks: int | None
+    line_drops: int | None
 
     @property
     def delay_us(self) -> float | None:
@@ -118,6 +121,7 @@ def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[
     levels_of = functools.cache(_levels)
     for time_s, places in sorted(at.items(), key=itemgetter(0)):
         if levels := levels_of(tuple(places)):
+            line = next((each for each in places if each.is_lossless), None)
             counted, place = qdiscs[levels[0]], places[levels[0]]
             yield _Moment(
                 time_s=time_s,
@@ -126,6 +130,7 @@ def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[
                 backlog_packets=counted.at(place, "backlog_packets"),
                 drops=counted.at(place, "drops"),
                 marks=_sum([qdiscs[each].at(places[each], "marks") for each in levels]),
+                line_drops=None if line is None else qdiscs[line].at(places[line], "drops"),
             )
 
 
@@ -161,6 +166,11 @@ def _queue(place: str, moments: Sequence[_Moment]) -> Queue:
     replaced = [after.is_of_another(before) for before, after in itertools.pairwise(moments)]
     rates_bps = {each.levels[0].rate_bps for each in moments}
     kinds = (" ".join(dict.fromkeys(qdisc.kind for qdisc in each.levels)) for each in moments)
+    overflow = tuple(
+        each.line_drops - each.drops
+        for each in moments
+        if each.line_drops is not None and each.drops is not None
+    )
     return Queue(
         place=place,
         kind=", ".join(dict.fromkeys(kinds)),
@@ -171,6 +181,7 @@ def _queue(place: str, moments: Sequence[_Moment]) -> Queue:
         drops=_counted_on([each.drops for each in moments], replaced),
         marks=_counted_on([each.marks for each in moments], replaced),
         delay_us=tuple(each.delay_us for each in moments),
+        overflow=() if any(replaced) or len(overflow) < len(moments) else overflow,
         replaced_s=tuple(each.time_s for each in itertools.compress(moments[1:], replaced)),
     )
 

@@ -16,6 +16,7 @@ from netesto import process
 from netesto.collectors import links, queues
 from netesto.collectors.clock import Clock
 from netesto.collectors.links import LinkRecording
+from netesto.collectors.netlink import attribute
 from netesto.collectors.queues import Queues
 from netesto.errors import OutputError
 from netesto.measured import Counted, InstalledQdisc, LinkSamples
@@ -185,6 +186,26 @@ def test_marks_are_found_where_the_kernel_has_them(kind, statistics, marks):
 
 
 # ---- files
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "is_lossless"),
+    [
+        ("netem", struct.pack("=IIIIII", 1, 2, 0, 0, 0, 0), True),
+        ("netem", struct.pack("=IIIIII", 1, 2, 3, 0, 0, 0), False),
+        # Its model of losses is an attribute.
+        ("netem", struct.pack("=IIIIII", 1, 2, 0, 0, 0, 0) + attribute(5, bytes(4)), False),
+        ("pfifo", struct.pack("=I", 1000), False),
+    ],
+)
+def test_a_delay_line_without_random_losses_is_known(kind, options, is_lossless):
+    counts = attribute(1, bytes(12)) + attribute(3, bytes(20))
+    message = struct.pack("=BxxxiIII", 0, 7, 0x10000, 0xFFFFFFFF, 0) + b"".join(
+        (attribute(1, kind.encode().ljust(8, b"\0")), attribute(2, options), attribute(7, counts))
+    )
+    found = queues._qdisc(message, "a")
+    assert found is not None
+    assert found[0] == InstalledQdisc("a", kind, "1:", "root", None, is_lossless)
 
 
 def file(tmp_path, *lines, end=True):

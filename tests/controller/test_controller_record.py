@@ -261,6 +261,18 @@ def test_a_qdisc_replaced_while_flows_ran_is_a_warning(later_s, warnings):
     assert queue_warnings(evidence, queue) == [said] * warnings
 
 
+@pytest.mark.parametrize(("dropped", "warnings"), [(0, 0), (40, 1)])
+def test_drops_of_a_full_delay_line_are_a_warning(dropped, warnings):
+    evidence = samples.two_flows()
+    queue = sampled_queue(evidence, 0.2)
+    counts = (7,) * (len(queue.time_s) - 1) + (7 + dropped,)
+    said = (
+        "queue links/r-b: the delay line before it was full, and dropped at least 40 packets, "
+        "which are not in queueDrops: the load was far above the rate"
+    )
+    assert queue_warnings(evidence, replace(queue, overflow=counts)) == [said] * warnings
+
+
 def test_a_queue_that_was_sampled_as_one_of_its_groups_requested_is_no_warning():
     evidence = samples.two_flows()
     queue = sampled_queue(evidence, 0.2)

@@ -73,6 +73,21 @@ def test_the_queue_of_an_interface_is_below_its_delay_line():
     ]  # fmt: skip
 
 
+def test_what_a_full_delay_line_dropped_is_what_it_counts_beyond_the_queue_below():
+    netem = replace(qdisc("netem", "1:", "root"), is_lossless=True)
+    tbf = qdisc("tbf", "2:", "1:1", 1e7)
+    parts = {netem: counted([9000] * 3, [5, 9, 60]), tbf: counted([100] * 3, [5, 9, 20])}
+    [found] = queues.of("links", LinkSamples(qdiscs=parts))
+    assert (found.drops, found.overflow) == ((5, 9, 20), (0, 0, 40))
+
+
+def test_what_a_full_delay_line_dropped_is_unknown_if_a_qdisc_was_replaced():
+    netem = replace(qdisc("netem", "1:", "root"), is_lossless=True)
+    parts = {netem: counted([0] * 2, [9, 9]), qdisc("tbf", "2:", "1:1"): counted([0] * 2, [9, 0])}
+    [found] = queues.of("links", LinkSamples(qdiscs=parts))
+    assert (found.overflow, found.replaced_s) == ((), (1.0,))
+
+
 def test_a_delay_line_alone_is_no_queue():
     netem = qdisc("netem", "1:", "root")
     assert queues.of("r", LinkSamples(qdiscs={netem: counted([5])})) == []
