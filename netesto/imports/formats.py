@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import math
 import re
 import statistics
 import zlib
@@ -35,6 +36,10 @@ _NETPERF_UNITS: Mapping[str, float] = {
     **{f"10^{3 * power}bits/s": 1000.0**power for power in (1, 2, 3)},
     **{f"{prefix}Bytes/s": 8 * 1024.0**power for power, prefix in enumerate("KMG", start=1)},
 }
+
+# Of series that flent computes from others, the last word of their names: for files without
+# COMPUTED_LATE.
+_FLENT_COMPUTED = frozenset({"sum", "avg", "total", "totals"})
 
 
 def recognise(file: File) -> Form | None:
@@ -117,9 +122,16 @@ def _flent(data: bytes) -> ClientOutput:
     results = iperf3.at(value, "results")
     if not isinstance(results, Mapping):
         return ClientOutput(reason="no result: no results", kind="no-result")
-    total = _flent_mbit_per_s(value, results)
-    if total is None:
+    known = iperf3.at(value, "metadata", "SERIES_META")
+    means = [
+        _mean(each) for name, each in results.items() if _is_flow(name, iperf3.at(known, name))
+    ]
+    if not means:
         return ClientOutput(reason="no result: no TCP flow", kind="no-result")
+    if lacking := means.count(None):
+        reason = f"{lacking} of {len(means)} flows have no values"
+        return ClientOutput(reason=reason, kind="no-result")
+    total = math.fsum(each for each in means if each is not None)
     latency_ms = _mean(results.get("Ping (ms) ICMP"))
     return ClientOutput(
         sent=Sent(total * 1e6),
@@ -129,14 +141,12 @@ def _flent(data: bytes) -> ClientOutput:
     )
 
 
-def _flent_mbit_per_s(value: object, results: Mapping[str, object]) -> float | None:
-    means = []
-    for name, series in results.items():
-        unit = iperf3.at(value, "metadata", "SERIES_META", name, "UNITS")
-        is_sum = any(word in name for word in ("sum", "avg", "::"))
-        if unit == "Mbits/s" and not is_sum and (mean := _mean(series)) is not None:
-            means.append(mean)
-    return sum(means) if means else None
+def _is_flow(name: str, known: object) -> bool:
+    """Whether flent measured a series, and did not compute it from others. What sockets said of a
+    flow (`TCP upload::tcp_delivery_rate`) is not `known`."""
+    is_computed = isinstance(known, Mapping) and "COMPUTED_LATE" in known
+    is_computed = is_computed or name.rpartition(" ")[2] in _FLENT_COMPUTED
+    return iperf3.at(known, "UNITS") == "Mbits/s" and not is_computed
 
 
 def _mean(series: object) -> float | None:

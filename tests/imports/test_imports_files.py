@@ -149,6 +149,37 @@ def test_files_are_recognised_by_their_content(tmp_path):
     ]
 
 
+def flent(**results: list[float | None]) -> bytes:
+    """A file of flent 2.1.1: measured series, those of their sockets, and what it computes."""
+    computed = {"UNITS": "Mbits/s", "RUNNER": "SumRunner", "COMPUTED_LATE": False}
+    measured = {"UNITS": "Mbits/s", "RUNNER": "NetperfDemoRunner"}
+    series = {
+        "TCP upload avg": computed, "TCP upload sum": computed, "TCP totals": computed,
+        **{name: measured for name in results if "::tcp" not in name},
+        "Ping (ms) ICMP": {"UNITS": "ms", "RUNNER": "PingRunner"},
+    }  # fmt: skip
+    known = {
+        "metadata": {"SERIES_META": series, "LENGTH": 10},
+        "results": {name: [700.0, 700.0] for name in series} | results,
+    }
+    return gzip.compress(json.dumps(known).encode())
+
+
+@pytest.mark.parametrize(
+    "names", [("TCP upload BE", "TCP download BK"), ("TCP upload::1", "TCP upload::2")]
+)
+def test_the_throughput_of_flent_is_that_of_measured_flows(names):
+    flows = dict(zip(names, ([100.0, 300.0], [None, 50.0]), strict=True))
+    rates = {"TCP upload::tcp_delivery_rate": [999.0]}
+    found = formats.read(flent(**flows, **rates), "flent")
+    assert found.sent == iperf3.Sent(250e6)
+
+
+def test_a_test_of_flent_has_failed_if_one_of_its_flows_has():
+    found = formats.read(flent(**{"TCP upload::1": [1.0], "TCP upload::2": [None]}), "flent")
+    assert (found.sent, found.reason) == (None, "1 of 2 flows have no values")
+
+
 # Output of netperf 2.7.0 -f g, without the spaces at the ends of its lines.
 NETPERF_TABLE = """\
 MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 127.0.0.1 () port 0 AF_INET : demo
