@@ -102,8 +102,10 @@ def build(
     result = None
     samples: tuple[SocketSample, ...] = ()
     if flow.status == OK and output is not None and output.sent is not None:
-        samples = tuple(_samples(output.document or {}, started_s))
-        result = _result(output, request, started_s)
+        # iperf3 counts the time anew after the omitted part.
+        zero_s = started_s + request.omit_s
+        samples = tuple(_samples(output.document or {}, zero_s))
+        result = _result(output, request, zero_s)
     is_reverse = request.is_reverse
     sources: tuple[Source, ...] = ("tool", "client sockets", "server sockets")
     group = GroupEvidence(
@@ -138,7 +140,7 @@ def build(
     )
 
 
-def _result(output: ClientOutput, request: GroupRequest, started_s: float) -> TransferResult:
+def _result(output: ClientOutput, request: GroupRequest, zero_s: float) -> TransferResult:
     document = output.document or {}
     sent = output.sent
     if sent is None:
@@ -147,7 +149,7 @@ def _result(output: ClientOutput, request: GroupRequest, started_s: float) -> Tr
     return TransferResult(
         rate_bps=sent.bps if output.received_bps is None else output.received_bps,
         elapsed_s=output.duration_s or request.duration_s,
-        intervals=tuple(_intervals(document, started_s)),
+        intervals=tuple(_intervals(document, zero_s)),
         local_retransmits=None if is_reverse else sent.retransmits,
         remote_retransmits=sent.retransmits if is_reverse else None,
         local_congestion_control=congestion_control(document),
@@ -178,17 +180,17 @@ def mss_bytes(document: Document) -> int | None:
     return iperf3.whole(document, "start", "tcp_mss_default") or None
 
 
-def _intervals(document: Document, started_s: float) -> Iterator[Interval]:
+def _intervals(document: Document, zero_s: float) -> Iterator[Interval]:
     for entry in _list(iperf3.at(document, "intervals")):
         values = [iperf3.number(entry, "sum", name) for name in ("start", "end", "bits_per_second")]
         start_s, end_s, rate_bps = values
         if start_s is None or end_s is None or rate_bps is None or end_s <= start_s:
             continue
         if iperf3.at(entry, "sum", "omitted") is not True:
-            yield Interval(started_s + start_s, started_s + end_s, rate_bps)
+            yield Interval(zero_s + start_s, zero_s + end_s, rate_bps)
 
 
-def _samples(document: Document, started_s: float) -> Iterator[SocketSample]:
+def _samples(document: Document, zero_s: float) -> Iterator[SocketSample]:
     """A sample for each connection and interval; at least one, with the values of the whole run."""
     control, mss = congestion_control(document), mss_bytes(document)
     ports = dict(_ports(document))
@@ -207,7 +209,7 @@ def _samples(document: Document, started_s: float) -> Iterator[SocketSample]:
             local, peer = ports.get(name, (place + 1, 0))
             yielded = True
             yield SocketSample(
-                time_s=started_s + end_s,
+                time_s=zero_s + end_s,
                 local_port=local,
                 peer_port=peer,
                 congestion_control=control,
@@ -218,7 +220,7 @@ def _samples(document: Document, started_s: float) -> Iterator[SocketSample]:
             )
     if not yielded and (control or mss):
         yield SocketSample(
-            time_s=started_s,
+            time_s=zero_s,
             local_port=1,
             peer_port=0,
             congestion_control=control,

@@ -129,7 +129,8 @@ def _manifest(
     told: Iterable[Finding],
 ) -> Manifest:
     started_s, reason = found.started_s, found.output.reason
-    ended_s = started_s + (found.output.duration_s or 0.0)
+    options = _options(found)
+    ended_s = started_s + options["omit_s"] + (found.output.duration_s or 0.0)
     version = iperf3.words(found.plan, "start", "version").removeprefix("iperf ")
     request = GroupRequest(
         exp=exp,
@@ -139,7 +140,7 @@ def _manifest(
         server=found.server,
         client_address=found.client_address,
         server_address=found.server_address,
-        **_options(found),
+        **options,
     )
     port = iperf3.whole(found.plan, "start", "connected", 0, "remote_port") or 0
     flow = InstanceRecord(

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -20,7 +22,7 @@ from imports_trees import mpstat as mpstat_file
 from netesto import cli
 from netesto.errors import OutputError
 from netesto.imports import formats, iperf3, mpstat, tree
-from netesto.results import csvfile, store
+from netesto.results import csvfile, manifest, store
 from netesto.results import imported as imported_runs
 
 PATTERN = "iperf_mtu{mtu}_{zerocopy}_P{parallel}_{*}.json"
@@ -149,7 +151,25 @@ def test_files_are_recognised_by_their_content(tmp_path):
     ]
 
 
-def flent(**results: list[float | None]) -> bytes:
+def test_what_an_imported_run_omitted_is_left_out_once(tmp_path):
+    # -O 2 -t 2: iperf3 counts the time anew after the omitted part.
+    told: dict[str, Any] = document(1.0)
+    told["start"]["test_start"]["omit"] = 2
+    omitted = json.loads(json.dumps(told["intervals"]))
+    for entry in omitted:
+        entry["sum"]["omitted"] = entry["streams"][0]["omitted"] = True
+    for entry, segments in zip(told["intervals"], (20, 40), strict=True):
+        entry["streams"][0]["snd_cwnd"] = segments * 8948
+    told["intervals"] = [*omitted, *told["intervals"]]
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.json").write_text(json.dumps(told))
+    assert imported(source) == 0
+    known = manifest.read(out(source) / "1" / manifest.NAME)
+    assert (rows(source)[0]["cwnd"], known.ended_s - known.started_s) == ("30.000", 4.0)
+
+
+def flent(**results: Sequence[float | None]) -> bytes:
     """A file of flent 2.1.1: measured series, those of their sockets, and what it computes."""
     computed = {"UNITS": "Mbits/s", "RUNNER": "SumRunner", "COMPUTED_LATE": False}
     measured = {"UNITS": "Mbits/s", "RUNNER": "NetperfDemoRunner"}
@@ -169,14 +189,17 @@ def flent(**results: list[float | None]) -> bytes:
     "names", [("TCP upload BE", "TCP download BK"), ("TCP upload::1", "TCP upload::2")]
 )
 def test_the_throughput_of_flent_is_that_of_measured_flows(names):
-    flows = dict(zip(names, ([100.0, 300.0], [None, 50.0]), strict=True))
-    rates = {"TCP upload::tcp_delivery_rate": [999.0]}
-    found = formats.read(flent(**flows, **rates), "flent")
+    one, other = names
+    series: dict[str, Sequence[float | None]] = {
+        one: [100.0, 300.0], other: [None, 50.0], "TCP upload::tcp_delivery_rate": [999.0],
+    }  # fmt: skip
+    found = formats.read(flent(**series), "flent")
     assert found.sent == iperf3.Sent(250e6)
 
 
 def test_a_test_of_flent_has_failed_if_one_of_its_flows_has():
-    found = formats.read(flent(**{"TCP upload::1": [1.0], "TCP upload::2": [None]}), "flent")
+    series: dict[str, Sequence[float | None]] = {"TCP upload::1": [1.0], "TCP upload::2": [None]}
+    found = formats.read(flent(**series), "flent")
     assert (found.sent, found.reason) == (None, "1 of 2 flows have no values")
 
 
