@@ -121,25 +121,18 @@ def _values(name: str, text: object) -> Values:
     raise ValueError(f'parameters.{name}: a range, such as "1-8192", or a list of words')
 
 
-def find(commands: Mapping[str, Allowed], name: str) -> Allowed:
-    """NotAllowedError if there is no such command here."""
-    found = commands.get(name)
-    if found is None:
+def argv(commands: Mapping[str, Allowed], name: str, values: Sequence[str]) -> list[str]:
+    """The argument list of a command with these values. NotAllowedError if there is no such
+    command, or it does not accept them."""
+    if name not in commands:
         listed = f"Commands here: {', '.join(commands)}." if commands else ""
         remedy = hint(name, commands, otherwise=listed)
         raise NotAllowedError(
             f"command {name} is not allowed",
             remedy=remedy or f"To allow it, write in {FILE}: [commands.{name}]",
         )
-    return found
-
-
-def argv(commands: Mapping[str, Allowed], name: str, values: Sequence[str]) -> list[str]:
-    """The argument list of a command with these values. NotAllowedError if there is no such
-    command, or it does not accept them."""
-    allowed = find(commands, name)
     try:
-        return allowed.argv(values)
+        return commands[name].argv(values)
     except NotAllowedError as error:
         raise NotAllowedError(f"command {name}: {error.message}", remedy=error.remedy) from None
 
