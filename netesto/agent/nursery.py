@@ -8,7 +8,6 @@ first when it is ready, and all its output to the second. The nursery ends when 
 socket is closed and all its agents have ended.
 """
 
-import argparse
 import contextlib
 import ctypes
 import errno
@@ -18,7 +17,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from netesto import jsontext, process
@@ -67,11 +66,9 @@ def forked() -> Iterator[socket.socket]:
         process.wait_until(lambda: os.waitpid(pid, os.WNOHANG) != (0, 0), timeout=END_S)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """A nursery that gets its orders from an inherited socket."""
-    parser = argparse.ArgumentParser(prog="python -m netesto.agent.nursery")
-    parser.add_argument("--orders", type=int, required=True, metavar="FD")
-    _serve(socket.socket(fileno=parser.parse_args(argv).orders))
+def main() -> int:
+    """A nursery that gets its orders from an inherited socket, the first argument."""
+    _serve(socket.socket(fileno=int(sys.argv[1])))
     return 0
 
 

@@ -199,7 +199,7 @@ def launched() -> tuple[socket.socket, int, Callable[[], int]]:
     ours, theirs = _channel()
     with contextlib.ExitStack() as failed, theirs:
         failed.callback(ours.close)
-        argv = process.python("netesto.collectors.sampling", "--orders", str(theirs.fileno()))
+        argv = process.python("netesto.collectors.sampling", str(theirs.fileno()))
         child = process.launch(argv, stdout=Path(os.devnull), pass_fds=[theirs.fileno()])
         failed.pop_all()
     return ours, child.pid, child.wait

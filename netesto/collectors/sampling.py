@@ -5,7 +5,6 @@ closed. Ticks come from a kernel timer at fixed instants, so that delays do not 
 sample has the time at which it was taken; a missed tick has none.
 """
 
-import argparse
 import contextlib
 import ctypes
 import gc
@@ -19,7 +18,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -55,11 +54,9 @@ _ITIMERSPEC = struct.Struct("@llll")
 _NS = 10**9
 
 
-def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """A sampler that gets its orders from an inherited socket."""
-    parser = argparse.ArgumentParser(prog="python -m netesto.collectors.sampling")
-    parser.add_argument("--orders", type=int, required=True, metavar="FD")
-    be_the_sampler(socket.socket(fileno=parser.parse_args(argv).orders))
+def main() -> NoReturn:
+    """A sampler that gets its orders from an inherited socket, the first argument."""
+    be_the_sampler(socket.socket(fileno=int(sys.argv[1])))
 
 
 def be_the_sampler(channel: socket.socket) -> NoReturn:

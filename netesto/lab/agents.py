@@ -59,7 +59,7 @@ def spawned(log: Path) -> Iterator[Nursery]:
     appended to `log`. LabError if it cannot be started."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
-        argv = process.python(NURSERY, "--orders", str(theirs.fileno()))
+        argv = process.python(NURSERY, str(theirs.fileno()))
         try:
             process.launch(argv, stdout=log, pass_fds=[theirs.fileno()])
         except ProcessError as error:
