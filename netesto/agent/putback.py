@@ -15,7 +15,7 @@ from netesto.errors import NetestoError, ProcessError
 log = logging.getLogger(__name__)
 
 # Things that are not files of the kernel (`shown`).
-QDISC, LINK, LIMITS, ROUTE = "qdisc ", "link ", "limits ", "route "
+QDISC, LINK, ROUTE = "qdisc ", "link ", "route "
 
 # The kernel adds the default congestion control to it.
 _ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
@@ -77,16 +77,15 @@ async def shown(thing: str) -> str | None:
     """What the kernel shows of a thing, which is the path of its file, `qdisc DEVICE`, `link DEVICE
     ATTRIBUTE`, `limits NAMESPACE DEVICE` or `route ADDRESS`; None if there is no such thing."""
     try:
-        if thing.startswith(LINK):
-            _, device, name = thing.split(" ")
-            return (await interfaces.shown(device))[name].partition(" ")[0]
-        if thing.startswith(LIMITS):
-            return await middles.shown(thing)
-        if thing.startswith(ROUTE):
-            return await metrics.shown(thing.removeprefix(ROUTE))
-        if thing.startswith(QDISC):
-            root, _ = await qdiscs.read_root(thing.removeprefix(QDISC))
-            return qdiscs.described(root)
+        match thing.split(" "):
+            case ["link", device, name]:
+                return (await interfaces.shown(device))[name].partition(" ")[0]
+            case ["limits", _, _]:
+                return await middles.shown(thing)
+            case ["route", address]:
+                return await metrics.shown(address)
+            case ["qdisc", device]:
+                return qdiscs.described((await qdiscs.read_root(device))[0])
         return fields(Path(thing)) if thing else None
     except (OSError, NetestoError, KeyError, ValueError):
         return None
