@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from netesto import process
+from netesto import jsontext, process
 from netesto.collectors.clock import Clock, SetTime, ahead_lines
-from netesto.errors import ProcessError
+from netesto.errors import OutputError, ProcessError
 
 Warn = Callable[[str], None]
+Parsed = TypeVar("Parsed")
 
 # A host is not trusted. Its samples become values that take ten times as much memory.
 CONTENT_BYTES_MAX = 2**30
@@ -93,10 +94,15 @@ def count(value: object) -> int:
     return value
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The complete lines of a host's file, with their numbers; a truncated last one is ignored."""
+def entries(path: Path, parse: Callable[[Any], Parsed], *, what: str) -> Iterator[Parsed]:
+    """What `parse` makes of each line of a host's file of JSON; a truncated last one is ignored.
+    OutputError names a line that is not `what`."""
     whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
-    return enumerate(whole.splitlines(), start=1)
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            yield parse(jsontext.parse(line))
+        except jsontext.INVALID as error:
+            raise OutputError(f"{path}:{number}: not {what}: {error}") from None
 
 
 def unzipped(path: Path) -> bytes:

@@ -5,14 +5,12 @@ in each state, as /proc/stat has them.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from netesto import jsontext
 from netesto.collectors import clock, hostfacts
-from netesto.collectors.base import Recording, count, lines
-from netesto.errors import OutputError
+from netesto.collectors.base import Recording, count, entries
 from netesto.measured import CPU_STATES, CpuSample
 from netesto.model import SAME_CLOCK, ClockOffset
 
@@ -84,19 +82,20 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[CpuSample]:
     """
     samples = []
     before: dict[int, Ticks] = {}
-    for number, line in lines(path):
-        try:
-            entry = jsontext.parse(line)
-            time_s = offset.controllers(clock.instant(entry["time_s"]))
-            after = _cores(entry["ticks"])
-            found = _sample(time_s, before, after)
-        except jsontext.INVALID as error:
-            raise OutputError(f"{path}:{number}: not a sample of CPU load: {error}") from None
+    for instant_s, after in entries(path, _entry, what="a sample of CPU load"):
+        found = _sample(offset.controllers(instant_s), before, after)
         if found is not None:
             samples.append(found)
         if found is not None or before.keys() != after.keys():
             before = after
     return samples
+
+
+def _entry(line: Mapping[str, Any]) -> tuple[float, dict[int, Ticks]]:
+    cores = {int(core): tuple(map(count, fields)) for core, fields in line["ticks"].items()}
+    if any(len(fields) != len(CPU_STATES) for fields in cores.values()):
+        raise ValueError(f"a core does not have {len(CPU_STATES)} states")
+    return clock.instant(line["time_s"]), cores
 
 
 def _sample(
@@ -112,10 +111,3 @@ def _sample(
         return None
     busy = (100 - sum(each[place] for place in _IDLE) for each in known)
     return CpuSample(time_s, tuple(max(0.0, each) for each in busy), tuple(known), tuple(after))
-
-
-def _cores(ticks: Mapping[str, Sequence[Any]]) -> dict[int, Ticks]:
-    cores = {int(core): tuple(map(count, fields)) for core, fields in ticks.items()}
-    if any(len(fields) != len(CPU_STATES) for fields in cores.values()):
-        raise ValueError(f"a core does not have {len(CPU_STATES)} states")
-    return cores

@@ -5,13 +5,12 @@ in /proc/net/snmp (RFC 4022) and /proc/net/netstat (<linux/snmp.h>).
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from netesto import jsontext
 from netesto.collectors import clock, hostfacts
-from netesto.collectors.base import Recording, count, lines
-from netesto.errors import OutputError
+from netesto.collectors.base import Recording, count, entries
 from netesto.measured import Counted
 from netesto.model import SAME_CLOCK, ClockOffset
 
@@ -71,15 +70,12 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> Counted:
     `offset` is that of the file's clock from the one that the samples use. OutputError names an
     invalid line.
     """
-    times, samples = [], []
-    for number, line in lines(path):
-        try:
-            entry = jsontext.parse(line)
-            times.append(offset.controllers(clock.instant(entry["time_s"])))
-            samples.append({str(name): count(each) for name, each in entry["counters"].items()})
-        except jsontext.INVALID as error:
-            raise OutputError(f"{path}:{number}: not counters of TCP: {error}") from None
-    names = dict.fromkeys(name for sample in samples for name in sample)
-    return Counted(
-        tuple(times), {name: tuple(sample.get(name) for sample in samples) for name in names}
-    )
+    found = [*entries(path, _entry, what="counters of TCP")]
+    times = tuple(offset.controllers(instant_s) for instant_s, _ in found)
+    names = dict.fromkeys(name for _, sample in found for name in sample)
+    return Counted(times, {name: tuple(sample.get(name) for _, sample in found) for name in names})
+
+
+def _entry(line: Mapping[str, Any]) -> tuple[float, dict[str, int]]:
+    counters = {str(name): count(each) for name, each in line["counters"].items()}
+    return clock.instant(line["time_s"]), counters
