@@ -5,60 +5,36 @@ tc. Modules on disk are not tried, because that would load them permanently.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import atomic, jsontext, proc, process
 from netesto.errors import ProcessError
+from netesto.model import QDISCS
 
 # Controllers wait 5 s for an agent's report on its host (run.agents).
 _TC_TIMEOUT_S = 4.0
 
-# A kind and the minimum of options that tc accepts for it. Kinds that need an interface with
-# several queues (mq, mqprio, taprio, multiq) depend on the interface, not on the kernel.
-QDISC_OPTIONS: Mapping[str, str] = {
+# The minimum of options that tc accepts for a kind, if it needs any.
+_OPTIONS: Mapping[str, str] = {
     "bfifo": "limit 100000",
-    "cake": "",
-    "cbs": "",
     "choke": "limit 100 min 10 max 30 avpkt 1000 burst 20 bandwidth 10mbit",
-    "codel": "",
-    "drr": "",
-    "dualpi2": "",
     "etf": "clockid CLOCK_TAI delta 200000",
     "ets": "bands 2",
-    "fq": "",
-    "fq_codel": "",
-    "fq_pie": "",
     "gred": "setup DPs 4 default 0",
-    "hfsc": "",
-    "hhf": "",
-    "htb": "",
-    "netem": "",
-    "noqueue": "",
     "pfifo": "limit 100",
-    "pfifo_fast": "",
-    "pie": "",
-    "plug": "",
-    "prio": "",
-    "qfq": "",
     "red": "limit 100000 min 10000 max 30000 avpkt 1000 burst 20 bandwidth 10mbit",
-    "sfb": "",
-    "sfq": "",
-    "skbprio": "",
     "tbf": "rate 10mbit burst 10000 limit 100000",
 }
 
 # These handle incoming packets, and exclude each other.
 ENTRANCE_QDISCS = frozenset({"ingress", "clsact"})
-
-QDISCS = ENTRANCE_QDISCS.union(QDISC_OPTIONS)
 
 _FAILED = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
@@ -108,18 +84,16 @@ def probe(*, memory: Path | None = None) -> Capabilities:
     folder = memory_folder() if memory is None else memory
     created, unknown = recall(folder, boot), ""
     if created is None:
-        with _alone(folder):
-            created = recall(folder, boot)
-            try:
-                created = try_qdiscs(QDISCS - modules.qdiscs) if created is None else created
-            except ProcessError as error:
-                # As a service, an agent may not create namespaces.
-                if modules.qdiscs:
-                    created = _CORE_QDISCS
-                else:
-                    unknown = f"cannot try qdiscs: {error}"
+        try:
+            created = try_qdiscs(QDISCS - modules.qdiscs)
+        except ProcessError as error:
+            # As a service, an agent may not create namespaces.
+            if modules.qdiscs:
+                created = _CORE_QDISCS
             else:
-                remember(folder, boot, created)
+                unknown = f"cannot try qdiscs: {error}"
+        else:
+            remember(folder, boot, created)
     return Capabilities(
         kernel=kernel,
         congestion_controls=tuple(sorted(controls)),
@@ -169,8 +143,8 @@ def plan(kinds: Iterable[str]) -> list[tuple[str, str]]:
     """Lines for `tc -batch`, each with the kind that it creates (or "")."""
     wanted = frozenset(kinds)
     lines = [
-        (f"qdisc replace dev lo root {kind} {QDISC_OPTIONS[kind]}".rstrip(), kind)
-        for kind in sorted(QDISC_OPTIONS.keys() & wanted)
+        (f"qdisc replace dev lo root {kind} {_OPTIONS.get(kind, '')}".rstrip(), kind)
+        for kind in sorted(wanted - ENTRANCE_QDISCS)
     ]
     for kind in sorted(ENTRANCE_QDISCS & wanted):
         lines += [(f"qdisc add dev lo {kind}", kind), (f"qdisc del dev lo {kind}", "")]
@@ -211,21 +185,6 @@ def recall(folder: Path, boot: str) -> frozenset[str] | None:
         return frozenset(map(str, entry["created"])) if entry["boot"] == boot else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait for others that try qdiscs: the agents of a lab start at the same time, and each attempt
-    changes the sequence of random numbers in simulated time. Do not wait if the folder is not ours,
-    or cannot be made."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            stack.callback(os.close, descriptor)
-            if os.fstat(descriptor).st_uid == os.geteuid():
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
 
 
 def remember(folder: Path, boot: str, kinds: frozenset[str]) -> None:

@@ -1,13 +1,10 @@
-import os
-import shutil
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
-from netesto import model, proc
+from netesto import proc
 from netesto.collectors import capabilities
-from netesto.collectors.capabilities import QDISCS, Modules
+from netesto.collectors.capabilities import Modules
 from netesto.errors import ProcessError
+from netesto.model import QDISCS
 
 BOOT = "6143c6f3 6.1.0 sch_netem"
 
@@ -120,27 +117,8 @@ def test_memory_gives_what_trying_gave(tmp_path):
 
 
 @pytest.mark.lab
-def test_those_that_ask_at_the_same_time_try_once(tmp_path, monkeypatch):
-    tc = tmp_path / "bin" / "tc"
-    tc.parent.mkdir()
-    tc.write_text(f'#!/bin/sh\necho tried >> {tmp_path}/tries\nexec {shutil.which("tc")} "$@"\n')
-    tc.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tc.parent}:{os.environ['PATH']}")
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: capabilities.probe(memory=tmp_path / "run"), range(4)))
-    assert ((tmp_path / "tries").read_text(), len({each.qdiscs for each in found})) == (
-        "tried\n",
-        1,
-    )
-
-
-@pytest.mark.lab
 def test_a_tc_that_did_not_run_is_an_error(monkeypatch, tmp_path):
     (tmp_path / "unshare").symlink_to("/usr/bin/unshare")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ProcessError, match="failed to execute tc"):
         capabilities.try_qdiscs(["tbf"])
-
-
-def test_the_language_knows_the_qdiscs_that_are_tried():
-    assert model.QDISCS == QDISCS
