@@ -9,10 +9,10 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from netesto import jsontext
 from netesto.collectors.base import Recording, Warn, count, unzipped
@@ -118,53 +118,47 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> dict[str, LinkSampl
         raise OutputError(f"{path}: not a file of link samples: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The samples of one qdisc or interface."""
-
-    time_s: list[float] = field(default_factory=list)
-    counts: list[tuple[int | None, ...]] = field(default_factory=list)
-
-    def add(self, time_s: float, counts: Iterable[object]) -> None:
-        self.time_s.append(time_s)
-        self.counts.append(tuple(None if each is None else count(each) for each in counts))
-
-    def columns(self, names: Iterable[str]) -> Counted:
-        columns = zip(*self.counts, strict=True)
-        return Counted(tuple(self.time_s), dict(zip(names, columns, strict=True)))
+# The instants and the counts of a qdisc, or of an interface.
+Rows: TypeAlias = list[tuple[float, tuple[int | None, ...]]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """The samples of a node. `sampled` describes the next ones."""
-
-    qdiscs: defaultdict[InstalledQdisc, _Rows] = field(default_factory=lambda: defaultdict(_Rows))
-    interfaces: defaultdict[str, _Rows] = field(default_factory=lambda: defaultdict(_Rows))
-    devices: dict[int, str] = field(default_factory=dict)
-    sampled: list[list[_Rows]] = field(default_factory=list)
-
-    def begin(self, entry: Mapping[str, Any]) -> None:
-        self.sampled[:] = [
-            [self.qdiscs[_qdisc(each)] for each in entry["qdiscs"]],
-            [self.interfaces[str(name)] for name in entry["interfaces"]],
-        ]
-
-    def add(self, time_s: float, counts: Sequence[Any]) -> None:
-        for rows, of_rows in zip(self.sampled, counts, strict=True):
-            for row, each in zip(rows, of_rows, strict=True):
-                row.add(time_s, each)
-
-    def samples(self, header: Mapping[str, Any]) -> LinkSamples:
-        qdiscs, interfaces = header["qdisc"], header["interface"]
-        return LinkSamples(
-            qdiscs={key: rows.columns(qdiscs) for key, rows in self.qdiscs.items() if rows.time_s},
-            interfaces={
-                key: rows.columns(interfaces)
-                for key, rows in self.interfaces.items()
-                if rows.time_s
-            },
-            devices=self.devices,
+def _samples(lines: Sequence[bytes], offset: ClockOffset) -> dict[str, LinkSamples]:
+    if not lines:
+        return {}
+    header = jsontext.parse(lines[0])
+    devices: dict[int, str] = {}
+    # By node: the qdiscs and the interfaces that its next samples have counts of, and their rows.
+    sampled: dict[str, tuple[list[Any], list[Any]]] = {}
+    rows: dict[str, tuple[dict[Any, Rows], dict[Any, Rows]]] = {}
+    for line in lines[1:]:
+        entry = jsontext.parse(line)
+        if isinstance(entry, list):
+            at_s, node = offset.controllers(instant(entry[0])), str(entry[1])
+            for keys, known, counts in zip(sampled[node], rows[node], entry[2:], strict=True):
+                for key, each in zip(keys, counts, strict=True):
+                    row = tuple(None if value is None else count(value) for value in each)
+                    known.setdefault(key, []).append((at_s, row))
+        elif "group" in entry:
+            devices[int(entry["group"])] = str(entry["device"])
+            rows.setdefault(OWN, ({}, {}))
+        else:
+            node = str(entry["node"])
+            sampled[node] = ([*map(_qdisc, entry["qdiscs"])], [*map(str, entry["interfaces"])])
+            rows.setdefault(node, ({}, {}))
+    return {
+        node: LinkSamples(
+            qdiscs={key: _counted(header["qdisc"], each) for key, each in qdiscs.items()},
+            interfaces={key: _counted(header["interface"], each) for key, each in others.items()},
+            devices=devices if node == OWN else {},
         )
+        for node, (qdiscs, others) in rows.items()
+    }
+
+
+def _counted(names: Iterable[str], rows: Rows) -> Counted:
+    columns = zip(*(counts for _, counts in rows), strict=True)
+    times = tuple(at_s for at_s, _ in rows)
+    return Counted(times, dict(zip(names, columns, strict=True)))
 
 
 def joined(parts: Iterable[Mapping[str, LinkSamples]]) -> dict[str, LinkSamples]:
@@ -199,22 +193,6 @@ def _joined(parts: Sequence[Mapping[K, Counted]]) -> dict[K, Counted]:
             }
             whole[key] = Counted(first.time_s + second.time_s, counts)
     return whole
-
-
-def _samples(lines: Sequence[bytes], offset: ClockOffset) -> dict[str, LinkSamples]:
-    if not lines:
-        return {}
-    header = jsontext.parse(lines[0])
-    nodes: defaultdict[str, _Node] = defaultdict(_Node)
-    for line in lines[1:]:
-        entry = jsontext.parse(line)
-        if isinstance(entry, list):
-            nodes[str(entry[1])].add(offset.controllers(instant(entry[0])), entry[2:])
-        elif "group" in entry:
-            nodes[OWN].devices[int(entry["group"])] = str(entry["device"])
-        else:
-            nodes[str(entry["node"])].begin(entry)
-    return {name: node.samples(header) for name, node in nodes.items()}
 
 
 def _qdisc(entry: Mapping[str, Any]) -> InstalledQdisc:
