@@ -99,9 +99,11 @@ def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
         steps.append(Run(("tc", "qdisc", setting.action or "add", *words)))
     old = None if before is None else qdiscs.recreate(before)
     undo = [delete] if old is None else [Run(("tc", "qdisc", "replace", *root, *old))]
-    # Linux accepts no second netem beside one that duplicates, not even in its place
-    # (check_netem_in_tree in net/sched/sch_netem.c).
-    if old is not None and "duplicate" in setting.options:
+    # Of a qdisc that was changed in place, tc changes back only the options that it is told. Linux
+    # accepts no second netem beside one that duplicates, not even in its place (check_netem_in_tree
+    # in net/sched/sch_netem.c).
+    is_in_place = setting.action in ("change", "replace") and before and before.kind == setting.kind
+    if old is not None and (is_in_place or "duplicate" in setting.options):
         undo.insert(0, delete)
     warning = ""
     if before is not None and old is None:

@@ -159,6 +159,13 @@ def test_action_is_passed_on():
     )
 
 
+@pytest.mark.parametrize("action", ["change", "replace"])
+def test_qdisc_that_is_changed_in_place_is_deleted_before_it_is_put_back(action: str):
+    old = added("handle", "8001:", "pfifo", "limit", "50", action="replace")
+    plan = plan_qdisc(Qdisc("pfifo", ("limit", "9"), action, "eth0"), PFIFO)
+    assert plan.undo == (DELETE, old)
+
+
 def test_deleting_the_kernels_own_qdisc_is_nothing():
     assert plan_qdisc(Qdisc("", (), "delete", "eth0"), None) == Plan(
         "qdisc eth0: delete", "qdisc eth0", (), ()

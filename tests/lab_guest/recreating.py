@@ -1,4 +1,5 @@
-"""Root qdiscs, created, and created again from what tc shows of them: python recreating.py.
+"""Root qdiscs, created, and created again from what tc shows of them, or changed in place and put
+back: python recreating.py.
 
 Prints a list in JSON: for each what it was and what it is then.
 """
@@ -8,7 +9,8 @@ import json
 import sys
 
 from netesto import process
-from netesto.agent import qdiscs
+from netesto.agent import putback, qdiscs, settings
+from netesto.hostsettings import Qdisc
 
 WANTED = (
     "fq",
@@ -20,6 +22,13 @@ WANTED = (
     "netem delay 10ms 1ms 25% loss 1% ecn limit 50",
     "pfifo limit 7",
     "tbf rate 10mbit burst 15000 latency 50ms",
+)
+
+
+CHANGED = (
+    ("fq limit 77", "fq maxrate 10mbit nopacing ce_threshold 1ms limit 5"),
+    ("fq_codel", "fq_codel ce_threshold 1ms noecn"),
+    ("netem limit 9", "netem delay 10ms loss 1%"),
 )
 
 
@@ -45,4 +54,19 @@ def again(wanted: str) -> tuple[str, str]:
     return qdiscs.described(before), qdiscs.described(after)
 
 
-json.dump([again(each) for each in WANTED], sys.stdout)
+def changed(wanted: str, other: str) -> tuple[str, str]:
+    tc("add", "dev", "lo", "root", *wanted.split())
+    before = asyncio.run(shown())
+    kind, *options = other.split()
+    plan = settings.plan_qdisc(Qdisc(kind, tuple(options), "change", "lo"), before)
+    for step in plan.steps:
+        asyncio.run(putback.do(step))
+    assert asyncio.run(shown()) != before
+    asyncio.run(putback.undo(plan.what, plan.undo))
+    after = asyncio.run(shown())
+    tc("del", "dev", "lo", "root")
+    return qdiscs.described(before), qdiscs.described(after)
+
+
+found = [*map(again, WANTED), *(changed(*each) for each in CHANGED)]
+json.dump(found, sys.stdout)
