@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,20 @@ def test_a_group_brings_its_own_flows(plan):
 def test_experiments_are_told_apart_and_failed_flows_have_no_line(plan):
     assert [label for label, _ in lines(plan(1, 3))] == [
         f"1: {flow(1, 'cubic').label}", f"2: {flow(1, 'bbr').label}",
+    ]  # fmt: skip
+
+
+def test_experiments_of_joined_files_with_the_same_number_are_told_apart(plan, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(tmp_path / "1", other / "1")
+    shutil.copy(tmp_path / "exp.csv", other)
+    sources = {"old": tmp_path / "exp.csv", "new": other / "exp.csv"}
+    view = View.of(dataset.join(sources, decimals=None, warn=pytest.fail))
+    chosen = View(view.data, view.rows[[1, 6]], view.visible)
+    plot = overlays.plan(chosen, Options({"plotY1": "rate"}, pytest.fail))
+    label = flow(1, "cubic").label
+    assert [label for label, _ in lines(plot)] == [
+        f"{tmp_path}/1: {label}", f"{other}/1: {label}",
     ]  # fmt: skip
 
 

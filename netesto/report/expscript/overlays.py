@@ -87,6 +87,8 @@ def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[tuple[s
         view.column(facet, what="plotFacet")
     folders = {row: folder for row in view.rows.tolist() if (folder := _folder(view, row))}
     read = {folder: _read(folder, quantity, request) for folder in dict.fromkeys(folders.values())}
+    # Experiments of joined files may have the same number.
+    are_unique = len({folder.name for folder in read}) == len(read)
     for row, folder in folders.items():
         label = None if choice is None else choice.of(row)
         if choice is not None and label is None:
@@ -95,7 +97,8 @@ def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[tuple[s
         panel = data.columns[facet].texts[row] if facet else ""
         for own, groups, line in read[folder]:
             if not group or not groups or group in groups:
-                several = f"{folder.name}: {own}" if len(read) > 1 else own
+                name = folder.name if are_unique else folder.as_posix()
+                several = f"{name}: {own}" if len(read) > 1 else own
                 yield panel, several if label is None else label, line
 
 
