@@ -2,7 +2,7 @@ import pytest
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import selection
-from netesto.report.expscript.selection import AllOf, AnyOf, Clause
+from netesto.report.expscript.selection import Clause, Joined
 
 ALL = ["1.0", "1.1", "2.0", "3.0", "4.0"]
 
@@ -94,7 +94,7 @@ def test_the_first_operator_of_the_list_found_anywhere_counts():
 
 def test_commas_bind_tighter_than_semicolons():
     a, b, c = (Clause(name, "==", ("1",)) for name in "abc")
-    assert selection.parse("a==1,b==1;c==1") == AnyOf((AllOf((a, b)), c))
+    assert selection.parse("a==1,b==1;c==1") == Joined(";", (Joined(",", (a, b)), c))
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ UNIT, RECORD = b"\x1f", b"\x1e"
 Floats: TypeAlias = NDArray[np.float64]
 Booleans: TypeAlias = NDArray[np.bool_]
 Integers: TypeAlias = NDArray[np.intp]
-_Places: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
+_Places: TypeAlias = NDArray[np.unsignedinteger]
 Warn: TypeAlias = Callable[[str], None]
 
 
@@ -187,11 +187,9 @@ class Cells:
         # A last row without a line end is treated as if it had one, after the last byte.
         open_end = len(data) > text.start and data[-1] != ord(text.after)
         count = text.data.count(text.after, text.start) + open_end
-        starts: _Places = (
-            np.empty(count * width + 1, dtype=np.uint32)
-            if len(data) < np.iinfo(np.uint32).max
-            else np.empty(count * width + 1, dtype=np.uint64)
-        )
+        is_small = len(data) < np.iinfo(np.uint32).max
+        kind: type[np.unsignedinteger] = np.uint32 if is_small else np.uint64
+        starts: _Places = np.empty(count * width + 1, dtype=kind)
         starts[0] = text.start
         filled = 1
         for place in range(text.start, len(data), BYTES_AT_ONCE):

@@ -38,11 +38,12 @@ _QUOTED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A condition on one column. `operator` is one of OPERATORS, or =~ !~ in "not in"."""
+    """A condition on one column. `operator` is one of OPERATORS, or =~ !~ in "not in"; a text
+    without one, "", is always true and causes a warning."""
 
     column: str
     operator: str
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ("",)
 
     @property
     def value(self) -> str:
@@ -50,23 +51,14 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class Vacuous:
-    """A clause without an operator, which is always true and causes a warning."""
+class Joined:
+    """Conditions that all must be true (`,`), or one of them (`;`)."""
 
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class AllOf:
+    separator: str
     parts: tuple["Condition", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    parts: tuple["Condition", ...]
-
-
-Condition: TypeAlias = Clause | Vacuous | AllOf | AnyOf
+Condition: TypeAlias = Clause | Joined
 
 
 def parse(text: str) -> Condition:
@@ -90,18 +82,19 @@ class _Parser:
         return not self._text[self._position :].strip()
 
     def any_of(self) -> Condition:
-        parts = [self._all_of()]
-        while self._skip(";"):
-            parts.append(self._all_of())
-        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
+        return self._joined(";", self._all_of)
 
     def _all_of(self) -> Condition:
-        parts = [self._one()]
-        while self._skip(","):
-            parts.append(self._one())
-        # A comma at the end is ignored.
-        told = [part for part in parts if part != Vacuous("")] or parts[:1]
-        return told[0] if len(told) == 1 else AllOf(tuple(told))
+        return self._joined(",", self._one)
+
+    def _joined(self, separator: str, read: Callable[[], Condition]) -> Condition:
+        parts = [read()]
+        while self._skip(separator):
+            parts.append(read())
+        if separator == ",":
+            # A comma at the end is ignored.
+            parts = [part for part in parts if part != Clause("", "")] or parts[:1]
+        return parts[0] if len(parts) == 1 else Joined(separator, tuple(parts))
 
     def _one(self) -> Condition:
         if not self._skip("("):
@@ -158,7 +151,7 @@ def _classic_clause(text: str) -> Condition:
         column, found, value = text.partition(operator)
         if found:
             return _checked(Clause(column.strip(), operator, (value.strip(),)))
-    return Vacuous(text)
+    return Clause(text, "")
 
 
 def _checked(clause: Clause) -> Clause:
@@ -208,10 +201,10 @@ def select(view: View, text: str, *, warn: Warn) -> View:
 
 def _mask(condition: Condition, data: Dataset, warn: Warn) -> Booleans:
     match condition:
-        case AllOf(parts) | AnyOf(parts):
-            together = np.logical_and if isinstance(condition, AllOf) else np.logical_or
+        case Joined(separator, parts):
+            together = np.logical_and if separator == "," else np.logical_or
             return reduce(together, [_mask(part, data, warn) for part in parts])
-        case Vacuous(text):
+        case Clause(text, ""):
             warn(
                 f"Select: {text!r} has no operator and is always true; "
                 "write column==value, or one of != > >= < <= <> [has] [hasnot] =~ in"
