@@ -112,6 +112,16 @@ def test_a_changed_cell_is_run_again(store):
     assert again == (Passed(), [warning])
 
 
+def test_a_cell_of_the_same_name_that_was_never_finished_has_not_changed(store):
+    """A SWEEP in a loop, interrupted in its second turn."""
+    plan = planned(f"FOR turn IN 1,2 DO\n{SWEEP}DONE\n")
+    finish(store, plan, 0, 1)
+    assert passed_over(store, plan) == (
+        Passed({0: (1,)}),
+        ["skipped ca=cubic rep=1: finished by an earlier run"],
+    )
+
+
 @pytest.mark.parametrize(("nested", "parts"), [(True, {1: (1,)}), (False, {})])
 def test_a_cell_within_another_that_was_not_finished(store, nested, parts):
     plan = planned(f"SWEEP outer=1 DO\n{SWEEP}DONE\n")
