@@ -1,6 +1,6 @@
 """A capture as a whole: its flows, the analysis of each, and problems of the file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,44 +38,47 @@ def read(path: Path, *, only: int | None = None) -> Capture:
     UsageError if it is not a capture; OSError if it cannot be read.
     """
     reader, table = Reader(path), Table()
-    count = others = fragments = cut = 0
     first_ns: int | None = None
     last_ns = 0
     unknown: set[int] = set()
     for records in reader.pieces():
-        decoded = decode(records)
-        table.add(decoded)
-        count += decoded.count
-        others += decoded.others
-        fragments += decoded.fragments
-        cut += decoded.cut
+        table.add(decode(records))
         unknown.update(set(np.unique(records.link).tolist()) - LINKS)
         least, most = int(records.time_ns.min()), int(records.time_ns.max())
         first_ns = least if first_ns is None else min(first_ns, least)
         last_ns = max(last_ns, most)
-    flows, further, remarks = _flows(table, first_ns or 0, only)
+    flows, further, copies = _flows(table, first_ns or 0, only)
+    others = table.others + table.fragments + table.cut
     return Capture(
         form=reader.form,
-        packets=count,
-        others=others + fragments + cut,
+        packets=table.count + table.left_out + others,
+        others=others,
         start_s=None if first_ns is None else first_ns / _SECOND_NS,
         lasted_s=0.0 if first_ns is None else max(0, last_ns - first_ns) / _SECOND_NS,
         flows=flows,
-        is_complete=not (reader.damage or table.left_out or further or fragments or cut),
+        is_complete=not (
+            reader.damage or table.left_out or further or table.fragments or table.cut
+        ),
         damage=tuple(reader.damage),
         remarks=(
-            *_counted(fragments, cut, table.left_out, reader.untimed),
-            *(
-                f"link type {link} is unknown: its packets were not read"
-                for link in sorted(unknown)
-            ),
-            *_disordered(table),
-            *remarks,
+            *_of_packets(table, reader.untimed, unknown),
+            *_of_flows(flows, further, copies),
         ),
     )
 
 
-def _disordered(table: Table) -> Iterator[str]:
+def _of_packets(table: Table, untimed: int, unknown: set[int]) -> Iterator[str]:
+    """Remarks on the packets of a capture, among them those of `unknown` link types."""
+    for number, text in (
+        (table.fragments, "later fragments of IP packets: their data is missing in flows"),
+        (table.cut, "packets were captured without complete headers: tcpdump -s 128 keeps them"),
+        (table.left_out, "packets are in no flow: the capture has too many packets or flows"),
+        (untimed, "packets have no time, and get that of the previous packet"),
+    ):
+        if number:
+            yield f"{number} {text}"
+    for link in sorted(unknown):
+        yield f"link type {link} is unknown: its packets were not read"
     if table.disorder_ns > DISORDER_NS:
         are = "packet is" if table.disordered == 1 else "packets are"
         yield (
@@ -84,21 +87,29 @@ def _disordered(table: Table) -> Iterator[str]:
         )
 
 
-def _counted(fragments: int, cut: int, left_out: int, untimed: int) -> list[str]:
-    told = (
-        (fragments, "later fragments of IP packets: their data is missing in flows"),
-        (cut, "packets were captured without complete headers: tcpdump -s 128 keeps them"),
-        (left_out, "packets are in no flow: the capture has too many packets or flows"),
-        (untimed, "packets have no time, and get that of the previous packet"),
-    )
-    return [f"{number} {text}" for number, text in told if number]
+def _of_flows(flows: Sequence[Flow], further: int, copies: int) -> Iterator[str]:
+    """Remarks on the flows of a capture: `further` connections are not among them."""
+    if copies:
+        yield (
+            f"{copies} packets of TCP are copies of others: the capture was made at several places,"
+            " or the network duplicated them. Only the first of each counts, and RTTs may be those"
+            " of a part of the path"
+        )
+    missed = [flow.missed_bytes for flow in flows if flow.missed_bytes]
+    if missed:
+        which = "a flow" if len(missed) == 1 else f"{len(missed)} flows"
+        yield (
+            f"the capture lost packets: {sum(missed)} bytes of {which} were acknowledged and never"
+            " seen, so counts are too low. A larger buffer (tcpdump -B) or fewer bytes of each"
+            " packet (-s 128) may help"
+        )
+    if further:
+        are = "connection was" if further == 1 else "connections were"
+        yield f"{further} further {are} not analysed"
 
 
-def _flows(
-    table: Table, origin_ns: int, only: int | None
-) -> tuple[tuple[Flow, ...], int, list[str]]:
-    """Every flow, the largest with figures; the number of further connections; and remarks on the
-    capture."""
+def _flows(table: Table, origin_ns: int, only: int | None) -> tuple[tuple[Flow, ...], int, int]:
+    """Every flow, the largest with figures; the number of further connections, and of copies."""
     found: list[Flow] = []
     # Bytes and place of flows with figures; the fewest bytes first.
     largest: list[tuple[int, int]] = []
@@ -123,27 +134,7 @@ def _flows(
     for size, place in largest:
         if size < DRAWN_SHARE * largest[-1][0]:
             found[place] = replace(found[place], drawing=None)
-    return tuple(found), further, [*_told_of(found, further, copies)]
-
-
-def _told_of(flows: list[Flow], further: int, copies: int) -> Iterator[str]:
-    if copies:
-        yield (
-            f"{copies} packets of TCP are copies of others: the capture was made at several places,"
-            " or the network duplicated them. Only the first of each counts, and RTTs may be those"
-            " of a part of the path"
-        )
-    missed = [flow.missed_bytes for flow in flows if flow.missed_bytes]
-    if missed:
-        which = "a flow" if len(missed) == 1 else f"{len(missed)} flows"
-        yield (
-            f"the capture lost packets: {sum(missed)} bytes of {which} were acknowledged and never"
-            " seen, so counts are too low. A larger buffer (tcpdump -B) or fewer bytes of each"
-            " packet (-s 128) may help"
-        )
-    if further:
-        are = "connection was" if further == 1 else "connections were"
-        yield f"{further} further {are} not analysed"
+    return tuple(found), further, copies
 
 
 def _both(connection: Connection, number: int) -> Iterator[tuple[Flow, Transfer | None]]:

@@ -51,8 +51,9 @@ class Table:
         self._pieces: list[Packets] = []
         self._pairs: list[NDArray[np.int32]] = []
         self._blocks: list[Blocks] = []
-        self.count = 0
-        self.left_out = 0
+        self.count = self.left_out = 0
+        # As Decoded has them.
+        self.others = self.fragments = self.cut = 0
         # Packets whose time is before that of an earlier one, and the largest difference.
         self.disordered = 0
         self.disorder_ns = 0
@@ -60,6 +61,9 @@ class Table:
 
     def add(self, decoded: Decoded) -> None:
         """Add the packets of a piece, up to the limits."""
+        self.others += decoded.others
+        self.fragments += decoded.fragments
+        self.cut += decoded.cut
         packets = decoded.packets
         if not len(packets):
             return

@@ -111,7 +111,6 @@ class Decoded:
 
     packets: Packets
     blocks: Blocks
-    count: int
     others: int
     fragments: int
     cut: int
@@ -145,9 +144,9 @@ def decode(records: Records) -> Decoded:
         addresses=_addresses(octets, network, is_4),
     )
     is_cut = (is_first & (protocol == -1)) | (is_known & ~is_whole)
-    count, fragments, cut = len(end), int((is_ip & is_fragment).sum()), int(is_cut.sum())
-    others = count - len(packets) - fragments - cut
-    return Decoded(packets, blocks, count, others, fragments, cut)
+    fragments, cut = int((is_ip & is_fragment).sum()), int(is_cut.sum())
+    others = len(end) - len(packets) - fragments - cut
+    return Decoded(packets, blocks, others, fragments, cut)
 
 
 def _link(octets: Octets, links: Integers, start: Integers) -> tuple[Integers, Integers]:
