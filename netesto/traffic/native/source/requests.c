@@ -268,19 +268,20 @@ int requests_client(struct flow *flow, struct json *result)
     const struct options *options = &flow->options;
     struct requester requester = {.flow = flow, .request = calloc(1, (size_t)options->request + 8),
                                   .reply = malloc(PIECE)};
-    int fd = -1, status = -1;
+    int fd = -1, status = 0;
     struct sockaddr_storage local = flow->local;
-    if (options->test != TCP_CRR)
-        address_set_port(&local, (int)options->client_port);
-    if (!requester.request || !requester.reply) {
-        fail(flow->why, "no memory");
-    } else if (options->test == TCP_RR ||
-               (options->test == KV_RR && !keyvalue_open(&requester.keyvalue, options, flow->why))) {
-        fd = connect_to(&local, &flow->peer, options, now() + CONNECT_TIMEOUT, flow->why);
-    } else if (options->test == UDP_RR) {
-        fd = datagram_socket(&local, &flow->peer, options, CLIENT, flow->why);
+    address_set_port(&local, (int)options->client_port);
+    if (!requester.request || !requester.reply)
+        status = fail(flow->why, "no memory");
+    else if (options->test == KV_RR)
+        status = keyvalue_open(&requester.keyvalue, options, flow->why);
+    if (!status && options->test != TCP_CRR) {
+        fd = options->test == UDP_RR
+                 ? datagram_socket(&local, &flow->peer, options, CLIENT, flow->why)
+                 : connect_to(&local, &flow->peer, options, now() + CONNECT_TIMEOUT, flow->why);
+        status = fd < 0 ? -1 : 0;
     }
-    if (fd >= 0 || (options->test == TCP_CRR && requester.reply)) {
+    if (!status) {
         status = be_ready(flow);
         struct processor_use before = approach(options->start);
         if (!status)

@@ -89,6 +89,8 @@ static void *receive(void *argument)
     int64_t deadline = direction->flow->end == SERVER ? INT64_MAX
                        : options->start         ? options->start + FIRST_BYTE_TIMEOUT
                                                 : now() + FIRST_BYTE_TIMEOUT;
+    if (!buffer)
+        fail(&direction->why, "no memory");
     while (buffer) {
         ssize_t got = recv(direction->fd, buffer, size, flags);
         int64_t time = now();
