@@ -147,7 +147,7 @@ def choose(
         raise MissingError(f"{flow.tool}: no such traffic tool", remedy=f"Tools: {_list(TOOLS)}.")
     for option in needed_options(flow):
         is_alien = flow.test not in option.tests
-        if is_alien or not _is_anywhere(option, flow.test):
+        if is_alien or not option.tools:
             tests = f"It is for {_list(sorted(option.tests))}." if is_alien else ""
             raise MissingError(
                 f"no tool can do {flow.test} with {option.name}", remedy=option.remedy or tests
@@ -166,13 +166,6 @@ def choose(
     raise MissingError(
         "; ".join(f"{name} {lacks[name]}" for name in candidates),
         remedy=f"tool={able[0]} can." if able else remedy,
-    )
-
-
-def _is_anywhere(option: Option, test: str) -> bool:
-    """Whether some version of a tool supports it for this test."""
-    return bool(option.tools) or any(
-        test in tool.tests and f"{name} {option.name}" in EXTRAS for name, tool in TOOLS.items()
     )
 
 
