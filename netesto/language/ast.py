@@ -1,6 +1,7 @@
 """The tree of a script: frozen nodes, each of which knows its line; place is not identity."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -189,6 +190,13 @@ def operands(tree: Expression) -> tuple[Expression, ...]:
             return ()
 
 
+def nodes(tree: Expression) -> Iterator[Expression]:
+    """An expression, then all parts of its parts, in the order they are written."""
+    yield tree
+    for part in operands(tree):
+        yield from nodes(part)
+
+
 @dataclass(frozen=True, slots=True)
 class MacroDefined:
     """`IF_DEF name`."""
@@ -246,10 +254,6 @@ class Command:
     def name(self) -> str:
         """The command word as written; it may hold a `$name`."""
         return self.row.words[0].text
-
-    @property
-    def arguments(self) -> tuple[Word, ...]:
-        return self.row.words[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,4 +331,3 @@ class Script:
     """A whole file."""
 
     body: tuple[Statement, ...]
-    file: str = field(default="", compare=False, repr=False)

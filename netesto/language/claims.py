@@ -1,6 +1,6 @@
 """The claims of ASSERT about an experiment, evaluated with its columns."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from netesto.language import ast
@@ -80,13 +80,9 @@ def _check_arithmetic(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> 
             raise ColumnError(f"{text} is not a number", near=(text,))
     if isinstance(tree, ast.Call):
         function(tree)
-    if not _has_name(tree):
+    if not any(isinstance(part, ast.Name) for part in ast.nodes(tree)):
         # 1/0 is an error for any measurement.
         _side(tree, {}, in_base=False)
-
-
-def _has_name(tree: ast.Expression) -> bool:
-    return isinstance(tree, ast.Name) or any(_has_name(part) for part in ast.operands(tree))
 
 
 def _kind_beside(
@@ -138,17 +134,14 @@ def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
 
 def seen(tree: ast.Expression, columns: Mapping[str, str]) -> list[str]:
     """Each column of a claim with its value, in words."""
-    return list(dict.fromkeys(_seen(tree, columns)))
-
-
-def _seen(tree: ast.Expression, columns: Mapping[str, str]) -> Iterator[str]:
-    if isinstance(tree, ast.Name) and tree.text in columns:
-        value = columns[tree.text].strip()
-        unit = counted(tree.text).unit if number(value) is not None else ""
-        known = f"{value} {unit}".rstrip() if value else "empty"
-        yield f"{tree.text} is {known}"
-    for part in ast.operands(tree):
-        yield from _seen(part, columns)
+    found: dict[str, None] = {}
+    for part in ast.nodes(tree):
+        if isinstance(part, ast.Name) and part.text in columns:
+            value = columns[part.text].strip()
+            unit = counted(part.text).unit if number(value) is not None else ""
+            known = f"{value} {unit}".rstrip() if value else "empty"
+            found[f"{part.text} is {known}"] = None
+    return list(found)
 
 
 def _compared(operator: str, one: Value | str, other: Value | str) -> bool:
@@ -170,13 +163,14 @@ def _as_text(value: Value | str) -> str:
 
 
 def _has_unit(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
-    match tree:
-        case ast.Number(text=text):
-            return number(text) is None
-        case ast.Name(text=name):
-            return written_kind(name, columns.get(name, "")) is not Kind.NUMBER
-        case _:
-            return any(_has_unit(part, columns) for part in ast.operands(tree))
+    return any(
+        (isinstance(part, ast.Number) and number(part.text) is None)
+        or (
+            isinstance(part, ast.Name)
+            and written_kind(part.text, columns.get(part.text, "")) is not Kind.NUMBER
+        )
+        for part in ast.nodes(tree)
+    )
 
 
 def _side(

@@ -87,12 +87,8 @@ def measured(text: str) -> Quantity:
 
 def _leaf(tree: ast.Expression, kind: Kind, columns: Mapping[str, str]) -> str:
     """The first number or column in a part of a claim that counts `kind`; "" without one."""
-    match tree:
-        case ast.Number(text=text) | ast.Name(text=text):
-            return text if kind_of(tree, columns) is kind else ""
-        case _:
-            found = (_leaf(part, kind, columns) for part in ast.operands(tree))
-            return next(filter(None, found), "")
+    leaves = (part for part in ast.nodes(tree) if isinstance(part, ast.Number | ast.Name))
+    return next((each.text for each in leaves if kind_of(each, columns) is kind), "")
 
 
 def counted(column: str) -> Counted:

@@ -98,12 +98,6 @@ def cut_words(text: str, start: int = 0) -> tuple[Word, ...]:
     return tuple([Word(match[0], match.start()) for match in _WORD.finditer(text, start)])
 
 
-def first_word(text: str, start: int) -> Word | None:
-    """The first word of a line from `start` on, None without one."""
-    match = _WORD.search(text, start)
-    return Word(match[0], match.start()) if match else None
-
-
 def find_colon(text: str, start: int) -> int:
     """The position of the first colon outside of quotes, from `start` on; -1 without one."""
     for match in _COLON.finditer(text, start):

@@ -235,7 +235,7 @@ def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
 
 
 def lab(machine: Machine, words: Words, row: ast.Row) -> None:
-    if machine.has_lab or machine.has_sent:
+    if machine.has_lab or machine.remote.has_sent:
         raise MisuseError(
             "LAB given twice" if machine.has_lab else "LAB after a remote command",
             remedy="Write one LAB, before the first remote command.",

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
@@ -11,7 +11,7 @@ from netesto.errors import Place, ScriptError
 from netesto.language import ast, steps
 from netesto.language.draft import Draft
 from netesto.language.plan import drawn
-from netesto.language.remote import Remote
+from netesto.language.remote import Notes, Remote
 from netesto.language.scope import (
     Frame,
     MisuseError,
@@ -20,7 +20,6 @@ from netesto.language.scope import (
     references,
     refers,
 )
-from netesto.language.steps import REPETITION
 from netesto.nearest import hint
 
 # The number of values shown for one level of the chain; more would fill the screen.
@@ -75,54 +74,21 @@ class Level:
         return any(word.text.replace('"', "") in own for word in self.row.words)
 
 
-@dataclass(slots=True)
-class Notes:
-    """The notes of DESC, OTHER and SWEEP for later experiments."""
-
-    description: str = ""
-    other: Mapping[str, str] = field(default_factory=dict)
-    cells: list[Mapping[str, str]] = field(default_factory=list)
-
-    def cell(self) -> dict[str, str]:
-        """The running SWEEP cell with the outer ones: their factors, and `rep`, `rep2`, …"""
-        whole: dict[str, str] = {}
-        for depth, cell in enumerate(self.cells, start=1):
-            named = dict(cell)
-            repetition = named.pop(REPETITION)
-            whole |= named | {REPETITION if depth == 1 else f"{REPETITION}{depth}": repetition}
-        return whole
-
-    def of_experiment(self, exp_name: str) -> steps.ExperimentNotes:
-        """The notes of an experiment with this name."""
-        return steps.ExperimentNotes(
-            exp_name=exp_name,
-            description=self.description,
-            columns={**self.other, **self.factors()},
-            cell=self.cell(),
-        )
-
-    def factors(self) -> dict[str, str]:
-        """The factors of the running SWEEP cell and of the outer ones."""
-        named = (pair for cell in self.cells for pair in cell.items())
-        return {name: value for name, value in named if name != REPETITION}
-
-
 class Machine:
     """The state of a run, which everything that executes statements shares."""
 
     def __init__(self, draft: Draft, *, max_iterations: int) -> None:
         self.draft = draft
         self.scope = Scope()
-        self.remote = Remote(draft)
         self.macros: dict[str, ast.Macro] = {}
         # The macros that were run.
         self.ran: set[str] = set()
         self.notes = Notes()
+        self.remote = Remote(draft, self.notes)
         self.random = random.Random(draft.seed)
         # The experiment that was processed last.
         self.processed: steps.ProcessExperiment | None = None
         self.has_lab = False
-        self.has_sent = False
         self.tracing = False
         self.saved_tracing: list[bool] = []
         self.stack: list[Level] = []
@@ -164,11 +130,6 @@ class Machine:
         """PROCESS_EXP."""
         self.processed = steps.ProcessExperiment(exp=exp, notes=notes, place=place)
         self.draft.do(self.processed)
-
-    def send(self, name: str, words: tuple[str, ...], place: Place) -> None:
-        """Execute a remote command."""
-        self.has_sent = True
-        self.remote.send(name, words, place, self.chain(), self.notes.of_experiment)
 
     def finish_left(self, where: str, *, since: Collection[int] = ()) -> None:
         """Finish the experiments without a PROCESS_EXP, except those of `since`, as if WAIT_FLOWS

@@ -67,7 +67,6 @@ class _Parser:
     """
 
     def __init__(self, file: str, report: lines.Report) -> None:
-        self._file = file
         self._report = report
         self.is_over = False
         self._open = [_Open("", ast.Row((), ast.Line(file, "", (ast.Piece(0, 1, 1, ""),))))]
@@ -77,7 +76,7 @@ class _Parser:
             block = self._open.pop()
             self._report(_never_ended(block))
             self._add_block(block, block.row)
-        return ast.Script(tuple(self._open[0].statements), self._file)
+        return ast.Script(tuple(self._open[0].statements))
 
     def leave(self, behind: tuple[ast.Row, ...]) -> None:
         """Keep the lines after the END of the script unparsed."""
@@ -359,16 +358,16 @@ def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
             row, f"more than {MAX_NESTING} IFs in one line", "Join conditions by AND.", at=keyword
         )
     condition = _condition(row, keyword, colon)
-    first = lines.first_word(text, colon + 1)
-    if first is None:
+    words = lines.cut_words(text, colon + 1)
+    if not words:
         raise ScriptError(
             "missing command after `:`",
             place=row.line.place(colon, colon + 1),
             remedy=f"Write `{keyword.text} …: command`.",
         )
+    first = words[0]
     if first.text in {"IF", "IF_DEF"}:
         return ast.If(row, condition, _one_line_if(row, first, depth + 1))
-    words = lines.cut_words(text, first.start)
     if first.text in _STARTERS and (first.text != "END" or len(words) > 1):
         raise _wrong(
             row,

@@ -1,7 +1,7 @@
 """Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
@@ -24,6 +24,7 @@ from netesto.language.commands import REMOTE
 from netesto.language.draft import Draft
 from netesto.language.kinds import Value
 from netesto.language.scope import MisuseError, NoExperimentError
+from netesto.language.steps import REPETITION
 from netesto.model import COMPLETION_TESTS, UDP_TESTS, UNTIL_DONE_S
 
 CLASSIC_NAME = "Exp"
@@ -53,6 +54,38 @@ class Common(TypedDict):
 
 
 @dataclass(slots=True)
+class Notes:
+    """The notes of DESC, OTHER and SWEEP for later experiments."""
+
+    description: str = ""
+    other: Mapping[str, str] = field(default_factory=dict)
+    cells: list[Mapping[str, str]] = field(default_factory=list)
+
+    def cell(self) -> dict[str, str]:
+        """The running SWEEP cell with the outer ones: their factors, and `rep`, `rep2`, …"""
+        whole: dict[str, str] = {}
+        for depth, cell in enumerate(self.cells, start=1):
+            named = dict(cell)
+            repetition = named.pop(REPETITION)
+            whole |= named | {REPETITION if depth == 1 else f"{REPETITION}{depth}": repetition}
+        return whole
+
+    def of_experiment(self, exp_name: str) -> steps.ExperimentNotes:
+        """The notes of an experiment with this name."""
+        return steps.ExperimentNotes(
+            exp_name=exp_name,
+            description=self.description,
+            columns={**self.other, **self.factors()},
+            cell=self.cell(),
+        )
+
+    def factors(self) -> dict[str, str]:
+        """The factors of the running SWEEP cell and of the outer ones."""
+        named = (pair for cell in self.cells for pair in cell.items())
+        return {name: value for name, value in named if name != REPETITION}
+
+
+@dataclass(slots=True)
 class Begun:
     """An experiment that has begun and is not processed: its name, hosts and groups.
 
@@ -72,8 +105,10 @@ class Begun:
 class Remote:
     """The state that remote commands share."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, notes: Notes) -> None:
         self._draft = draft
+        self._notes = notes
+        self.has_sent = False
         self._exited: dict[str, Place] = {}
         # Hosts that CLOSE has released, and the experiments in which they had taken part.
         self._released: dict[tuple[str, int], Place] = {}
@@ -92,16 +127,9 @@ class Remote:
         self.has_held = False
         self.has_flows_since_process = False
 
-    def send(
-        self,
-        name: str,
-        words: tuple[str, ...],
-        place: Place,
-        chain: tuple[str, ...],
-        notes_of: Callable[[str], steps.ExperimentNotes],
-    ) -> None:
-        """Resolve a remote command and pass it to the draft. `notes_of` gives the current notes of
-        an experiment with this name."""
+    def send(self, name: str, words: tuple[str, ...], place: Place, chain: tuple[str, ...]) -> None:
+        """Resolve a remote command and pass it to the draft."""
+        self.has_sent = True
         words, torn = without_torn(REMOTE[name], words)
         for pair in torn:
             written = " ".join(pair)
@@ -133,7 +161,7 @@ class Remote:
             requested = given.values.get("exp")
             self.captures.append((requested if isinstance(requested, int) else None, command))
         elif isinstance(command, steps.DoServer | steps.DoClient):
-            self._begin(command, notes_of)
+            self._begin(command)
             self._draft.do(command)
         elif command is not None:
             self._draft.do(command)
@@ -207,11 +235,7 @@ class Remote:
         self.has_flows_since_process = False
         return self.begun.pop(exp).name
 
-    def _begin(
-        self,
-        command: steps.DoServer | steps.DoClient,
-        notes_of: Callable[[str], steps.ExperimentNotes],
-    ) -> None:
+    def _begin(self, command: steps.DoServer | steps.DoClient) -> None:
         """Note the experiment of a command, and send the captures that wait for it."""
         exp = command.exp
         if exp not in self.begun:
@@ -237,7 +261,7 @@ class Remote:
         begun.hosts.update(command.hosts)
         if isinstance(command, steps.DoClient):
             self.has_held = self.has_held or command.hold
-            begun.flows, begun.notes = command, notes_of(begun.name)
+            begun.flows, begun.notes = command, self._notes.of_experiment(begun.name)
             begun.groups.add(command.group)
             begun.last_group = max(begun.last_group, command.group)
             begun.has_waited = False

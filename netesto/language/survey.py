@@ -153,17 +153,11 @@ def _guards(condition: ast.Condition, found: Survey) -> frozenset[str]:
         case ast.MacroDefined(name=name):
             return frozenset({CONDITIONAL, name})
         case _:
-            names = [name for text in _operands(condition) for name in names_in(text)]
+            words = [each for each in ast.nodes(condition) if isinstance(each, ast.Operand)]
+            names = [name for word in words for name in names_in(word.text)]
             found.mentioned.update(names)
             known = frozenset(f"{mark}{name}" for name in names for mark in ("$", "?$"))
             return known | {CONDITIONAL}
-
-
-def _operands(tree: ast.Expression) -> Iterator[str]:
-    if isinstance(tree, ast.Operand):
-        yield tree.text
-    for part in ast.operands(tree):
-        yield from _operands(part)
 
 
 def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:

@@ -349,7 +349,7 @@ class Walk:
         words_of = (lambda _: tuple(raws)) if is_filled else machine.scope.words_of(raws)
         if name in REMOTE:
             place = row.place()
-            return lambda frame: machine.send(name, words_of(frame), place)
+            return lambda frame: machine.remote.send(name, words_of(frame), place, machine.chain())
         handler = self._handlers.get(name)
         if handler is None:
             raise unknown_command(name, raws)
