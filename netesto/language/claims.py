@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from netesto.language import ast
-from netesto.language.dimensions import counted, kind_of, measured, written_kind
+from netesto.language.dimensions import counted, has_unit, kind_of, measured
 from netesto.language.expressions import (
     COMPARISONS,
     Value,
@@ -19,7 +19,7 @@ from netesto.language.grammar import UnreadableError, parse_expression
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.language.steps import Claim, ColumnKind
 from netesto.nearest import hint
-from netesto.units import Kind, quantity
+from netesto.units import quantity
 
 
 class _EmptyColumnError(Exception):
@@ -121,7 +121,7 @@ def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
             first, second = holds(left, columns), holds(right, columns)
             return first or second
         case ast.Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
-            in_base = _has_unit(tree, columns)
+            in_base = has_unit(tree, columns)
             one = _side(left, columns, in_base=in_base)
             other = _side(right, columns, in_base=in_base, text_of=one)
             if one == "" or other == "":
@@ -160,17 +160,6 @@ def _compared(operator: str, one: Value | str, other: Value | str) -> bool:
 
 def _as_text(value: Value | str) -> str:
     return value if isinstance(value, str) else shown(value)
-
-
-def _has_unit(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
-    return any(
-        (isinstance(part, ast.Number) and number(part.text) is None)
-        or (
-            isinstance(part, ast.Name)
-            and written_kind(part.text, columns.get(part.text, "")) is not Kind.NUMBER
-        )
-        for part in ast.nodes(tree)
-    )
 
 
 def _side(

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from netesto.language import ast
-from netesto.language.expressions import COMPARISONS, check_comparable
+from netesto.language.expressions import COMPARISONS, check_comparable, number
 from netesto.language.scope import MisuseError
 from netesto.units import Kind, Quantity, quantity
 
@@ -67,7 +67,14 @@ def kind_of(tree: ast.Expression, columns: Mapping[str, str]) -> Kind:
             if operator == "*" and one in _FACTORS:
                 return other
             return one if operator in {"*", "/"} and other in _FACTORS else Kind.NUMBER
-        case ast.Call(function="min" | "max" | "abs" | "round", arguments=arguments):
+        case ast.Call(function="min" | "max", arguments=arguments):
+            kinds = [kind_of(argument, columns) for argument in arguments]
+            known_kind = next((kind for kind in kinds if kind not in _FACTORS), kinds[0])
+            named = _leaf(tree, known_kind, columns)
+            for argument, kind in zip(arguments, kinds, strict=True):
+                check_comparable(named, known_kind, _leaf(argument, kind, columns), kind)
+            return known_kind
+        case ast.Call(function="abs" | "round", arguments=arguments):
             return next(iter([kind_of(argument, columns) for argument in arguments]))
         case ast.Call(arguments=arguments):
             for argument in arguments:
@@ -75,6 +82,53 @@ def kind_of(tree: ast.Expression, columns: Mapping[str, str]) -> Kind:
             return Kind.NUMBER
         case _:
             return Kind.NUMBER
+
+
+def check_units(tree: ast.Expression, columns: Mapping[str, str]) -> None:
+    """MisuseError if a number has no unit where a comparison with units takes it in seconds or
+    bit/s, and a column beside it counts otherwise: in `rate > bw - 2`, 2 would be 2 bit/s."""
+    for comparison in ast.nodes(tree):
+        if not isinstance(comparison, ast.Binary) or comparison.operator not in COMPARISONS:
+            continue
+        within = list(ast.nodes(comparison))
+        names = [each.text for each in within if isinstance(each, ast.Name)]
+        if has_unit(comparison, columns) and any(counted(name).factor != 1 for name in names):
+            for part in within:
+                _check_sum(part, columns)
+
+
+def _check_sum(tree: ast.Expression, columns: Mapping[str, str]) -> None:
+    """MisuseError if a number without a unit is compared with, or added to, a time or a rate."""
+    match tree:
+        case ast.Binary(operator=operator) if operator in {"+", "-", *COMPARISONS}:
+            parts = ast.operands(tree)
+        case ast.Call(function="min" | "max", arguments=arguments):
+            parts = arguments
+        case _:
+            return
+    kinds = [kind_of(part, columns) for part in parts]
+    kind = next((kind for kind in kinds if kind in {Kind.TIME, Kind.RATE}), None)
+    if kind is None:
+        return
+    for part in parts:
+        if isinstance(part, ast.Number) and number(part.text):
+            raise MisuseError(
+                f"{part.text} has no unit, but {_leaf(tree, kind, columns)} is {kind.value}",
+                near=(part.text,),
+                remedy="In a comparison with units, each number has one: rate > bw - 2mbit.",
+            )
+
+
+def has_unit(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
+    """Whether a number or the value of a column in a part of a claim is written with a unit."""
+    return any(
+        (isinstance(part, ast.Number) and number(part.text) is None)
+        or (
+            isinstance(part, ast.Name)
+            and written_kind(part.text, columns.get(part.text, "")) is not Kind.NUMBER
+        )
+        for part in ast.nodes(tree)
+    )
 
 
 def measured(text: str) -> Quantity:

@@ -12,6 +12,7 @@ from netesto.language import ast, steps
 from netesto.language.arguments import check_once, read
 from netesto.language.claims import check_kinds, claim
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS, MAX_SECONDS
+from netesto.language.dimensions import check_units
 from netesto.language.kinds import flag
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.permitted import slip
@@ -201,6 +202,7 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
             row.place(),
             once=row.place(),
         )
+    check_units(tree, processed.notes.columns)
     kinds = machine.draft.column_kinds()
     if kinds is not None:
         check_kinds(tree, kinds)

@@ -12,6 +12,7 @@ from netesto.language.commands import (
     REMOTE,
     Specification,
 )
+from netesto.language.dimensions import check_units
 from netesto.language.draft import Draft
 from netesto.language.expressions import Arithmetic
 from netesto.language.lines import find_colon
@@ -106,7 +107,10 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
         case "ASSERT":
             colon = find_colon(text, 0)
             # A number is a possible value of any variable.
-            claim(REFERENCE.sub("1", text if colon < 0 else text[:colon]), {})
+            claimed = text if colon < 0 else text[:colon]
+            tree = claim(REFERENCE.sub("1", claimed), {})
+            if "$" not in claimed:
+                check_units(tree, {})
         case "RUN" if raws:
             _, comma, repetitions = raws[0].partition(",")
             if comma and "$" not in repetitions:

@@ -450,6 +450,38 @@ def test_a_factor_that_counts_something_else_is_not_compared(run_with, claim, me
     assert run_with(text, columns=FACTORS).message == message
 
 
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        ("rate > bw - 2", "4:20: 2 has no unit, but bw is a rate"),
+        ("abs(rate - bw) > 2", "4:25: 2 has no unit, but rate is a rate"),
+        ("rate > 20mbit + 0.5 OR ca", "4:24: 0.5 has no unit, but 20mbit is a rate"),
+        ("max(rate, 10) > 5mbit", "4:18: 10 has no unit, but rate is a rate"),
+        ("rtt < 5 + 1ms", "4:14: 5 has no unit, but 1ms is a time"),
+        ("max(1, 5ms, rate) > 1mbit", "4:15: 5ms is a time and rate is a rate: not comparable"),
+    ],
+)
+def test_numbers_with_and_without_a_unit_are_not_added(run_with, claim, message):
+    text = f"OTHER bw=20mbit\nDO_SERVER host=a\nPROCESS_EXP\nASSERT {claim}"
+    assert run_with(text, columns=COLUMNS | FACTORS).message == message
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "rate - 10mbit > 0",
+        "rate / bw > 0.9",
+        "dur < 10s + 5",
+        "bw > 10mbit + 5",
+        "min(rate, 9) > 5",
+    ],
+)
+def test_numbers_without_a_unit_that_mean_the_same_with_one_are_added(run_with, claim):
+    text = f"OTHER bw=20mbit\nDO_SERVER host=a\nPROCESS_EXP\nASSERT {claim}"
+    asked = run_with(text, columns=FACTORS | {"dur": "9"})
+    assert (asked.failed, asked.error) == ([], None)
+
+
 def test_unknown_column_is_an_error(run_with):
     asked = run_with("DO_SERVER host=a\nPROCESS_EXP\nASSERT raet > 1", columns=COLUMNS)
     assert asked.message == "3:8: unknown column raet"
