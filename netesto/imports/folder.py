@@ -86,13 +86,7 @@ def _find(path: Path, request: Request, out: Path) -> Tree:
         )
     files, left_out = tree.walk(path, without=out)
     if request.pattern:
-        found = tree.listed(files, request.pattern)
-        found = replace(
-            found,
-            runs=tuple(
-                replace(run, form=formats.recognise(run.output) or run.form) for run in found.runs
-            ),
-        )
+        found = tree.listed(files, request.pattern, formats.recognise)
     elif tree.is_harness(files):
         found = tree.harness(files)
     else:
@@ -286,5 +280,5 @@ def _keep_loose(
             put(each.file.path, target, is_copy=is_copy)
         cpu.append(file)
     loose = Loose(cpu=tuple(cpu), findings=tuple(sorted(findings_)))
-    imported.write_loose(folder, loose)
+    imported.write(folder, loose)
     return loose

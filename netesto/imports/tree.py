@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -384,7 +384,7 @@ _EXAMPLE = "Example: --name 'iperf_mtu{mtu}_{zerocopy}_P{parallel}_{*}.json'"
 NUMBERS = frozenset({"mtu", "parallel", "rep", "dur", "omit", "mss", "bitrate", "pacing", "P"})
 
 
-def listed(files: Iterable[File], text: str) -> Tree:
+def listed(files: Iterable[File], text: str, form_of: Callable[[File], Form | None]) -> Tree:
     """The runs whose files match a pattern; others are findings. UsageError if none matches."""
     expression = pattern(text)
     runs: list[Run] = []
@@ -399,8 +399,8 @@ def listed(files: Iterable[File], text: str) -> Tree:
         counts[tuple(columns.values())] += 1
         number = int(columns.get("rep") or counts[tuple(columns.values())])
         runs.append(
-            Run(form="iperf3", section=text, host="", number=number, date="", output=file,
-                columns=columns)
+            Run(form=form_of(file) or "iperf3", section=text, host="", number=number, date="",
+                output=file, columns=columns)
         )  # fmt: skip
     if not runs:
         first = next(iter(findings), None)

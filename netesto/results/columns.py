@@ -7,7 +7,7 @@ SWEEP and a user's own fields.txt can add others.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from netesto.measured import Datagrams, TransferResult
 from netesto.results import flows, formulas, numbers, overall
@@ -114,9 +114,6 @@ _measured = partial(Column, by="flows", holds="number", is_factor=False)
 _tool = partial(_measured, sources=("tool",))
 _socket = partial(_measured, sources=_SOCKETS)
 _queue = partial(_measured, sources=("queues",))
-# A script that sets them may record it: a factor `tso` fills the column if there are no statistics.
-_offload = partial(Column, sources=("ethtool-k",), holds="text")
-_coalescing = partial(_measured, sources=("ethtool-c",))
 _captured = partial(_measured, sources=("captures",), show=numbers.count)
 _counted = partial(_measured, sources=("counters",), show=numbers.count)
 
@@ -187,12 +184,18 @@ def _sum(get: Callable[[TransferResult], int | None]) -> Fill:
     return lambda group: numbers.total(map(get, group.results))
 
 
-def _feature(name: str) -> Fill:
-    return lambda group: group.evidence.features.get(name)
+def _feature(name: str, unit: str = "", **other: Any) -> Column:
+    return _measured(name, unit, lambda group: group.evidence.features.get(name), **other)
 
 
-def _of_good(name: str) -> Fill:
-    return lambda group: group.evidence.features.get(name) if group.good else None
+def _offload(name: str) -> Column:
+    """A script that sets it may record it: a factor `tso` fills the column if there are no
+    statistics."""
+
+    def fill(group: Group) -> str | None:
+        return group.evidence.features.get(name) if group.good else None
+
+    return Column(name, fill=fill, sources=("ethtool-k",), holds="text")
 
 
 def _counter(name: str, counter: str, unit: str) -> Column:
@@ -355,15 +358,15 @@ _TABLE: tuple[Column, ...] = (
     _measured("rpm", "", lambda g: g.pings.per_minute, 1, ("ping",), better="more",
               page_unit="round trips/min", show=numbers.figure),
     _measured("startSkew", "ms", lambda g: g.start_skew_ms, 3, show=numbers.figure),
-    _measured("tcpRmem", "bytes", _feature("tcpRmem"), sources=("sysctl",)),
-    _measured("tcpWmem", "bytes", _feature("tcpWmem"), sources=("sysctl",)),
-    _offload("tso", fill=_of_good("tso")),
-    _offload("lro", fill=_of_good("lro")),
-    _offload("gro", fill=_of_good("gro")),
-    _offload("gso", fill=_of_good("gso")),
-    _coalescing("rx-frames", fill=_feature("rx-frames"), page_unit="packets"),
-    _coalescing("tx-frames", fill=_feature("tx-frames"), page_unit="packets"),
-    _coalescing("adaptive-rx", fill=_feature("adaptive-rx"), show=numbers.switch),
+    _feature("tcpRmem", "bytes", sources=("sysctl",)),
+    _feature("tcpWmem", "bytes", sources=("sysctl",)),
+    _offload("tso"),
+    _offload("lro"),
+    _offload("gro"),
+    _offload("gso"),
+    _feature("rx-frames", sources=("ethtool-c",), page_unit="packets"),
+    _feature("tx-frames", sources=("ethtool-c",), page_unit="packets"),
+    _feature("adaptive-rx", sources=("ethtool-c",), show=numbers.switch),
     _counter("client-rx-packets", "rx_packets", "packets"),
     _counter("client-rx-bytes", "rx_bytes", "bytes"),
     _packet_bytes("client-rx-packet-len", "rx"),

@@ -6,7 +6,7 @@ standard deviation has n - 1 in its denominator. Incomplete transfers are not in
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
@@ -31,16 +31,14 @@ def quantile_name(share: float) -> str:
     return f"{round(share * 100, 6):.15g}%"
 
 
-_ROWS: Mapping[str, Callable[[Times], float]] = {
-    "min": lambda times: float(times.min()),
-    "mean": lambda times: float(times.mean()),
-    **{
-        quantile_name(share): lambda times, share=share: float(np.quantile(times, share))  # type: ignore[misc]  # of each share its own
-        for share in QUANTILES
-    },
-    "max": lambda times: float(times.max()),
-    "std": lambda times: float(np.std(times, ddof=1)) if len(times) > 1 else 0.0,
-}
+_SHARES = {quantile_name(share): share for share in QUANTILES}
+_ROWS = ("min", "mean", *_SHARES, "max", "std")
+
+
+def _figures(times: Times) -> list[float]:
+    """The values of _ROWS."""
+    deviation = np.std(times, ddof=1) if len(times) > 1 else 0.0
+    return [times.min(), times.mean(), *np.quantile(times, QUANTILES), times.max(), deviation]
 
 
 def marked(text: str, count: int, share: float) -> str:
@@ -54,16 +52,17 @@ def table(
     """A row for each of _ROWS and their count, its name first, with a text for each case: µs with 3
     decimals, "" for a case without times. With `marks`, quantiles that rest on few values have a
     `~`. If some have `failed`, a last row says how many."""
-    shares = {quantile_name(share): share for share in QUANTILES} if marks else {}
 
-    def cell(name: str, times: Times) -> str:
-        text = f"{_ROWS[name](times):.3f}"
-        return marked(text, len(times), shares[name]) if name in shares else text
+    def cells(times: Times) -> list[str]:
+        if not len(times):
+            return [""] * len(_ROWS)
+        texts = [f"{value:.3f}" for value in _figures(times)]
+        return [
+            marked(text, len(times), _SHARES[name]) if marks and name in _SHARES else text
+            for name, text in zip(_ROWS, texts, strict=True)
+        ]
 
-    found = [
-        (name, *(cell(name, times) if len(times) else "" for times in cases.values()))
-        for name in _ROWS
-    ]
+    found = list(zip(_ROWS, *map(cells, cases.values()), strict=True))
     found.append(("count", *(str(len(times)) for times in cases.values())))
     if failed:
         found.append(("failed", *(str(failed.get(case, 0)) for case in cases)))

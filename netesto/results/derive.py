@@ -1,10 +1,8 @@
 """All files that are derived from an experiment's evidence: the same bytes each time."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from netesto.errors import ResultsError
 from netesto.model import GroupRequest
 from netesto.results import aggregate, keyvalue, packetfile, series, store, tablerows
 from netesto.results.evidence import ExperimentEvidence
@@ -55,11 +53,8 @@ def derive(
 def formulas(folder: Path) -> set[str]:
     """Those by which the experiments of a results folder were computed; "" for older versions, and
     none for experiments without derived files."""
-    found = set()
-    for exp in store.experiments(folder):
-        with contextlib.suppress(ResultsError):
-            found.add(keyvalue.read(folder / str(exp) / store.DERIVED).get(_KEY, ""))
-    return found
+    each = (tablerows.derived(folder / str(exp)) for exp in store.experiments(folder))
+    return {known.get(_KEY, "") for known in each if known}
 
 
 def aggregate_row(

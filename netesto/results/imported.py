@@ -125,9 +125,12 @@ class Loose:
     findings: tuple[Finding, ...] = ()
 
 
-def write(folder: Path, run: ImportedRun) -> None:
-    """Write import.json into an experiment's folder."""
-    _write(folder / NAME, run)
+def write(folder: Path, value: ImportedRun | Loose) -> None:
+    """Write import.json into an experiment's folder, or into a results folder the data that belong
+    to no run."""
+    text = json.dumps(_CONVERTER.unstructure(value), indent=1, ensure_ascii=False)
+    name = NAME if isinstance(value, ImportedRun) else LOOSE
+    durable.replace(folder / name, text + "\n", lasting=False)
 
 
 def read(folder: Path) -> ImportedRun | None:
@@ -139,11 +142,6 @@ def runs(folder: Path) -> list[ImportedRun]:
     """The imported runs of a results folder, in the order of their experiments."""
     found = (read(folder / str(exp)) for exp in store.experiments(folder))
     return [run for run in found if run is not None]
-
-
-def write_loose(folder: Path, loose: Loose) -> None:
-    """Write data that belong to no run into a results folder."""
-    _write(folder / LOOSE, loose)
 
 
 def read_loose(folder: Path) -> Loose:
@@ -183,11 +181,6 @@ def read_findings(folder: Path) -> list[Finding]:
     """The findings of a results folder; none if nothing was imported into it."""
     rows = csvfile.read(folder / FINDINGS)
     return [Finding(*(row.get(name, "") for name in ("file", "kind", "detail"))) for row in rows]
-
-
-def _write(path: Path, value: ImportedRun | Loose) -> None:
-    text = json.dumps(_CONVERTER.unstructure(value), indent=1, ensure_ascii=False)
-    durable.replace(path, text + "\n", lasting=False)
 
 
 def _read(path: Path, kind: type[T]) -> T | None:

@@ -23,25 +23,25 @@ def altered(folder: Path) -> Iterator[str]:
     """Warnings, in words, of complete experiments in `folder` whose rows in exp.csv are missing, or
     differ from those derived from their data; experiments without derived files are skipped."""
     there = store.experiments(folder) if folder.is_dir() else []
-    derived = {exp: _derived(folder / str(exp) / store.DERIVED) for exp in there}
-    if not any(derived.values()):
+    known = {exp: derived(folder / str(exp)) for exp in there}
+    if not any(known.values()):
         return
     found = csvfile.by_experiment(csvfile.salvage(folder / store.TABLE))
     for exp in there:
-        if derived[exp] and not _agree(derived[exp], found.get(exp, [{}]), exp):
+        if known[exp] and not _agree(known[exp], found.get(exp, [{}]), exp):
             yield (
                 f"{folder / store.TABLE}: the rows of experiment {exp} differ from those derived"
                 f" from its data; `netesto report {folder}` rebuilds them"
             )
 
 
-def _agree(derived: Mapping[str, str], rows: Sequence[Mapping[str, str]], exp: int) -> bool:
+def _agree(known: Mapping[str, str], rows: Sequence[Mapping[str, str]], exp: int) -> bool:
     """Whether rows are the derived ones, of which exp.csv may have fewer columns; or the row of an
     experiment with a damaged manifest."""
     row, *groups = rows
-    as_derived = all(derived.get(name) == " ".join(text.split()) for name, text in row.items())
-    if _GROUPS in derived:  # later than the first results folders
-        as_derived = as_derived and derived.items() >= checksum_of_groups(groups).items()
+    as_derived = all(known.get(name) == " ".join(text.split()) for name, text in row.items())
+    if _GROUPS in known:  # later than the first results folders
+        as_derived = as_derived and known.items() >= checksum_of_groups(groups).items()
     return bool(row) and (as_derived or row == damaged_row(row, exp))
 
 
@@ -55,7 +55,7 @@ def checksum_of_groups(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
 def status_of(row: Mapping[str, str], folder: Path) -> str:
     """The status in a row of exp.csv; without such a column, the derived one in the experiment's
     folder. Empty if unknown."""
-    return row["status"] if "status" in row else _derived(folder / store.DERIVED).get("status", "")
+    return row["status"] if "status" in row else derived(folder).get("status", "")
 
 
 def with_requested(folder: Path, rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
@@ -64,7 +64,7 @@ def with_requested(folder: Path, rows: Sequence[Mapping[str, str]]) -> list[Mapp
     names = {name for name in COLUMNS if column(name).is_factor} | {"status"}
     if not rows or names <= set(map(canonical, rows[0])):
         return [*rows]
-    known = [_derived(folder / row["exp"].partition(".")[0] / store.DERIVED) for row in rows]
+    known = [derived(folder / row["exp"].partition(".")[0]) for row in rows]
     missing = {name for each in known for name in each if canonical(name) in names} - rows[0].keys()
     return [
         {**row, **{name: each.get(name, "") for name in sorted(missing)}}
@@ -76,7 +76,7 @@ def with_own_values(folder: Path, row: Mapping[str, str]) -> Mapping[str, str]:
     """A group's row of exp.csv, and the values of the group for which exp.csv has no column."""
     exp, _, group = row["exp"].partition(".")
     own = next((folder / exp).glob(f"*-{group}.exp.out"), None)
-    return row if own is None else {**_derived(own), **row}
+    return row if own is None else {**_values(own), **row}
 
 
 def damaged_row(names: Iterable[str], exp: int) -> dict[str, str]:
@@ -91,7 +91,12 @@ def is_damaged_row(row: Mapping[str, str]) -> bool:
     return number.isdecimal() and row == damaged_row(row, int(number))
 
 
-def _derived(path: Path) -> dict[str, str]:
+def derived(folder: Path) -> dict[str, str]:
+    """The derived values of an experiment, by key, from its folder; none if they are not there."""
+    return _values(folder / store.DERIVED)
+
+
+def _values(path: Path) -> dict[str, str]:
     try:
         return keyvalue.read(path)
     except ResultsError:
