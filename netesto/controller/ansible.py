@@ -137,24 +137,17 @@ def expanded(pattern: str, where: str) -> Iterator[str]:
 
 
 def _between(first: str, last: str, step: int, wrong: str) -> Iterator[str]:
-    if step == 0:
-        raise UsageError(wrong)
+    letters = first + last
     if first.isdecimal() and last.isdecimal():
-        if int(last) < int(first) or int(last) - int(first) > HOSTS_MAX:
-            raise UsageError(wrong)
-        width = len(first) if first.startswith("0") else 0
-        for number in range(int(first), int(last) + 1, step):
-            yield str(number).rjust(width, "0")
-    elif (
-        len(first) == len(last) == 1
-        and (first + last).isascii()
-        and first <= last
-        and (first + last).isalpha()
-    ):
-        for code in range(ord(first), ord(last) + 1, step):
-            yield chr(code)
+        begin, end, width = int(first), int(last), len(first) if first.startswith("0") else 0
+    elif len(first) == len(last) == 1 and letters.isascii() and letters.isalpha():
+        begin, end, width = ord(first), ord(last), 0
     else:
         raise UsageError(wrong)
+    if step == 0 or not 0 <= end - begin <= HOSTS_MAX:
+        raise UsageError(wrong)
+    for number in range(begin, end + 1, step):
+        yield str(number).rjust(width, "0") if first.isdecimal() else chr(number)
 
 
 def _read_ini(text: str, name: str, found: _Found) -> None:
@@ -214,11 +207,11 @@ def _read_yaml(text: str, name: str, found: _Found) -> None:
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{name}: not YAML: {error}") from None
     for group, content in _mapping(document, name).items():
-        _read_group(str(group), _mapping(content, f"{name}: {group}"), name, found, depth=0)
+        _read_group(group, _mapping(content, f"{name}: {group}"), name, found, depth=0)
 
 
 def _read_group(
-    group: str, content: Mapping[Any, Any], name: str, found: _Found, *, depth: int
+    group: str, content: Mapping[str, Any], name: str, found: _Found, *, depth: int
 ) -> None:
     where = f"{name}: {group}"
     if depth > 50:
@@ -228,23 +221,21 @@ def _read_group(
         match key:
             case "hosts":
                 for pattern, variables in _mapping(value, f"{where}: hosts").items():
-                    own = _mapping(variables, f"{where}: {pattern}")
-                    found.add(group, str(pattern), {str(k): v for k, v in own.items()}, where)
+                    found.add(group, pattern, _mapping(variables, f"{where}: {pattern}"), where)
             case "children":
                 for child, inner in _mapping(value, f"{where}: children").items():
-                    found.group(group).children.append(str(child))
+                    found.group(group).children.append(child)
                     inside = _mapping(inner, f"{where}: {child}")
-                    _read_group(str(child), inside, name, found, depth=depth + 1)
+                    _read_group(child, inside, name, found, depth=depth + 1)
             case "vars":
-                own = {str(k): v for k, v in _mapping(value, f"{where}: vars").items()}
-                found.group(group).variables.update(found.known(own))
+                own = found.known(_mapping(value, f"{where}: vars"))
+                found.group(group).variables.update(own)
             case _:
-                found.ignored[str(key)] = None
+                found.ignored[key] = None
 
 
-def _mapping(value: object, where: str) -> Mapping[Any, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
+def _mapping(value: object, where: str) -> dict[str, Any]:
+    """A mapping of YAML, whose keys may be numbers, by their texts."""
+    if value is not None and not isinstance(value, dict):
         raise UsageError(f"{where}: not a mapping")
-    return value
+    return {str(key): each for key, each in (value or {}).items()}
