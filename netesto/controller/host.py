@@ -217,28 +217,25 @@ class HostConnection:
             self._agent.give_up()
 
     async def measure_clock(self) -> None:
-        """Measure the offset of the agent's clock once more, unless that is ours."""
+        """Measure the offset of the agent's clock once more, unless that is ours or the agent does
+        not answer: then bounds are larger."""
         if self._shares_clock:
             return
-        self.offset = await clock_offset(
-            self.agent, self._clock, self._track, since_s=CLOCK_INTERVAL_S
-        )
+        with contextlib.suppress(AgentError):
+            self.offset = await clock_offset(
+                self.agent, self._clock, self._track, since_s=CLOCK_INTERVAL_S
+            )
 
     async def finish(self, exp: int) -> Finished:
         """Have the agent finish an experiment; what it has of it. Meanwhile, measure the clock once
         more and ask what synchronises it, unless it is this machine's clock."""
         finished, _ = await asyncio.gather(
             self.agent.finish(exp, with_time_sync=not self._shares_clock),
-            self._measure_clock_if_it_can_be(),
+            self.measure_clock(),
         )
         if finished.time_sync is not None:
             self.time_sync = finished.time_sync
         return finished
-
-    async def _measure_clock_if_it_can_be(self) -> None:
-        # Without the burst after its flows, the bound of the experiment is larger.
-        with contextlib.suppress(AgentError):
-            await self.measure_clock()
 
     def clock_over(self, begin_s: float, end_s: float) -> ClockOffset:
         """The offset of the agent's clock during an experiment, as far as it was measured."""
@@ -255,8 +252,7 @@ class HostConnection:
         while True:
             await asyncio.sleep(CLOCK_INTERVAL_S)
             if self.lost is None and not self.is_cut:
-                with contextlib.suppress(AgentError):
-                    await self.measure_clock()
+                await self.measure_clock()
 
     def to_agent_clock(self, time_s: float) -> float:
         """An instant of the controller's clock, on the agent's."""

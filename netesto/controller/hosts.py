@@ -1,6 +1,7 @@
 """The hosts of a run: each is opened when it is first needed, and held until it is released."""
 
 import asyncio
+import functools
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -36,9 +37,9 @@ class Hosts:
         self.held: dict[str, HostConnection] = {}
         # Including those that were released: manifests contain them.
         self.known: dict[str, HostConnection] = {}
-        self._clock = clock
-        self._listener = listener
-        self._shares_clock = shares_clock
+        self._made = functools.partial(
+            HostConnection, clock=clock, listener=listener, shares_clock=shares_clock
+        )
         self._tickets: Mapping[str, str] = {}
         self._opening: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -113,13 +114,7 @@ class Hosts:
             return self.held.get(endpoint.host) or await self._open(endpoint)
 
     async def _open(self, endpoint: Endpoint) -> HostConnection:
-        connection = HostConnection(
-            endpoint,
-            connect=self.connect,
-            clock=self._clock,
-            listener=self._listener,
-            shares_clock=self._shares_clock,
-        )
+        connection = self._made(endpoint, connect=self.connect)
         self.held[endpoint.host] = connection
         try:
             await connection.open(run=self.run, ticket=self._tickets.get(endpoint.host, ""))

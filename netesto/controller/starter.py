@@ -78,9 +78,7 @@ class Starter:
             return SAMPLED_FIRST_S
         begun_s = self._clock.now()
         # A host that is lost now does not start its flows either.
-        await asyncio.gather(
-            *(self._hosts.held[name].measure_clock() for name in hosts), return_exceptions=True
-        )
+        await asyncio.gather(*(self._hosts.held[name].measure_clock() for name in hosts))
         # To do what is told takes longer than to tell a time, and of 200 hosts of a lab a third of
         # the time to accept flows. What keeps a machine busy comes and goes.
         told_s = max(RELEASE_LEAD_S, accepting_s / 3, 2 * (self._clock.now() - begun_s))
