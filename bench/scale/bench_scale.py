@@ -40,8 +40,9 @@ from scripted_agent import HERE, ScriptedAgent, Watcher  # noqa: E402
 from netesto import process  # noqa: E402
 from netesto.collectors import socketfile  # noqa: E402
 from netesto.controller import digest, record  # noqa: E402
-from netesto.controller.controller import Controller, Ground  # noqa: E402
+from netesto.controller.controller import Controller  # noqa: E402
 from netesto.controller.inventory import Inventory  # noqa: E402
+from netesto.controller.run import Ground, Run  # noqa: E402
 from netesto.errors import ProcessError  # noqa: E402
 from netesto.language import steps  # noqa: E402
 from netesto.model import (  # noqa: E402
@@ -189,16 +190,18 @@ def memory_agents(folder: Path) -> bool:
         used = orchestration.enter_context(measured("orchestration"))
         controller = stack.enter_context(
             Controller(
-                inventory=Inventory(endpoints),
-                store=Store(folder / "results"),
+                Run(
+                    inventory=Inventory(endpoints),
+                    store=Store(folder / "results"),
+                    connect=connect,
+                    observer=Watcher(),
+                    name="bench",
+                    ground=Ground(kind="lab"),
+                ),
                 fields=columns,
                 claimable=columns,
-                connect=connect,
-                observer=Watcher(),
                 render=page.write,
                 index=lambda _: None,
-                name="bench",
-                ground=Ground(kind="lab"),
             )
         )
         controller.open_hosts([])

@@ -6,40 +6,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from netesto import interrupts
-from netesto.collectors.clock import Clock
 from netesto.controller import digest, readiness, record, waiting
 from netesto.controller.background import Background
 from netesto.controller.experiment import Experiment
-from netesto.controller.host import Connect
-from netesto.controller.inventory import Inventory
-from netesto.controller.observer import Observer
 from netesto.controller.readiness import Visited
 from netesto.controller.run import Run
 from netesto.errors import NetestoError, ScriptError
 from netesto.language import steps
 from netesto.results import derive, manifest
 from netesto.results.fields import Fields
-from netesto.results.manifest import PathRecord
-from netesto.results.store import Store
 
 # After a hurried request to end, pages are drawn only within this time.
 PAGES_S = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """The ground of a run, for the results: its kind, the lab's drawing and paths; and the
-    controller's clock, which the agents of a lab share."""
-
-    kind: str
-    topology: str = ""
-    paths: tuple[PathRecord, ...] = ()
-    clock: Clock = field(default_factory=Clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,47 +39,27 @@ class Controller:
 
     Use it with `with`: leaving it releases every agent, and each puts its host back.
     `fields` are the columns of exp.csv, `claimable` those that ASSERT may use.
-    `render` makes the page of an experiment's folder, `index` that of the results folder. `name`
-    is the run's.
+    `render` makes the page of an experiment's folder, `index` that of the results folder.
     """
 
     def __init__(
         self,
+        run: Run,
         *,
-        inventory: Inventory,
-        store: Store,
         fields: Fields,
         claimable: Fields,
-        connect: Connect,
-        observer: Observer,
         render: Callable[[Path], None],
         index: Callable[[Path], None],
-        name: str,
-        ground: Ground,
-        family: int = 4,
     ) -> None:
-        self._store = store
+        self._run = run
         self._fields = fields
         self._claimable = claimable
-        self._observer = observer
         self._render = render
         self._index = index
-        self._family = family
-        self._ground = ground
         self._background = Background()
         # Commands in progress while the script continues.
         self._begun: list[Future[None]] = []
         self._never = threading.Event()
-        self._run = Run(
-            inventory=inventory,
-            store=store,
-            connect=connect,
-            observer=observer,
-            family=family,
-            name=name,
-            ground=ground.kind,
-            clock=ground.clock,
-        )
 
     def __enter__(self) -> Self:
         self._background.__enter__()
@@ -131,10 +94,12 @@ class Controller:
             command.flow.tool for command in commands if isinstance(command, steps.DoClient)
         )
         hosts = self._run.hosts
-        if self._ground.kind == "hosts":
+        if self._run.ground.kind == "hosts":
             if wait_s is not None:
-                self._background.call(waiting.until_held(hosts, self._observer, timeout_s=wait_s))
-            peers = functools.partial(readiness.peers, commands=commands, family=self._family)
+                self._background.call(
+                    waiting.until_held(hosts, self._run.observer, timeout_s=wait_s)
+                )
+            peers = functools.partial(readiness.peers, commands=commands, family=self._run.family)
             opened = self._background.call(hosts.open_and_examine(peers))
         else:
             self._background.call(hosts.open_all())
@@ -142,10 +107,10 @@ class Controller:
                 Visited(endpoint=host.endpoint, info=host.info) for host in hosts.held.values()
             ]
         found = readiness.problems(
-            opened, hosts.inventory, commands, requirements, family=self._family
+            opened, hosts.inventory, commands, requirements, family=self._run.family
         )
         for text in readiness.texts(each for each in found if each.severity == "warning"):
-            self._observer.warn(text)
+            self._run.observer.warn(text)
         readiness.refuse(found)
 
     # ---- steps of a script ---------------------------------------------------------------
@@ -178,7 +143,7 @@ class Controller:
         """Let time pass, unless every open experiment has already failed."""
         self._settle()
         if seconds > 0 and not self._run.progress.is_left:
-            self._observer.doing(f"waiting {seconds:.3g} s")
+            self._run.observer.doing(f"waiting {seconds:.3g} s")
             self._never.wait(seconds)
 
     def wait_flows(self, exp: int, timeout_s: float | None) -> None:
@@ -234,54 +199,54 @@ class Controller:
                     continue
                 yield self._process(experiment, own, draw=time.monotonic() < latest_s)
             except NetestoError as error:
-                self._observer.warn(f"experiment {experiment.exp}: {error.message}")
+                self._run.observer.warn(f"experiment {experiment.exp}: {error.message}")
 
     def _drop(self, experiment: Experiment) -> None:
         """Omit an experiment that had no flow yet: nothing was measured."""
-        self._observer.warn(
+        self._run.observer.warn(
             f"experiment {experiment.exp}: omitted, because none of its flows was started:"
             f" {'; '.join(experiment.reasons)}"
         )
         del self._run.progress.experiments[experiment.exp]
-        self._store.drop(experiment.exp)
+        self._run.store.drop(experiment.exp)
 
     def _process(
         self, experiment: Experiment, notes: steps.ExperimentNotes, *, draw: bool
     ) -> Processed:
-        self._observer.doing("results")
+        self._run.observer.doing("results")
         folder = experiment.folder
         self._run.note_set_time(experiment)
         asked = record.manifest(
             experiment,
             self._run.hosts.known,
             run=self._run.hosts.run,
-            ground=self._ground.kind,
-            topology=self._ground.topology,
-            paths=self._ground.paths,
+            ground=self._run.ground,
             description=notes.description,
             columns=_columns(notes),
-            ended_s=self._ground.clock.now(),
+            ended_s=self._run.ground.clock.now(),
         )
         evidence = digest.evidence(folder, asked)
         found = record.with_evidence(asked, evidence)
         for text in (*record.sampling_warnings(evidence), *record.doubts(evidence)):
-            self._observer.warn(f"experiment {asked.exp}: {text}")
+            self._run.observer.warn(f"experiment {asked.exp}: {text}")
         manifest.write(found, folder / manifest.NAME)
         rows = derive.derive(folder, evidence, found, self._fields, self._claimable)
         if draw:
             self._render(folder)
         with interrupts.undisturbed():
             del self._run.progress.experiments[experiment.exp]
-            whole = self._store.complete(experiment.exp)
-            self._store.append(rows)
+            whole = self._run.store.complete(experiment.exp)
+            self._run.store.append(rows)
         if draw:
-            self._index(self._store.folder)
+            self._index(self._run.store.folder)
         else:
-            self._observer.warn(
+            self._run.observer.warn(
                 f"experiment {experiment.exp}: no time to draw its page;"
-                f" netesto report {self._store.folder} does"
+                f" netesto report {self._run.store.folder} does"
             )
-        self._observer.experiment_ended(experiment.exp, found.status, rows, str(whole / "exp.html"))
+        self._run.observer.experiment_ended(
+            experiment.exp, found.status, rows, str(whole / "exp.html")
+        )
         columns = rows[0]
         if self._claimable.names != self._fields.names:
             columns = derive.aggregate_row(evidence, found, self._claimable)

@@ -3,7 +3,7 @@ warnings."""
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from netesto import jsontext
 from netesto.controller import digest, wallclock
 from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
+from netesto.controller.run import Ground
 from netesto.model import REQUEST_TESTS, GroupRequest
 from netesto.results import crosscheck, flows, hostdiffs, queues, runs
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
@@ -19,7 +20,6 @@ from netesto.results.manifest import (
     HostRecord,
     InstanceRecord,
     Manifest,
-    PathRecord,
     SamplingRecord,
 )
 from netesto.results.queues import Queue
@@ -36,9 +36,7 @@ def manifest(
     hosts: Mapping[str, HostConnection],
     *,
     run: str,
-    ground: str,
-    topology: str,
-    paths: Sequence[PathRecord],
+    ground: Ground,
     description: str,
     columns: Mapping[str, str],
     ended_s: float,
@@ -60,12 +58,12 @@ def manifest(
         ended_s=ended_s,
         started_monotonic_s=experiment.started_monotonic_s,
         ended_monotonic_s=time.monotonic(),
-        ground=ground,
-        simulated_time=ground == wallclock.SIMULATED,
+        ground=ground.kind,
+        simulated_time=ground.kind == wallclock.SIMULATED,
         wall_s=speed.wall_s,
         speed_up=speed.speed_up,
-        topology=topology,
-        paths=tuple(paths),
+        topology=ground.topology,
+        paths=ground.paths,
         groups=tuple(
             _group(experiment.folder, experiment.groups[number])
             for number in sorted(experiment.groups)

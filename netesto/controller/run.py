@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from netesto import traffic, units
@@ -22,6 +23,7 @@ from netesto.errors import AgentError, MissingError, WorldError
 from netesto.hostsettings import LinkLimits
 from netesto.language import steps
 from netesto.model import CaptureRequest, Ports
+from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.transport.base import Agent
 
@@ -42,8 +44,20 @@ ABORT_GRACE_S = 3.0
 ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.2, 0.6
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """The ground of a run, for the results: its kind, the lab's drawing and paths; and the
+    controller's clock, which the agents of a lab share."""
+
+    kind: str
+    topology: str = ""
+    paths: tuple[PathRecord, ...] = ()
+    clock: Clock = field(default_factory=Clock)
+
+
 class Run:
-    """The asynchronous part of one run. Every method runs in one event loop."""
+    """The asynchronous part of one run, whose name agents show. Every method runs in one event
+    loop."""
 
     def __init__(
         self,
@@ -52,29 +66,28 @@ class Run:
         store: Store,
         connect: Connect,
         observer: Observer,
-        family: int,
+        ground: Ground,
         name: str,
-        ground: str,
-        clock: Clock,
+        family: int = 4,
     ) -> None:
         # Those that flows of the script name; none if it has no flows.
         self.tools: frozenset[str] = frozenset()
-        self.progress = Progress(self._held, clock=clock, observer=observer)
+        self.progress = Progress(self._held, clock=ground.clock, observer=observer)
         self.hosts = Hosts(
             inventory,
             connect=connect,
-            clock=clock,
+            clock=ground.clock,
             listener=self.progress,
             run=name,
-            shares_clock=ground != "hosts",
+            shares_clock=ground.kind != "hosts",
         )
-        self.starter = Starter(self.hosts, self.progress, observer, ground=ground)
+        self.starter = Starter(self.hosts, self.progress, observer, ground=ground.kind)
         self.fetcher = Fetcher(self.hosts, self.progress, store, observer)
-        self._store = store
-        self._clock = clock
-        self._observer = observer
-        self._family = family
-        self._ground = ground
+        self.store = store
+        self.observer = observer
+        self.ground = ground
+        self.family = family
+        self._clock = ground.clock
         # Of links of a lab, by their ends.
         self._changed_rates_bps: dict[frozenset[str], float] = {}
         # Concurrent commands of one host keep their order, and the number of all together is
@@ -91,19 +104,19 @@ class Run:
         """The experiment's state; its first command makes it, and its folder."""
         experiment = self.progress.experiments.get(exp)
         if experiment is None:
-            folder = self._store.begin(exp)
-            await_moment(self._ground)
+            folder = self.store.begin(exp)
+            await_moment(self.ground.kind)
             experiment = Experiment(
                 exp,
                 exp_name,
                 folder,
                 started_s=self._clock.now(),
                 started_monotonic_s=time.monotonic(),
-                stopwatch=Stopwatch(folder / ".wall", ground=self._ground),
+                stopwatch=Stopwatch(folder / ".wall", ground=self.ground.kind),
                 system_ahead_s=self._clock.system_ahead_s(),
             )
             self.progress.experiments[exp] = experiment
-            self._observer.experiment_started(exp, exp_name)
+            self.observer.experiment_started(exp, exp_name)
         return experiment
 
     async def carry_out(self, command: steps.RemoteCommand) -> None:
@@ -125,7 +138,7 @@ class Run:
                 raise
             if error.message not in experiment.reasons:
                 experiment.spoil(reason)
-                self._observer.warn(
+                self.observer.warn(
                     "\n    ".join(
                         filter(None, (f"experiment {command.exp}: {reason}", error.remedy))
                     )
@@ -193,7 +206,7 @@ class Run:
     async def _configure(self, command: steps.Configure) -> None:
         host = await self.hosts.named(command.host)
         for name, each in requests.of_agents(
-            command, self.hosts.inventory, device=host.info.device, family=self._family
+            command, self.hosts.inventory, device=host.info.device, family=self.family
         ):
             configured = await self.hosts.named(name)
             await configured.configure(each)
@@ -214,7 +227,7 @@ class Run:
             likely = [tool.name for tool in known if tool.lasting_server][:1]
             if self.tools and not self.tools.intersection(("auto", *likely)):
                 likely = []
-        self._observer.doing(f"host statistics of {host.name}")
+        self.observer.doing(f"host statistics of {host.name}")
         await self._begin(
             experiment,
             host,
@@ -228,7 +241,7 @@ class Run:
         host = await self._of(experiment, command.host)
         peer = None
         if command.server != steps.EVERYBODY:
-            peer = requests.address(self.hosts.inventory.find(command.server), self._family)
+            peer = requests.address(self.hosts.inventory.find(command.server), self.family)
         request = CaptureRequest(
             exp=command.exp,
             host=host.name,
@@ -248,12 +261,12 @@ class Run:
             command,
             (client.endpoint, client.info),
             (server.endpoint, server.info),
-            family=self._family,
+            family=self.family,
             changed_rates_bps=self._changed_rates_bps,
         )
         if request.bitrate_bps != command.flow.bitrate_bps and request.bitrate_bps is not None:
             offered = units.format_rate(request.bitrate_bps)
-            self._observer.say(
+            self.observer.say(
                 f"{command.host}→{command.server}: UDP_STREAM without bitrate= offers {offered},"
                 f" {requests.OFFERED_SHARE:g} times the rate of its first shaped link"
             )
@@ -333,7 +346,7 @@ class Run:
         experiment = self.progress.experiments.get(exp)
         if experiment is None:
             return
-        self._observer.doing("waiting for the flows")
+        self.observer.doing("waiting for the flows")
         begun_s = self._clock.now()
 
         def deadline_s() -> float:
@@ -388,9 +401,9 @@ class Run:
                 if host.lost is None:
                     await host.agent.abort(exp)
         except TimeoutError:
-            self._observer.warn(f"{host.name}: did not confirm that it ended its flows")
+            self.observer.warn(f"{host.name}: did not confirm that it ended its flows")
         except AgentError as error:
-            self._observer.warn(error.message)
+            self.observer.warn(error.message)
 
     async def close_all(self) -> None:
         """Release all hosts; each puts its settings back."""
@@ -400,5 +413,5 @@ class Run:
         """Report if somebody has set this machine's time during an experiment. In a lab the agents
         report it."""
         moved_s = self._clock.system_ahead_s() - experiment.system_ahead_s
-        if self._ground == "hosts" and abs(moved_s) > STEP_S:
+        if self.ground.kind == "hosts" and abs(moved_s) > STEP_S:
             self.progress.warn(experiment, f"the controller: {words_of_step(moved_s)}")

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from netesto import interrupts, proc, report, units
 from netesto.controller import preflight, wallclock
-from netesto.controller.controller import Controller, Ground
+from netesto.controller.controller import Controller
 from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
+from netesto.controller.run import Ground, Run
 from netesto.errors import AgentError, LabError, NetestoError, ScriptError, StoppedError, UsageError
 from netesto.lab import drawing, guest, leftovers, netns, plan, probe
 from netesto.lab.agents import Nursery
@@ -80,17 +81,19 @@ class _Whole:
         render, write_index = _pages() if self._request.pages else (_nothing, _nothing)
         with self._ground() as (inventory, ground, connect):
             controller = Controller(
-                inventory=inventory,
-                store=self._results,
+                Run(
+                    inventory=inventory,
+                    store=self._results,
+                    connect=connect,
+                    observer=self._watcher,
+                    ground=ground,
+                    name=self._session.record.name,
+                    family=self._request.family,
+                ),
                 fields=self._session.fields,
                 claimable=claimable(self._session.fields),
-                connect=connect,
-                observer=self._watcher,
                 render=render,
                 index=write_index,
-                name=self._session.record.name,
-                ground=ground,
-                family=self._request.family,
             )
             with controller:
                 controller.open_hosts(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from netesto.collectors.clock import Clock
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Run
+from netesto.controller.run import Ground, Run
 from netesto.errors import AgentBusyError, AgentError, HoldEndedError, MissingError, Place
 from netesto.hostsettings import Applied, Command, Setting, Sysctl
 from netesto.language import steps
@@ -387,10 +387,8 @@ def world(
         store=Store(folder),
         connect=connect,
         observer=watcher,
-        family=4,
+        ground=Ground(kind=ground, clock=clock or Clock()),
         name="test",
-        ground=ground,
-        clock=clock or Clock(),
     )
     return World(run, agents, watcher)
 

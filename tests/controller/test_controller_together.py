@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from scripted_agent import ScriptedAgent, Watcher, do_client, do_server, release
 
-from netesto.controller.controller import Controller, Ground
+from netesto.controller.controller import Controller
 from netesto.controller.inventory import Inventory
+from netesto.controller.run import Ground, Run
 from netesto.errors import AgentError
 from netesto.language import steps
 from netesto.model import Endpoint
@@ -58,16 +59,18 @@ def controller(agents: dict[str, Meeting], tmp_path: Path) -> Iterator[Controlle
         for number, name in enumerate(agents, start=1)
     ]
     with Controller(
-        inventory=Inventory(endpoints),
-        store=Store(tmp_path),
+        Run(
+            inventory=Inventory(endpoints),
+            store=Store(tmp_path),
+            connect=connect,
+            observer=Watcher(),
+            name="test",
+            ground=Ground(kind="lab"),
+        ),
         fields=columns,
         claimable=columns,
-        connect=connect,
-        observer=Watcher(),
         render=lambda _: None,
         index=lambda _: None,
-        name="test",
-        ground=Ground(kind="lab"),
     ) as made:
         made.open_hosts([])
         yield made

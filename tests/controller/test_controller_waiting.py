@@ -10,10 +10,9 @@ import pytest
 from scripted_agent import ScriptedAgent, Watcher
 
 from netesto import process
-from netesto.collectors.clock import Clock
 from netesto.controller import waiting
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Run
+from netesto.controller.run import Ground, Run
 from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Endpoint
 from netesto.results.store import Store
@@ -45,10 +44,8 @@ class Party:
             store=Store(folder),
             connect=connect,
             observer=self.watcher,
-            family=4,
+            ground=Ground(kind="hosts"),
             name=folder.name,
-            ground="hosts",
-            clock=Clock(),
         ).hosts
 
     async def wait(self, timeout_s: float = FOR_EVER) -> list[str]:
