@@ -132,7 +132,7 @@ class ClientsFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._signature = _signature(path)
-        self._clients = Clients() if path is None else read_clients(path)
+        self._clients = Clients() if path is None else parse_clients(texts.read(path), str(path))
 
     def now(self) -> Clients:
         """Who may connect."""
@@ -140,7 +140,7 @@ class ClientsFile:
             return self._clients
         self._signature = signature
         try:
-            self._clients = read_clients(self._path)
+            self._clients = parse_clients(texts.read(self._path), str(self._path))
         except UsageError as error:
             log.error("clients not read again", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
         else:
@@ -157,14 +157,9 @@ def _signature(path: Path | None) -> tuple[int, int, int] | None:
     return state and (state.st_ino, state.st_mtime_ns, state.st_size)
 
 
-def read_clients(path: Path) -> Clients:
-    """The clients.txt at `path`. UsageError names a line without a valid address or network."""
-    return parse_clients(texts.read(path), str(path))
-
-
 def parse_clients(text: str, name: str) -> Clients:
-    """One address, network or name a line; `#` starts a comment. `name` is the file's, for
-    errors."""
+    """One address, network or name a line; `#` starts a comment. UsageError names a line of the
+    file `name` without a valid one."""
     networks, names = [], set()
     for number, line in enumerate(text.splitlines(), start=1):
         entry = line.partition("#")[0].strip()

@@ -22,7 +22,7 @@ from netesto.collectors import hostfacts
 from netesto.collectors.clock import Clock, SetTime, words_of_step
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
-from netesto.model import CaptureRequest, Event, EventKind, GroupRequest, Ports
+from netesto.model import Event, EventKind, GroupRequest, Ports
 from netesto.traffic.base import Tool
 from netesto.traffic.ports import PortRange
 from netesto.transport.codec import members
@@ -236,13 +236,6 @@ class Experiment:
     def expected(self) -> tuple[int, ...]:
         """The groups that are expected and not yet forgotten."""
         return tuple(self._expected)
-
-    async def add_capture(self, request: CaptureRequest) -> None:
-        """Capture from the first flow on."""
-        device = self._premises.device
-        if request.peer is not None:
-            device = routes.device_to(request.peer, default=device)
-        await self.observation.add_capture(request, device)
 
     async def abort(self, reason: str) -> None:
         """End all flows and captures now; the flows fail for this reason, and no further group is

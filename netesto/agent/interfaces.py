@@ -8,16 +8,11 @@ from collections.abc import Mapping
 from netesto import allowed
 from netesto.agent import asking
 from netesto.agent.journal import Run
+from netesto.collectors import hostfacts
 from netesto.errors import MissingError
 
-# An offload's name in the output of ethtool, and in its arguments.
-_OFFLOADS: Mapping[str, tuple[str, str]] = {
-    "tso": ("tcp-segmentation-offload", "tso"),
-    "gso": ("generic-segmentation-offload", "gso"),
-    "gro": ("generic-receive-offload", "gro"),
-    "lro": ("large-receive-offload", "lro"),
-    "gro_hw": ("rx-gro-hw", "rx-gro-hw"),
-}
+# Their names in the output of ethtool. In its arguments only the last is not called as here.
+_OFFLOADS: Mapping[str, str] = {**hostfacts.OFFLOADS, "gro_hw": "rx-gro-hw"}
 
 # A driver supports only one of these at a time.
 _EXCLUDE = {"lro": "gro_hw", "gro_hw": "lro"}
@@ -40,7 +35,7 @@ def parse(link: str, offloads: str) -> dict[str, str]:
     found = {name: str(known[name]) for name in allowed.LINK_ATTRIBUTES if name in known}
     lines = (line.strip().partition(": ") for line in offloads.splitlines())
     states = {name: state for name, _, state in lines}
-    return found | {name: states[long] for name, (long, _) in _OFFLOADS.items() if long in states}
+    return found | {name: states[long] for name, long in _OFFLOADS.items() if long in states}
 
 
 def steps(device: str, attribute: str, values: Mapping[str, str]) -> tuple[Run, ...]:
@@ -52,7 +47,9 @@ def steps(device: str, attribute: str, values: Mapping[str, str]) -> tuple[Run, 
         if other in values and "fixed" not in values[other]:
             # The offload that is switched on comes last.
             names = sorted([attribute, other], key=lambda name: values[name] == "on")
-        words = [word for name in names for word in (_OFFLOADS[name][1], values[name])]
+        words = [
+            word for name in names for word in (name.replace("gro_hw", "rx-gro-hw"), values[name])
+        ]
         return (Run(("ethtool", "-K", device, *words)),)
     names = [attribute, *([_FOLLOWS[attribute]] if _FOLLOWS.get(attribute) in values else [])]
     words = [word for name in names for word in (name, values[name])]

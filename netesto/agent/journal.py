@@ -22,7 +22,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -117,8 +117,7 @@ class Journal:
         entry = {
             "change": self._number,
             "what": what,
-            "boot": self._ground.boot,
-            "namespace": self._ground.namespace,
+            **asdict(self._ground),
             "undo": [_as_json(step) for step in undo],
             "thing": thing,
             "interface": interface,
@@ -140,8 +139,7 @@ class Journal:
 
     def kept(self, thing: str) -> None:
         """Note that the current state of a thing stays on the host: no change of it is undone."""
-        ground = {"boot": self._ground.boot, "namespace": self._ground.namespace}
-        self._append({"kept": thing, **ground})
+        self._append({"kept": thing, **asdict(self._ground)})
 
     def left(self, sentence: str) -> None:
         """Note a difference to the state before a run, until a controller is `told`."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import psutil
 
@@ -27,7 +27,6 @@ from netesto.traffic.ports import (
 )
 
 Network: TypeAlias = IPv4Network | IPv6Network
-Value = TypeVar("Value")
 
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 _PORT_MAX = 65_535

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from netesto.agent import congestion
+from netesto.agent import congestion, routes
 from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.servers import Servers
 from netesto.agent.settings import Settings
@@ -155,7 +155,10 @@ class Session:
 
     async def start_capture(self, request: CaptureRequest) -> None:
         self._premises.limits.check_capture(request)
-        await self.experiment(request.exp).add_capture(request)
+        device = self._premises.device
+        if request.peer is not None:
+            device = routes.device_to(request.peer, default=device)
+        await self.experiment(request.exp).observation.add_capture(request, device)
 
     async def finish(self, exp: int) -> None:
         """Complete an experiment; one that did not begin here is complete."""

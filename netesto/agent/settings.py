@@ -61,26 +61,20 @@ def plan_value(setting: Value, before: str) -> Plan:
             allowed.check_sysctl(name, value)
         case ModuleParameter(module, name):
             allowed.check_module_parameter(module, name, value)
-    path = str(path_of(setting))
-    return Plan(f"{_name(setting)}={value}", path, (Write(path, value),), (Write(path, before),))
+    what, file = _named(setting)
+    path = str(file)
+    return Plan(f"{what}={value}", path, (Write(path, value),), (Write(path, before),))
 
 
-def path_of(setting: Value) -> Path:
-    """The kernel's file. /proc/sys/net belongs to the network namespace of the process that opens
-    it."""
+def _named(setting: Value) -> tuple[str, Path]:
+    """The name of what is set, and the kernel's file of it. /proc/sys/net belongs to the network
+    namespace of the process that opens it."""
     match setting:
         case Sysctl(name):
-            return Path("/proc/sys", *name.split("."))
+            return f"sysctl {name}", Path("/proc/sys", *name.split("."))
         case ModuleParameter(module, name):
-            return Path("/sys/module", module, "parameters", name)
-
-
-def _name(setting: Value) -> str:
-    match setting:
-        case Sysctl(name):
-            return f"sysctl {name}"
-        case ModuleParameter(module, name):
-            return f"module parameter {module} {name}"
+            path = Path("/sys/module", module, "parameters", name)
+            return f"module parameter {module} {name}", path
 
 
 def plan_qdisc(setting: Qdisc, before: RootQdisc | None) -> Plan:
@@ -173,8 +167,13 @@ class Settings:
     async def _apply_value(self, setting: Value) -> Applied:
         # Do not read what is not allowed.
         plan_value(setting, "")
-        path = path_of(setting)
-        before = _read(setting, path)
+        what, path = _named(setting)
+        try:
+            before = putback.fields(path)
+        except FileNotFoundError:
+            raise _absent(setting, what, path) from None
+        except OSError as error:
+            raise AgentError(f"{what}: {error.strerror}") from None
         plan = plan_value(setting, before)
         try:
             number = await self._carry_out(plan, before, keep=setting.keep)
@@ -325,17 +324,7 @@ class Settings:
         return number
 
 
-def _read(setting: Value, path: Path) -> str:
-    try:
-        return putback.fields(path)
-    except FileNotFoundError:
-        raise _absent(setting, path) from None
-    except OSError as error:
-        raise AgentError(f"{_name(setting)}: {error.strerror}") from None
-
-
-def _absent(setting: Value, path: Path) -> MissingError:
-    what = _name(setting)
+def _absent(setting: Value, what: str, path: Path) -> MissingError:
     match setting:
         case Sysctl():
             return MissingError(

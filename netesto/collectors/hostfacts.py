@@ -27,11 +27,7 @@ NEXT_TIMEOUT_S = 1.0
 
 PROC = Path("/proc")
 
-_NET_FILES: Mapping[str, str] = {
-    "snmp": "net/snmp",
-    "snmp6": "net/snmp6",
-    "netstat": "net/netstat",
-}
+_NET_FILES = ("snmp", "snmp6", "netstat")
 
 # In addition to all of net: the settings for the scheduling of threads and timers.
 _KERNEL_SYSCTLS = (
@@ -50,7 +46,8 @@ _PER_INTERFACE = ("/conf", "/neigh")
 _CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0/cpufreq")
 _CLOCK_FOLDER = Path("/sys/devices/system/clocksource/clocksource0")
 
-_OFFLOADS: Mapping[str, str] = {
+# Their names in the output of `ethtool -k`.
+OFFLOADS: Mapping[str, str] = {
     "tso": "tcp-segmentation-offload",
     "lro": "large-receive-offload",
     "gro": "generic-receive-offload",
@@ -125,7 +122,7 @@ def _output(argv: list[str], deadline_s: float) -> str:
 
 
 def _kernel_texts(host: str, device: str) -> dict[str, str]:
-    texts = {name: _read(PROC / source) for name, source in _NET_FILES.items()}
+    texts = {name: _read(PROC / "net" / name) for name in _NET_FILES}
     texts["sysctl"] = "".join(f"{name} = {value}\n" for name, value in sysctls(device))
     tuning = hardware.facts(device)
     texts["hardware"] = "".join(f"{name}: {value}\n" for name, value in tuning.items())
@@ -314,7 +311,7 @@ def notable(facts: Mapping[str, str]) -> dict[str, str]:
 def offloads(text: str) -> dict[str, str]:
     """tso, lro, gro and gso in what `ethtool -k` printed."""
     fields = _fields(text)
-    states = {name: fields.get(long, "").partition(" ")[0] for name, long in _OFFLOADS.items()}
+    states = {name: fields.get(long, "").partition(" ")[0] for name, long in OFFLOADS.items()}
     return {name: state for name, state in states.items() if state in ("on", "off")}
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from netesto.agent.access import (
     Clients,
+    ClientsFile,
     listen_address,
     parse_clients,
     prepare_folder,
-    read_clients,
 )
 from netesto.errors import UsageError
 from netesto.transport.addresses import TcpAddress, TlsAddress, UnixAddress
@@ -157,6 +157,6 @@ def test_an_agent_listens_to_the_network_by_tls():
 
 
 def test_example_admits_this_host_alone():
-    assert read_clients(CHECKOUT / "remote" / "clients.txt") == Clients(
+    assert ClientsFile(CHECKOUT / "remote" / "clients.txt").now() == Clients(
         (ip_network("127.0.0.1/32"), ip_network("::1/128"))
     )
