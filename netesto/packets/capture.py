@@ -170,11 +170,8 @@ def _seen(
     times_ns = time_ns if len(time_ns) else connection.packets.time_ns
     first, last = int(times_ns.min()), int(times_ns.max())
     lasted_s = (last - first) / _SECOND_NS
-    client = (connection.client, connection.client_port)
-    server = (connection.server, connection.server_port)
-    (source, source_port), (destination, destination_port) = (
-        (client, server) if by_client else (server, client)
-    )
+    ends = connection.client, connection.server
+    (source, source_port), (destination, destination_port) = ends if by_client else ends[::-1]
     carried, size = sizes
     return Flow(
         number=number,

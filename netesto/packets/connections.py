@@ -1,8 +1,8 @@
 """Sorts packets into connections: TCP from SYN to SYN, UDP by addresses and ports."""
 
-import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import IPv6Address
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +27,15 @@ class Connection:
     """The packets between two ends, in the order of time.
 
     `from_client` is true for those of the client: the end that sent the first SYN or, if the
-    connection began before the capture, the likely one. `client` and `server` are `address:port`.
+    connection began before the capture, the likely one. `client` and `server` are `address:port`
+    and the port.
     `blocks.packet` is an index of `packets`. `copies` further packets of TCP are copies of earlier
     ones, and not among `packets`.
     """
 
     protocol: int
-    client: str
-    server: str
-    client_port: int
-    server_port: int
+    client: tuple[str, int]
+    server: tuple[str, int]
     packets: Packets
     from_client: Flags
     blocks: Blocks
@@ -208,17 +207,10 @@ def _connection(
         own_blocks = replace(kept, packet=place[kept.packet])
     is_from_client = _client_is_forward(own, way)
     from_client = way if is_from_client else ~way
-    # From a packet of the client; the first one of either side serves as well.
-    is_out = bool(from_client[0])
-    source = _name(own.source_high[0], own.source_low[0], own.source_port[0])
-    target = _name(own.target_high[0], own.target_low[0], own.target_port[0])
-    ports = int(own.source_port[0]), int(own.target_port[0])
-    client, server = (source, target) if is_out else (target, source)
-    client_port, server_port = ports if is_out else ports[::-1]
-    return Connection(
-        int(own.protocol[0]), client, server, client_port, server_port, own, from_client,
-        own_blocks, copies,
-    )  # fmt: skip
+    source = _end(own.source_high[0], own.source_low[0], own.source_port[0])
+    target = _end(own.target_high[0], own.target_low[0], own.target_port[0])
+    client, server = (source, target) if from_client[0] else (target, source)
+    return Connection(int(own.protocol[0]), client, server, own, from_client, own_blocks, copies)
 
 
 def _copies(own: Packets) -> Flags:
@@ -260,10 +252,7 @@ def _client_is_forward(own: Packets, forward: Flags) -> bool:
     return bool(forward[0]) == bool(own.source_port[0] >= own.target_port[0])
 
 
-def _name(high: np.uint64, low: np.uint64, port: np.uint16) -> str:
-    """`10.0.0.1:5201` or `[fe80::1]:5201`"""
-    if not high and low >> np.uint64(32) == np.uint64(0xFFFF):
-        address = socket.inet_ntop(socket.AF_INET, int(low & np.uint64(0xFFFFFFFF)).to_bytes(4))
-        return f"{address}:{port}"
-    octets = int(high).to_bytes(8) + int(low).to_bytes(8)
-    return f"[{socket.inet_ntop(socket.AF_INET6, octets)}]:{port}"
+def _end(high: np.uint64, low: np.uint64, port: np.uint16) -> tuple[str, int]:
+    """`10.0.0.1:5201` or `[fe80::1]:5201`, and the port"""
+    address = IPv6Address(int(high) << 64 | int(low))
+    return f"{address.ipv4_mapped or f'[{address}]'}:{port}", int(port)
