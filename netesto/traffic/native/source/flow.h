@@ -45,7 +45,8 @@ struct options {
     int64_t test, port, client_port, duration, omit, interval, parallel, length, bitrate;
     int64_t request, reply, size, count, gap, arrivals, rate, seed;
     int64_t local_buffer, remote_buffer, mss, dscp, zerocopy, skip_receive, pacing;
-    int64_t start, get, ecn, hold;
+    int64_t get, ecn, hold;
+    int64_t start; /* what be_ready() has heard; 0: at once */
     char congestion_control[16], reverse_congestion_control[16];
     char client_cpu[256], server_cpu[256]; /* 0,2,8-15 */
     char local[64], times[1024];

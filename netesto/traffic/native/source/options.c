@@ -60,7 +60,6 @@ static const struct option {
     {"zerocopy", CHOICE, MEMBER(zerocopy), 0, 0, ZEROCOPIES},
     {"skip_receive", WHOLE, MEMBER(skip_receive), 0, 1, NULL},
     {"pacing", WHOLE, MEMBER(pacing), 0, NO_LIMIT, NULL},
-    {"start", WHOLE, MEMBER(start), 0, NO_LIMIT, NULL},
     {"get", WHOLE, MEMBER(get), 0, 1000000, NULL},
     {"ecn", WHOLE, MEMBER(ecn), 0, 1, NULL},
     {"hold", WHOLE, MEMBER(hold), 0, 1, NULL},

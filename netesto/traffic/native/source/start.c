@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define STARTER STDIN_FILENO
+#define BEGUN "begun %lld\n"
 /* How long before its instant a flow finishes its preparation. */
 #define APPROACH (5 * NS_PER_S / 1000)
 
@@ -79,21 +80,11 @@ void reach(int64_t start)
     sleep_until(start);
 }
 
-static void tell_begun(bool is_held, int64_t instant)
-{
-    if (is_held) {
-        dprintf(STARTER, "begun %lld\n", (long long)instant);
-        return;
-    }
-    printf("{\"event\":\"begun\",\"monotonic_ns\":%lld}\n", (long long)instant);
-    fflush(stdout);
-}
-
 void begin(struct flow *flow, int64_t instant)
 {
     int64_t none = 0;
-    if (atomic_compare_exchange_strong(&flow->begun, &none, instant))
-        tell_begun(flow->options.hold, instant);
+    if (atomic_compare_exchange_strong(&flow->begun, &none, instant) && flow->options.hold)
+        dprintf(STARTER, BEGUN, (long long)instant);
     hurry(false);
 }
 
@@ -111,7 +102,7 @@ int start_at(char **command)
     /* The command must inherit what it would without this program. */
     hurry(false);
     prctl(PR_SET_TIMERSLACK, 0);
-    tell_begun(true, instant);
+    dprintf(STARTER, BEGUN, (long long)instant);
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing >= 0)
         dup2(nothing, STARTER);
