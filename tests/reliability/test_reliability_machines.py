@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -108,7 +109,7 @@ def run_with(fault: Fault, world: World) -> Outcome:
         try:
             if not case.is_before:
                 await_moment(fault.moment, log, world)
-                case.inject()
+                case.inject(run)
             status = run.wait(PATIENCE_S)
         finally:
             process.end(run)
@@ -238,8 +239,8 @@ class Case:
             self.world[name].write(f"/root/{role}", path.read_text(), mode=0o600)
         self.world[name].write("/root/ca.pem", files.ca.read_text())
 
-    def inject(self) -> None:
-        """Inject it; a temporary fault is over on return."""
+    def inject(self, run: Child | None = None) -> None:
+        """Inject it, into `run` if it is under way; a temporary fault is over on return."""
         match self.what.split():
             case [("data" | "management") as plane, "network", "cut", "for", seconds, *_]:
                 self._cut("data" if plane == "data" else "management", float(seconds))
@@ -261,10 +262,12 @@ class Case:
                     self._issue("h1", None)
                 if "cut" in rest:
                     self._cut("management", float(rest[-2]))
-            case ["second", "controller", *_]:
-                self._run_another("/root/other")
-            case ["second", "run", *_]:
-                self._run_another(self.out)
+            case ["second", "controller" | "run" as second, *_]:
+                assert run is not None
+                # On a busy machine the first would have ended before the second looks.
+                process.kill_group(run.pid, signal.SIGSTOP)
+                self._run_another("/root/other" if second == "controller" else self.out)
+                process.kill_group(run.pid, signal.SIGCONT)
             case ["disk", "of", "the", _, "full"]:
                 machine, path = self._disk(self._place)
                 fill = f"dd if=/dev/zero of={path}/filler bs=1M 2>/dev/null; sync"

@@ -25,9 +25,10 @@ pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 
 TWO_FLOWS = Path(__file__).parents[2] / "scripts" / "two-flows.nts"
 
-# The script's own lab, slower, and with a delay that only netem can make.
-RATE_BPS = 20e6
-LAB = "dumbbell,clients=2,servers=1,rate=20mbit,rtt=40"
+# The script's own lab, slower, and with a delay that only netem can make. A guest in real time that
+# shares the machine with others has not the processor time for more.
+MBPS = {"uml": 5, "sim": 20}
+LAB = "dumbbell,clients=2,servers=1,rate={}mbit,rtt=40"
 
 # How far off rates and delays may be: timers of a user-mode kernel are late, those of simulated
 # time never.
@@ -70,7 +71,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
         words = ["run", "--plain", "--ground", kernel.kind, "--seed", "1", "--out", "out"]
         # A busy machine misses the rate in real time: a test says by how much it may.
         words += [] if kernel.kind == "sim" else ["--no-pages", "--force"]
-        script = ("--lab", LAB, "-D", "dur=1.5", str(TWO_FLOWS))
+        script = ("--lab", LAB.format(MBPS[kernel.kind]), "-D", "dur=1.5", str(TWO_FLOWS))
         done = at_home(home, [*argv, "-m", "netesto", *words, *script])
         outcome = Outcome(done.status, done.stdout, done.stderr, home / "out")
         yield Run(kernel.kind, privileged, outcome)
@@ -128,12 +129,12 @@ def test_the_delay_is_what_was_requested(run: Run):
 
 
 def test_the_rate_is_what_was_requested(run: Run):
-    measured = run.path["measured_rate_bps"]
+    measured, requested = run.path["measured_rate_bps"], MBPS[run.ground] * 1e6
     if run.ground == "uml":
         # On a busy machine a guest in real time may reach less, or may not be able to measure it.
-        assert measured is None or 0.5 < measured / RATE_BPS < 1 + TOLERANCE["uml"]
+        assert measured is None or 0.5 < measured / requested < 1 + TOLERANCE["uml"]
     else:
-        assert measured == pytest.approx(RATE_BPS, rel=TOLERANCE[run.ground])
+        assert measured == pytest.approx(requested, rel=TOLERANCE[run.ground])
 
 
 @pytest.mark.parametrize("run", [pytest.param("sim", marks=pytest.mark.sim)], indirect=True)
