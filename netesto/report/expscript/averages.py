@@ -373,13 +373,9 @@ def _value(statistic: Statistic, values: Floats) -> float | None:
         return float(np.percentile(values, statistic.percent))
     if statistic.confidence is not None:
         return estimates.mean_half_width(values, confidence=statistic.confidence)
-    match statistic.word:
-        case "sd":
-            return estimates.standard_deviation(values)
-        case "min":
-            return float(values.min())
-        case _:
-            return float(values.max())
+    if statistic.word == "sd":
+        return estimates.standard_deviation(values)
+    return float(values.min() if statistic.word == "min" else values.max())
 
 
 def _numbers(name: str, values: Sequence[float | None], decimals: int | None) -> Column:
