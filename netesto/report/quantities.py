@@ -3,7 +3,7 @@
 Pages of experiments (graphs) and report scripts (expscript.overlays) draw the same lines.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from netesto.report import curves
@@ -159,11 +159,30 @@ def _retransmissions(sockets: Sequence[SocketSeries]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class OtherLine:
-    """A line of a host or a queue, and whether it is its second one, dashed in graphs."""
+    """A line of a host, a queue, or pings (of `groups`). The second one of a place is dashed in
+    graphs."""
 
     label: str
     points: Points
     is_second: bool = False
+    groups: tuple[int, ...] = ()
+
+
+def other_lines(quantity: Quantity, series: Series) -> Iterator[OtherLine]:
+    """The lines that are not of flows."""
+    if quantity is PING:
+        for ping in series.pings:
+            points, groups = (ping.time_s, ping.rtt_ms), ping.groups or (ping.group,)
+            yield OtherLine(f"{ping.host}→{ping.server}", points, groups=groups)
+    elif quantity is CPU:
+        for cpu in series.cpu:
+            yield OtherLine(cpu.host, (cpu.time_s, cpu.mean_percent))
+    elif quantity is CORES:
+        for cpu in series.cpu:
+            for core in cpu.cores:
+                yield OtherLine(f"{cpu.host} {core.core}", (cpu.time_s, core.busy_percent))
+    elif quantity in {BACKLOG, DROPS, TCP}:
+        yield from queue_lines(quantity, series)
 
 
 def queue_lines(quantity: Quantity, series: Series) -> list[OtherLine]:

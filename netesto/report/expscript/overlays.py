@@ -13,17 +13,7 @@ from netesto.report.expscript import numerals, plotaxes, plotplan, samples
 from netesto.report.expscript.dataset import EXP, View
 from netesto.report.expscript.options import Options
 from netesto.report.figures import Axis, Plot, Trace
-from netesto.report.quantities import (
-    BACKLOG,
-    CORES,
-    CPU,
-    DROPS,
-    PING,
-    QUANTITIES,
-    TCP,
-    FlowLine,
-    Quantity,
-)
+from netesto.report.quantities import QUANTITIES, FlowLine, Quantity
 from netesto.report.ticks import Scale, Tick
 from netesto.results import series
 from netesto.results.series import Series
@@ -127,22 +117,9 @@ def _read(
 
 
 def _of_series(one: Series, quantity: Quantity) -> Iterator[tuple[str, tuple[int, ...], FlowLine]]:
-    if quantity is PING:
-        for ping in one.pings:
-            points = FlowLine((ping.time_s, ping.rtt_ms))
-            yield f"{ping.host}→{ping.server}", ping.groups or (ping.group,), points
-    elif quantity is CPU:
-        for cpu in one.cpu:
-            yield cpu.host, (), FlowLine((cpu.time_s, cpu.mean_percent))
-    elif quantity is CORES:
-        for cpu in one.cpu:
-            for core in cpu.cores:
-                yield f"{cpu.host} {core.core}", (), FlowLine((cpu.time_s, core.busy_percent))
-    elif quantity in {BACKLOG, DROPS, TCP}:
-        for other in quantities.queue_lines(quantity, one):
-            if not other.is_second:
-                yield other.label, (), FlowLine(other.points)
-    else:
-        for flow in one.flows:
-            for line in quantities.flow_lines(quantity, flow):
-                yield flow.label, (flow.group,), line
+    for other in quantities.other_lines(quantity, one):
+        if not other.is_second:
+            yield other.label, other.groups, FlowLine(other.points)
+    for flow in one.flows:
+        for line in quantities.flow_lines(quantity, flow):
+            yield flow.label, (flow.group,), line
