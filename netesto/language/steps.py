@@ -183,25 +183,20 @@ def _given(setting: Setting) -> Iterator[str]:
 
 
 def _demand(setting: Setting) -> Hashable:
+    """Equal for settings that need the same of a host."""
+    needs: tuple[Hashable, ...] = ()
     match setting:
         case Qdisc():
-            return setting.kind, setting.action, setting.device, setting.keep, setting.options
+            needs = (setting.kind, setting.action, setting.options)
         case Netem():
-            delays = bool(setting.delay_ms or setting.loss_percent)
-            return delays, setting.device, setting.keep
-        case LinkAttribute():
-            return setting.name, setting.to, setting.device, setting.keep
+            needs = (bool(setting.delay_ms or setting.loss_percent),)
         case LinkLimits():
-            return "limits", setting.to, setting.keep, setting.rate_bps, setting.limit
-        case Command():
-            return "command", setting.name, setting.values
-        case RouteMetrics():
-            return "route", setting.to, setting.keep
-        case Sysctl():
-            value = setting.value if setting.name in NAMING_SYSCTLS else ""
-            return setting.name, value, setting.keep
-        case ModuleParameter():
-            return setting.module, setting.name, setting.keep
+            needs = (setting.rate_bps, setting.limit)
+        case Sysctl() if setting.name in NAMING_SYSCTLS:
+            needs = (setting.value,)
+        case _:
+            """Its target is all that matters."""
+    return (_target(setting), setting.keep, *needs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
