@@ -2,17 +2,16 @@
 
 import argparse
 import contextlib
-import functools
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from netesto import atomic
 from netesto.cli import printing
 from netesto.controller import preflight, requests
-from netesto.controller.inventory import Inventory, load, parse_map
+from netesto.controller.inventory import load, parse_map
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
@@ -43,16 +42,24 @@ def check(options: argparse.Namespace) -> int:
         for each in refusing:
             each(command)
 
+    def unmet(requirement: Requirement, lab: LabRequest | None) -> list[str]:
+        """What a REQUIRE needs, and neither these hosts nor else those of the LAB can have."""
+        there = hosts.endpoints if hosts else labs.network(lab).hosts if lab else ()
+        return preflight.unmet(requirement, {}, there=len(there))
+
+    def lab_hosts(lab: LabRequest) -> list[str]:
+        return [*labs.inventory(labs.network(lab), [], aliases=of_lab).endpoints, *of_lab]
+
     findings = checking.check(
         options.scripts,
         library_path=settings.library_path(options.libraries),
         definitions=settings.parse_definitions(options.definitions),
         hosts=None if hosts is None else [*hosts.endpoints, *aliases],
-        lab_hosts=functools.partial(_lab_hosts, of_lab),
+        lab_hosts=lab_hosts,
         lab_warnings=lambda lab, commands: labcommands.warnings(
             labs.network(lab), commands, aliases=of_lab, file=options.commands
         ),
-        unmet=functools.partial(_unmet, hosts),
+        unmet=unmet,
         known=lambda script: settings.known(settings.fields_for(options.fields, script)),
         refuse=refuse,
         max_iterations=options.max_iterations,
@@ -69,17 +76,6 @@ def check(options: argparse.Namespace) -> int:
     else:
         printing.err(f"{counted(errors, 'error')}, {counted(warnings, 'warning')}")
     return status.WRONG if errors else status.OK
-
-
-def _lab_hosts(aliases: Mapping[str, str], request: LabRequest) -> tuple[str, ...]:
-    named = labs.inventory(labs.network(request), [], aliases=aliases)
-    return (*named.endpoints, *aliases)
-
-
-def _unmet(hosts: Inventory | None, requirement: Requirement, lab: LabRequest | None) -> list[str]:
-    """What a REQUIRE needs, and neither these hosts nor else those of the LAB can have."""
-    there = hosts.endpoints if hosts else labs.network(lab).hosts if lab else ()
-    return preflight.unmet(requirement, {}, there=len(there))
 
 
 def format_scripts(options: argparse.Namespace) -> int:

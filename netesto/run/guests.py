@@ -131,16 +131,7 @@ class _Guests:
             watcher.echo(text)
         end = End(status.OK, ground=self._kernel.kind)
         if parts:
-            end = SideBySide(
-                parts,
-                self,
-                results,
-                watcher,
-                run=session.record.name,
-                jobs=at_once,
-                on_failure=session.request.on_failure,
-                draws=session.request.pages,
-            ).run()
+            end = SideBySide(session, parts, self, results, jobs=at_once).run()
         return end.with_failures(passed.failures)
 
     def command(self, task: Task) -> Sequence[str]:

@@ -30,8 +30,7 @@ from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders, status
 from netesto.run.drawer import Index
-from netesto.run.request import OnFailure, Watcher
-from netesto.run.session import End
+from netesto.run.session import End, Session
 
 # The memory of a guest with a lab of some hosts; a long fat path takes more.
 GUEST_BYTES = 1_500_000_000
@@ -68,29 +67,20 @@ class Guests(Protocol):
 
 
 class SideBySide:
-    """The parts of one script, `jobs` at a time; `results` holds the results folder."""
+    """Parts of the script of a session, `jobs` at a time; `results` holds the results folder."""
 
     def __init__(
-        self,
-        parts: Sequence[Part],
-        guests: Guests,
-        results: Store,
-        watcher: Watcher,
-        *,
-        run: str,
-        jobs: int,
-        on_failure: OnFailure,
-        draws: bool = True,
+        self, session: Session, parts: Sequence[Part], guests: Guests, results: Store, *, jobs: int
     ) -> None:
-        self._folder = partfolders.of_run(results.folder, run)
+        self._run = session.record.name
+        self._folder = partfolders.of_run(results.folder, self._run)
         self._tasks = [self._task(part) for part in parts]
         self._guests = guests
         self._results = results
-        self._watcher = watcher
-        self._run = run
+        self._watcher = session.watcher
         self._jobs = jobs
-        self._on_failure = on_failure
-        self._index = Index() if draws else None
+        self._on_failure = session.request.on_failure
+        self._index = Index() if session.request.pages else None
         self._running: dict[str, process.Job] = {}
         self._ended: dict[Task, int] = {}
         self._killed: dict[Task, str] = {}

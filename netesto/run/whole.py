@@ -120,8 +120,8 @@ class _Whole:
 
     @contextlib.contextmanager
     def _ground(self) -> Iterator[tuple[Inventory, Ground, Connect]]:
-        suffixes = preflight.suffixes(self._head.commands)
         if self._request.hosts is not None:
+            suffixes = preflight.suffixes(self._head.commands)
             inventory = self._request.hosts.with_suffixes(suffixes)
             if not self._request.agreed:
                 self._ask(inventory)
@@ -150,7 +150,7 @@ class _Whole:
             planned = labs.inventory(network, self._head.commands, aliases=self._request.aliases)
             pairs = self._pairs(planned)
             hosts = labs.endpoints(lab, built, pairs, ground=kind)
-            inventory = Inventory(hosts, aliases=self._request.aliases, suffixes=suffixes)
+            inventory = planned.at(hosts)
             measured = self._measure(lab, built, pairs)
             try:
                 connect = agents.of_lab(lab, self._nursery, built)

@@ -15,15 +15,20 @@ from rich.console import Console
 from netesto import process
 from netesto.cli.display import Display
 from netesto.errors import ResultsError, UsageError
-from netesto.language.plan import Part
-from netesto.results import csvfile
+from netesto.language.plan import Part, SourceFile
+from netesto.results import csvfile, fields
+from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders
-from netesto.run.request import CONTINUE, OnFailure
-from netesto.run.session import End
+from netesto.run.request import CONTINUE, OnFailure, Request
+from netesto.run.session import End, Session
+from netesto.run.settings import Settings
 from netesto.run.sidebyside import SideBySide, Task
 
 RUN = "2026-11-20T121500.250Z"
+RECORD = RunRecord(name=RUN, argv=(), script_path="a.nts", script="", seed=1, started="")
+SETTINGS = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+FIELDS = fields.parse("exp:one\nstatus:one\n", source="fields.txt")
 
 # Arguments: the part's folder, its experiment's number, its status, its exit status, and a file to
 # wait for, "-" for none.
@@ -97,15 +102,17 @@ class Ground:
 
     def run(self, count: int, *, jobs: int = 2, on_failure: OnFailure = CONTINUE) -> End:
         self.store.reserve(0, count)
-        return SideBySide(
-            [make_part(index) for index in range(count)],
-            self,
-            self.store,
-            self.display,
-            run=RUN,
-            jobs=jobs,
-            on_failure=on_failure,
-        ).run()
+        session = Session(
+            request=Request(script="a.nts", settings=SETTINGS, on_failure=on_failure),
+            plan=SETTINGS.plan(SourceFile("a.nts", ""), FIELDS),
+            record=RECORD,
+            fields=FIELDS,
+            ground="sim",
+            out=self.store.folder,
+            watcher=self.display,
+        )
+        parts = [make_part(index) for index in range(count)]
+        return SideBySide(session, parts, self, self.store, jobs=jobs).run()
 
     @property
     def rows(self) -> list[str]:
