@@ -10,6 +10,7 @@ import inspect
 import os
 import shutil
 import signal
+import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -25,18 +26,10 @@ from netesto.__main__ import OBJECTS
 process.reach_system_programs()
 gc.set_threshold(OBJECTS)
 
-# Tests of whole runs take longest: they are handed out first, so that no worker is left with one.
-SLOWEST_FIRST = (
-    "system",
-    "reliability",
-    "machines",
-    "lab_guest",
-    "docs",
-    "libraries",
-    "lab",
-    "agent",
-    "transport",
-    "tests",
+# Tests of whole runs take longest, and wait for flows and hosts: they are handed out first, so
+# that no worker is left with one, and mixed, so that some compute while others wait.
+SLOWEST = frozenset(
+    {"system", "reliability", "machines", "lab_guest", "lab", "agent", "traffic", "libraries"}
 )
 
 # Fixtures that cost little beside a whole run, in every worker.
@@ -92,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if group := group_of(item):
             item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: place_of(item.path.parent.name))
+    items.sort(key=place_of)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -103,8 +96,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         raise pytest.UsageError("this pytest-xdist does not group tests with this pytest")
 
 
-def place_of(folder: str) -> int:
-    return SLOWEST_FIRST.index(folder) if folder in SLOWEST_FIRST else len(SLOWEST_FIRST)
+def place_of(item: pytest.Item) -> tuple[bool, int]:
+    """A mixture that is the same in every worker, and keeps the tests of a group together."""
+    mixed = zlib.crc32((group_of(item) or item.nodeid).encode())
+    return item.path.parent.name not in SLOWEST, mixed
 
 
 def group_of(item: pytest.Item) -> str:
