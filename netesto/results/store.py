@@ -4,7 +4,8 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -232,18 +233,19 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def finished_cell(self, part_hash: str) -> FinishedCell | None:
         """The experiments with which a cell with this hash was last finished, in any run; None if
         it never was."""
-        found = self._cells.get(part_hash)
+        found = self._cells[0].get(part_hash)
         if found is None:
             return None
         faults = {exp: fault for exp in found.experiments if (fault := self._fault(exp, found.run))}
         return replace(found, faults=faults)
 
-    def knows_cell(self, script: str, cell: Mapping[str, str]) -> bool:
-        """Whether a cell with these factors was ever finished, with any hash."""
-        return _cell_key(script, cell) in self._cells
+    def knows_other(self, script: str, cell: Mapping[str, str], hashes: Collection[str]) -> bool:
+        """Whether a cell with these factors was ever finished with another hash than these."""
+        known = self._cells[1].get(_cell_key(script, cell), set())
+        return not known.issubset(hashes)
 
     @cached_property
-    def _cells(self) -> Mapping[str, FinishedCell]:
+    def _cells(self) -> tuple[Mapping[str, FinishedCell], Mapping[str, set[str]]]:
         return _read_cells(self.folder / _CELLS)
 
     def _fault(self, exp: int, run: str) -> str:
@@ -403,16 +405,17 @@ def _lines(path: Path) -> list[str]:
         raise ResultsError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _read_cells(path: Path) -> dict[str, FinishedCell]:
-    """The finished cells by their hash, and by script and factors; the last of several lines about
-    a cell counts."""
+def _read_cells(path: Path) -> tuple[dict[str, FinishedCell], dict[str, set[str]]]:
+    """The finished cells by their hash, the last of several lines about one; and the hashes of all,
+    by script and factors. "" is that of a version without hashes."""
     found: dict[str, FinishedCell] = {}
+    hashes = defaultdict[str, set[str]](set)
     for entry in _entries(path):
-        cell = FinishedCell(tuple(entry["experiments"]), run=str(entry.get("run", "")))
-        found[_cell_key(entry["script"], entry["cell"])] = cell
-        if part_hash := str(entry.get("hash", "")):
-            found[part_hash] = cell
-    return found
+        part_hash, run = (str(entry.get(key, "")) for key in ("hash", "run"))
+        hashes[_cell_key(entry["script"], entry["cell"])].add(part_hash)
+        if part_hash:
+            found[part_hash] = FinishedCell(tuple(entry["experiments"]), run=run)
+    return found, hashes
 
 
 def factors(folder: Path) -> dict[int, Mapping[str, str]]:

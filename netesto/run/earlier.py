@@ -41,6 +41,9 @@ def pass_over(session: Session, results: Store, *, nested: bool) -> Passed:
     # These, and the parts within them.
     covered: set[int | None] = set()
     changed: list[str] = []
+    # In a loop around a SWEEP, and in two of them, cells share their factors: a finished one is no
+    # earlier version of another.
+    hashes = {part.hash for part in plan.head.parts}
     for part in plan.head.parts:
         if part.index is None or not part.cell:
             continue
@@ -51,14 +54,10 @@ def pass_over(session: Session, results: Store, *, nested: bool) -> Passed:
             if found is not None and not found.faults:
                 done[part.index] = found.experiments
                 covered.add(part.index)
-            if found is None and results.knows_cell(session.name, part.cell):
+            if found is None and results.knows_other(session.name, part.cell, hashes):
                 changed.append(_name(part))
             for exp, fault in found.faults.items() if found is not None else ():
                 watcher.warn(f"{_name(part)} is run again: experiment {exp} {fault}")
-    whole = [_name(plan.part(index)) for index in done]
-    # In a loop around a SWEEP cells share their names: one of them may be known by that of another.
-    finished = set(whole)
-    changed = [name for name in changed if name not in finished]
     if changed:
         names = changed[0] if len(changed) == 1 else f"{changed[0]} … ({len(changed)} cells)"
         watcher.warn(
@@ -69,6 +68,7 @@ def pass_over(session: Session, results: Store, *, nested: bool) -> Passed:
     if not done:
         return Passed()
     failures = list(_failures(plan, done, _earlier_columns(results, claimable(session.fields))))
+    whole = [_name(plan.part(index)) for index in done]
     for name in whole:
         _log.info("skipped %s", name)
     which = whole[0] if len(whole) == 1 else f"{len(whole)} cells, {whole[0]} … {whole[-1]}"

@@ -373,8 +373,15 @@ def test_a_cell_that_was_changed_and_changed_back_is_finished(store):
 
 def test_a_cell_that_was_noted_without_a_hash_is_known_and_not_finished(store, folder):
     (folder / "cells.jsonl").write_text(OLD)
-    known = [store.knows_cell(script, CELL) for script in ("a", "b")]
+    known = [store.knows_other(script, CELL, {"h1"}) for script in ("a", "b")]
     assert (store.finished_cell(""), known) == (None, [True, False])
+
+
+@pytest.mark.parametrize(("hashes", "is_known"), [({"h1"}, True), ({"h1", "h2"}, False)])
+def test_a_cell_that_has_changed_is_known_by_another_hash(store, hashes, is_known):
+    store.note_cell("a", CELL, [], part_hash="h1")
+    store.note_cell("a", CELL, [], part_hash="h2")
+    assert store.knows_other("a", CELL, hashes) == is_known
 
 
 def test_a_cell_whose_experiment_is_gone_says_so(store):

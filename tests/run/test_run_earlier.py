@@ -122,6 +122,21 @@ def test_a_cell_of_the_same_name_that_was_never_finished_has_not_changed(store):
     )
 
 
+def test_a_changed_cell_is_told_beside_a_finished_one_of_the_same_name(store):
+    """Of two SWEEPs, the second has changed."""
+    plan = planned(SWEEP + SWEEP)
+    finish(store, plan, 0, 1)
+    finish(store, plan, 2, 2)
+    found, said = passed_over(store, planned(SWEEP + SWEEP.replace("dur=24", "dur=60")))
+    assert (found, [text.partition(": the script")[0] for text in said]) == (
+        Passed({0: (1,)}),
+        [
+            "warning: run again: ca=cubic rep=1",
+            "skipped ca=cubic rep=1: finished by an earlier run",
+        ],
+    )
+
+
 @pytest.mark.parametrize(("nested", "parts"), [(True, {1: (1,)}), (False, {})])
 def test_a_cell_within_another_that_was_not_finished(store, nested, parts):
     plan = planned(f"SWEEP outer=1 DO\n{SWEEP}DONE\n")
