@@ -2,7 +2,7 @@
 compatible."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -90,7 +90,7 @@ def check_units(tree: ast.Expression, columns: Mapping[str, str]) -> None:
     for comparison in ast.nodes(tree):
         if not isinstance(comparison, ast.Binary) or comparison.operator not in COMPARISONS:
             continue
-        within = list(ast.nodes(comparison))
+        within = list(_terms(comparison))
         names = [each.text for each in within if isinstance(each, ast.Name)]
         if has_unit(comparison, columns) and any(counted(name).factor != 1 for name in names):
             for part in within:
@@ -119,16 +119,25 @@ def _check_sum(tree: ast.Expression, columns: Mapping[str, str]) -> None:
             )
 
 
-def has_unit(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
-    """Whether a number or the value of a column in a part of a claim is written with a unit."""
+def has_unit(comparison: ast.Binary, columns: Mapping[str, str]) -> bool:
+    """Whether a number or the value of a column in a comparison is written with a unit."""
     return any(
         (isinstance(part, ast.Number) and number(part.text) is None)
         or (
             isinstance(part, ast.Name)
             and written_kind(part.text, columns.get(part.text, "")) is not Kind.NUMBER
         )
-        for part in ast.nodes(tree)
+        for part in _terms(comparison)
     )
+
+
+def _terms(tree: ast.Expression) -> Iterator[ast.Expression]:
+    """A comparison and its parts, without the inside of others in parentheses, which are true or
+    false by themselves."""
+    yield tree
+    for part in ast.operands(tree):
+        if not isinstance(part, ast.Binary) or part.operator not in {"AND", "OR", *COMPARISONS}:
+            yield from _terms(part)
 
 
 def measured(text: str) -> Quantity:

@@ -474,6 +474,7 @@ def test_numbers_with_and_without_a_unit_are_not_added(run_with, claim, message)
         "dur < 10s + 5",
         "bw > 10mbit + 5",
         "min(rate, 9) > 5",
+        "(rate > 9) == (bw > 10mbit)",
     ],
 )
 def test_numbers_without_a_unit_that_mean_the_same_with_one_are_added(run_with, claim):
