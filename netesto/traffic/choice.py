@@ -97,7 +97,10 @@ OPTIONS = (
     Option("no size", "size test", "",
            lambda f: f.test in COMPLETION_TESTS and f.size_bytes is None),
     Option("omit", "omit", "iperf3 native", lambda f: f.omit_s, STREAM_TESTS | REQUEST_TESTS),
-    Option("pacing", "pacing", "native", lambda f: f.pacing_bps, _TCP),
+    Option("pacing", "pacing", "native",
+           lambda f: f.test != "UDP_STREAM" and f.pacing_bps, _TCP),
+    # Of datagrams only some versions of iperf3 can do this, and skiprx.
+    Option("pacing", "pacing", "", lambda f: f.test == "UDP_STREAM" and f.pacing_bps),
     Option("parallel", "parallel", "iperf3 native",
            lambda f: f.test != "UDP_STREAM" and f.parallel > 1, STREAM_TESTS),
     Option("parallel", "parallel", "iperf3", lambda f: f.test == "UDP_STREAM" and f.parallel > 1),
@@ -111,7 +114,9 @@ OPTIONS = (
            != (FlowSpec().request_bytes, FlowSpec().reply_bytes),
            remedy="size= is the size of its values."),
     Option("size", "size", "native", lambda f: f.size_bytes, COMPLETION_TESTS | {"KV_RR"}),
-    Option("skiprx", "skiprx", "native", lambda f: f.skip_receive, _TCP_STREAMS),
+    Option("skiprx", "skiprx", "native",
+           lambda f: f.test != "UDP_STREAM" and f.skip_receive, _TCP_STREAMS),
+    Option("skiprx", "skiprx", "", lambda f: f.test == "UDP_STREAM" and f.skip_receive),
     Option(f"values above {LARGEST_VALUE} bytes", "size", "",
            lambda f: f.test == "KV_RR" and (f.size_bytes or 0) > LARGEST_VALUE,
            remedy=f"Write: size={LARGEST_VALUE}"),
@@ -147,7 +152,8 @@ def choose(
         raise MissingError(f"{flow.tool}: no such traffic tool", remedy=f"Tools: {_list(TOOLS)}.")
     for option in needed_options(flow):
         is_alien = flow.test not in option.tests
-        if is_alien or not option.tools:
+        is_anywhere = option.tools or any(f"{name} {option.name}" in EXTRAS for name in TOOLS)
+        if is_alien or not is_anywhere:
             tests = f"It is for {_list(sorted(option.tests))}." if is_alien else ""
             raise MissingError(
                 f"no tool can do {flow.test} with {option.name}", remedy=option.remedy or tests

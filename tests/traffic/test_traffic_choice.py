@@ -85,6 +85,17 @@ def test_what_only_some_versions_can_do_needs_one_of_them_at_both_hosts():
     assert str(caught.value) == "iperf3 of this version cannot do skiprx\ntool=native can."
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("pacing", {"pacing_bps": 1e6}), ("skiprx", {"skip_receive": True})]
+)
+def test_some_versions_of_iperf3_can_do_options_of_tcp_for_datagrams(option, value):
+    flow = FlowSpec(test="UDP_STREAM", **value)
+    assert traffic.choose(flow, [*BOTH, "native"], [f"iperf3 {option}"]).name == "iperf3"
+    with pytest.raises(MissingError) as caught:
+        traffic.choose(replace(flow, tool="iperf3"), ["iperf3", "native"])
+    assert str(caught.value) == f"iperf3 of this version cannot do {option}"
+
+
 def test_what_no_version_here_can_do_is_left_to_the_next_tool():
     flow = FlowSpec(test="TCP_STREAM", pacing_bps=1e6)
     assert traffic.choose(flow, ["iperf3", "native"]).name == "native"
