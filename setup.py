@@ -41,7 +41,9 @@ class BuildFlow(Command):
         command = [*compiler.split(), "-std=gnu11", "-O2", "-pthread", "-Wall"]
         command += ["-o", f"{program}.new", *(name for name in SOURCES if name.endswith(".c"))]
         for linking in LINKING:
-            built = subprocess.run([*command, *linking, "-lm"], capture_output=True, check=False)
+            # Before glibc 2.34 timers are in librt, which is empty since.
+            words = [*command, *linking, "-lm", "-lrt"]
+            built = subprocess.run(words, capture_output=True, check=False)
             if built.returncode == 0:
                 Path(f"{program}.new").replace(program)
                 return

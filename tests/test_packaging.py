@@ -74,3 +74,15 @@ def test_without_a_compiler_the_build_says_what_is_missing_and_goes_on():
         [sys.executable, "setup.py", "-q", "build_flow"], timeout=60, cwd=ROOT, env=env
     )
     assert built.stderr == "netesto-flow is not built: no C compiler (cc, gcc)\n"
+
+
+def test_the_build_links_the_library_in_which_older_systems_have_timers(tmp_path):
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\necho "$@" >&2\nexit 1\n')
+    compiler.chmod(0o755)
+    env = os.environ | {"CC": str(compiler)}
+    built = process.run(
+        [sys.executable, "setup.py", "-q", "build_flow"], timeout=60, cwd=tmp_path, env=env
+    )
+    assert built.stderr.split()[-2:] == ["-lm", "-lrt"]
