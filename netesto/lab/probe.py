@@ -166,11 +166,13 @@ def _asked_rtt_ms(plan: Plan, source: str, destination: str) -> float:
 
 def _ping(lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, family: int) -> float:
     source, destination = pair
-    address = str(lab.endpoints[destination].addresses[family])
+    own, address = (str(lab.endpoints[host].addresses[family]) for host in pair)
     # The first reply takes two RTTs: it arrives long before the second request, or after it.
     resolving_ms = asked_rtt_ms if asked_rtt_ms < ECHO_GAP_MS else 0
     interval_ms = asked_rtt_ms + resolving_ms + ECHO_GAP_MS
-    argv = ["ping", "-n", "-q", "-i", f"{interval_ms / 1000:.4f}", "-c", str(ECHOES), address]
+    interval = f"{interval_ms / 1000:.4f}"
+    # From the address of its flows: replies to another one may take another path.
+    argv = ["ping", "-n", "-q", "-I", own, "-i", interval, "-c", str(ECHOES), address]
     try:
         finished = lab.exec(source, argv, timeout=DEADLINE_S, check=False)
     except ProcessError as error:

@@ -468,6 +468,38 @@ def test_paths_are_measured_before_traffic(raise_lab, planned, family):
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize("family", [4, 6])
+def test_replies_come_back_by_the_link_that_the_source_tests_through(
+    raise_lab, planned, tmp_path: Path, family
+):
+    path = tmp_path / "two_ways.toml"
+    path.write_text("""
+        [nodes]
+        a = "host"
+        b = { kind = "host", device = "r2" }
+        r1 = "router"
+        r2 = "router"
+        [[links]]
+        between = ["a", "r1"]
+        [[links]]
+        between = ["r1", "b"]
+        [[links]]
+        between = ["r1", "r2"]
+        [[links]]
+        between = ["r2", "b"]
+    """)
+    lab = raise_lab("", file=str(path))
+
+    def received() -> int:
+        shown = lab.exec("b", ["ip", "-s", "-j", "link", "show", "dev", "r2"], timeout=5).stdout
+        return int(json.loads(shown)[0]["stats64"]["rx"]["packets"])
+
+    before = received()
+    probe.measure(lab, planned("", file=str(path)), [("b", "a")], family=family)
+    assert received() - before >= probe.ECHOES
+
+
+@pytest.mark.lab
 def test_a_host_that_cannot_be_reached_is_named(raise_lab, planned):
     lab = raise_lab("pair")
     lab.exec("b", ["ip", "link", "set", "dev", "a", "down"], timeout=5)
