@@ -6,6 +6,7 @@ One JSON object per line, append-only, so that a kill at any instant leaves it r
      "thing": "/proc/sys/…", "interface": 0}
     {"made": 3, "shows": "2"}         what the kernel shows of the thing since; with another value,
                                       somebody else changed it
+    {"undoing": 3}                    several steps begin: it is between two states
     {"undone": 3}                     or left to somebody else, or not made at all
     {"kept": "/proc/sys/…", "boot": "…", "namespace": 4026531840}
                                       all changes of it until here stay on the host
@@ -65,9 +66,9 @@ class Ground:
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change of a `thing` (putback.shown), to be undone by these steps; None if another version
-    wrote them. `shows` is what the kernel showed after it; None if an agent was killed before.
-    `interface` is the index of the interface that the steps name, which may get another name; 0 if
-    they name none."""
+    wrote them. `shows` is what the kernel showed after it; None if an agent was killed before, or
+    while it undid it. `interface` is the index of the interface that the steps name, which may get
+    another name; 0 if they name none."""
 
     number: int
     what: str
@@ -132,6 +133,11 @@ class Journal:
     def made(self, number: int, shows: str) -> None:
         """Note what the kernel shows after a change."""
         self._note({"made": number, "shows": shows})
+
+    def undoing(self, number: int) -> None:
+        """Note that the first of several steps begins that undo a change. After a kill between
+        them, the kernel shows neither what the change made nor what was before."""
+        self._note({"undoing": number})
 
     def undone(self, number: int) -> None:
         """Note that a change is undone, was not made, or is no longer ours to undo."""
@@ -210,6 +216,8 @@ def replay(lines: Iterable[str], ground: Ground) -> Remains:
                     )
             case {"made": int(number), "shows": str(shows)} if number in changes:
                 changes[number] = replace(changes[number], shows=shows)
+            case {"undoing": int(number)} if number in changes:
+                changes[number] = replace(changes[number], shows=None)
             case {"undone": int(number)}:
                 changes.pop(number, None)
             case {"kept": str(thing)}:

@@ -65,11 +65,16 @@ async def restore(journal: Journal) -> tuple[int, list[str]]:
                 log.warning("setting left", extra={"setting": change.what, "now": now})
         if is_foreign[change.thing]:
             journal.undone(change.number)
-        elif await undo(change.what, change.undo):
+            continue
+        if in_steps := len(change.undo) > 1:
+            journal.undoing(change.number)
+        if await undo(change.what, change.undo):
             journal.undone(change.number)
             undone += 1
-        else:
-            tell(f"{change.what}: not put back; the log of the agent has the reason")
+            continue
+        if in_steps and (now := await shown(change.thing)) is not None:
+            journal.made(change.number, now)
+        tell(f"{change.what}: not put back; the log of the agent has the reason")
     return undone, left
 
 

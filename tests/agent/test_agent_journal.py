@@ -94,6 +94,13 @@ def test_change_is_kept_with_what_the_kernel_showed_after_it():
     assert replay([line, '{"made": 1, "shows": "1"}'], HERE) == Remains((made,), (), 1)
 
 
+def test_what_the_kernel_shows_of_a_change_is_unknown_once_it_is_being_undone():
+    line = ECN.replace("}", ', "thing": "/p"}')
+    half = Change(1, "ecn", (Write("/p", "2"),), "/p", None)
+    lines = [line, '{"made": 1, "shows": "1"}', '{"undoing": 1}']
+    assert replay(lines, HERE) == Remains((half,), (), 1)
+
+
 KEPT = f'{{"kept": "/p", {PLACE}}}'
 ECN_OF_THING = f'{{"change": 1, "what": "ecn", {PLACE}, "undo": [], "thing": "/p"}}'
 
