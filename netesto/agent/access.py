@@ -126,26 +126,30 @@ class Clients:
 class ClientsFile:
     """The current clients.txt at `path`: a replaced file is read for the next connection; as long
     as it is invalid, the previous one applies. Without a file everybody is admitted. UsageError if
-    it is invalid from the start.
+    it is invalid from the start. Each port with TLS asks in a thread of its own.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._signature = _signature(path)
-        self._clients = Clients() if path is None else parse_clients(texts.read(path), str(path))
+        # Replaced together: no thread takes earlier clients for those of a new file.
+        self._known = (
+            _signature(path),
+            Clients() if path is None else parse_clients(texts.read(path), str(path)),
+        )
 
     def now(self) -> Clients:
         """Who may connect."""
-        if self._path is None or (signature := _signature(self._path)) == self._signature:
-            return self._clients
-        self._signature = signature
+        known, clients = self._known
+        if self._path is None or (signature := _signature(self._path)) == known:
+            return clients
         try:
-            self._clients = parse_clients(texts.read(self._path), str(self._path))
+            clients = parse_clients(texts.read(self._path), str(self._path))
         except UsageError as error:
             log.error("clients not read again", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
         else:
             log.info("clients read again", extra={"file": str(self._path)})
-        return self._clients
+        self._known = (signature, clients)
+        return clients
 
 
 def _signature(path: Path | None) -> tuple[int, int, int] | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from netesto import texts
 from netesto.agent.access import (
     Clients,
     ClientsFile,
@@ -160,3 +161,21 @@ def test_example_admits_this_host_alone():
     assert ClientsFile(CHECKOUT / "remote" / "clients.txt").now() == Clients(
         (ip_network("127.0.0.1/32"), ip_network("::1/128"))
     )
+
+
+def test_nobody_gets_the_earlier_clients_while_a_new_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, read = tmp_path / "clients.txt", texts.read
+    path.write_text("a.example")
+    file, meanwhile = ClientsFile(path), list[Clients]()
+
+    def read_while_another_thread_asks(path: Path) -> str:
+        monkeypatch.setattr(texts, "read", read)
+        meanwhile.append(file.now())
+        return read(path)
+
+    path.write_text("other.example")
+    monkeypatch.setattr(texts, "read", read_while_another_thread_asks)
+    new = Clients((), frozenset({"other.example"}))
+    assert ([file.now()], meanwhile) == ([new], [new])
