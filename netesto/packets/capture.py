@@ -14,6 +14,7 @@ from netesto.packets.octets import Integers
 from netesto.packets.reader import Reader
 from netesto.packets.roundtrips import RoundTrips
 from netesto.packets.transfer import Transfer
+from netesto.units import counted
 
 # The capture was made at the end whose share of the RTT is below this; if the RTT is too short, the
 # delays of programs exceed those of paths.
@@ -69,21 +70,21 @@ def read(path: Path, *, only: int | None = None) -> Capture:
 
 def _of_packets(table: Table, untimed: int, unknown: set[int]) -> Iterator[str]:
     """Remarks on the packets of a capture, among them those of `unknown` link types."""
-    for number, text in (
-        (table.fragments, "later fragments of IP packets: their data is missing in flows"),
-        (table.cut, "packets were captured without complete headers: tcpdump -s 128 keeps them"),
-        (table.left_out, "packets are in no flow: the capture has too many packets or flows"),
-        (untimed, "packets have no time, and get that of the previous packet"),
+    for number, noun, text in (
+        (table.fragments, "later fragment", "of IP packets: their data is missing in flows"),
+        (table.cut, "packet", "captured without complete headers: tcpdump -s 128 keeps them"),
+        (table.left_out, "packet", "in no flow: the capture has too many packets or flows"),
+        (untimed, "packet", "without a time: that of the previous packet is used"),
     ):
         if number:
-            yield f"{number} {text}"
+            yield f"{counted(number, noun)} {text}"
     for link in sorted(unknown):
         yield f"link type {link} is unknown: its packets were not read"
     if table.disorder_ns > DISORDER_NS:
-        are = "packet is" if table.disordered == 1 else "packets are"
+        earlier = counted(table.disordered, "packet")
         yield (
-            f"{table.disordered} {are} earlier than others before them in the file, by up to "
-            f"{table.disorder_ns / _SECOND_NS:.4g} s: they are analysed in the order of their times"
+            f"{earlier} earlier than others before in the file, by up to "
+            f"{table.disorder_ns / _SECOND_NS:.4g} s: all are analysed in the order of their times"
         )
 
 

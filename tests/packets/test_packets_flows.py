@@ -98,7 +98,7 @@ def test_packets_that_are_not_in_the_order_of_time_are_analysed_in_it(tmp_path: 
     assert found.flows == in_order
     [said] = found.remarks
     assert said == (
-        "5 packets are earlier than others before them in the file, by up to 0.24 s: they are "
+        "5 packets earlier than others before in the file, by up to 0.24 s: all are "
         "analysed in the order of their times"
     )
 
@@ -371,7 +371,7 @@ def test_more_pairs_than_there_is_room_for_are_told(
     (tmp_path / "a").write_bytes(pcap(frames))
     found = capture.read(tmp_path / "a")
     assert (len(found.flows), found.remarks) == (
-        2, ("3 packets are in no flow: the capture has too many packets or flows",),
+        2, ("3 packets in no flow: the capture has too many packets or flows",),
     )  # fmt: skip
 
 

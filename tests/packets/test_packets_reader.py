@@ -115,7 +115,7 @@ def test_simple_packets_have_the_time_of_the_packet_before(tmp_path: Path):
     data = section() + interface() + enhanced(START_NS // 1000, FRAMES[0]) + simple(FRAMES[1])
     found = read(tmp_path / "a", data)
     assert (seen(found)[0][2:], found.lasted_s, found.remarks) == (
-        (2, 20), 0.0, ("1 packets have no time, and get that of the previous packet",),
+        (2, 20), 0.0, ("1 packet without a time: that of the previous packet is used",),
     )  # fmt: skip
 
 
@@ -192,8 +192,8 @@ def test_fragments_and_cut_headers_are_told(tmp_path: Path):
     assert (seen(found)[0][2], found.others, found.remarks) == (
         1, 3,
         (
-            "1 later fragments of IP packets: their data is missing in flows",
-            "2 packets were captured without complete headers: tcpdump -s 128 keeps them",
+            "1 later fragment of IP packets: their data is missing in flows",
+            "2 packets captured without complete headers: tcpdump -s 128 keeps them",
         ),
     )  # fmt: skip
 
