@@ -60,6 +60,7 @@ def summarised(run: ImportedRun, output: ClientOutput) -> ImportedRun:
     document = output.document or {}
     return replace(
         run,
+        reason=output.reason or run.reason,
         sent_bps=None if output.sent is None else output.sent.bps,
         retransmits=None if output.sent is None else output.sent.retransmits,
         congestion_control=congestion_control(document),
@@ -99,9 +100,11 @@ def build(
     request = record.request
     info = manifest.hosts[request.client].info
     started_s = flow.started_s if flow.started_s is not None else manifest.started_s
+    # The version that imported it may have found a result where there is none.
+    status = flow.status if output is None else output.reason or flow.status
     result = None
     samples: tuple[SocketSample, ...] = ()
-    if flow.status == OK and output is not None and output.sent is not None:
+    if status == OK and output is not None and output.sent is not None:
         # iperf3 counts the time anew after the omitted part.
         zero_s = started_s + request.omit_s
         samples = tuple(_samples(output.document or {}, zero_s))
@@ -117,7 +120,7 @@ def build(
         instances=(
             InstanceEvidence(
                 instance=1,
-                status=flow.status,
+                status=status,
                 asked_start_s=None,
                 started_s=flow.started_s,
                 ended_s=flow.ended_s,

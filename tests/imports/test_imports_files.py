@@ -21,7 +21,7 @@ from imports_trees import mpstat as mpstat_file
 
 from netesto import cli
 from netesto.errors import OutputError
-from netesto.imports import formats, iperf3, mpstat, tree
+from netesto.imports import evidence, formats, iperf3, mpstat, tree
 from netesto.results import csvfile, manifest, store
 from netesto.results import imported as imported_runs
 
@@ -201,6 +201,25 @@ def test_a_test_of_flent_has_failed_if_one_of_its_flows_has():
     series: dict[str, Sequence[float | None]] = {"TCP upload::1": [1.0], "TCP upload::2": [None]}
     found = formats.read(flent(**series), "flent")
     assert (found.sent, found.reason) == (None, "1 of 2 flows have no values")
+
+
+def test_what_an_earlier_version_imported_as_a_result_and_is_none_has_failed(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    series: dict[str, Sequence[float | None]] = {"TCP upload::1": [1.0], "TCP upload::2": [2.0]}
+    (source / "a.flent.gz").write_bytes(flent(**series))
+    assert imported(source) == 0
+    folder = out(source) / "1"
+    run = imported_runs.read(folder)
+    assert run is not None
+    (folder / run.output).unlink()
+    (folder / run.output).write_bytes(flent(**series | {"TCP upload::2": [None]}))
+    evidence.update(folder, run, damaged=())
+    again = imported_runs.read(folder)
+    assert again is not None
+    (group,) = evidence.of(folder, again, manifest.read(folder / manifest.NAME)).groups
+    reason = "1 of 2 flows have no values"
+    assert [again.reason, group.instances[0].status] == [reason, reason]
 
 
 # Output of netperf 2.7.0 -f g, without the spaces at the ends of its lines.
