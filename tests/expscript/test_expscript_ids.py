@@ -1,10 +1,12 @@
 """exp is a pair of whole numbers: 1.10 is group 10 of experiment 1, and not its group 1."""
 
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
 
+from netesto.report.expscript import ids as ids_
 from netesto.report.expscript.ids import Ids
 
 # Twelve groups, and an experiment behind.
@@ -196,3 +198,13 @@ def test_a_million_ids_of_one_digit_are_not_read_as_texts():
             pass
 
     assert Ids.of(Unread("1.0", "1.1", "2.0"), ()).mislead is False
+
+
+def test_the_pattern_of_many_ids_takes_no_memory_for_each():
+    written = "1.10\0" * 100_000
+    tracemalloc.start()
+    try:
+        assert ids_._PAIRS.fullmatch(written) is not None
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()

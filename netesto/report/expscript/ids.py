@@ -18,8 +18,8 @@ TENTH = 10
 DIGITS_MAX = 6
 _PAIR_FORM = rf"(0|[1-9][0-9]*)\.(0|[1-9][0-9]{{0,{DIGITS_MAX - 1}}})"
 _PAIR = re.compile(_PAIR_FORM)
-# Of cells, none of which holds a NUL.
-_PAIRS = re.compile(rf"(?:{_PAIR_FORM}\0)*")
+# Of cells, none of which holds a NUL. Possessive: to go back takes some 400 bytes for each.
+_PAIRS = re.compile(rf"(?:{_PAIR_FORM}\0)*+")
 
 _Pairs: TypeAlias = tuple[Floats, Floats]
 
