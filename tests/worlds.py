@@ -84,6 +84,7 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # `hide`, and then folders to see read-only, or not to see.
 _BOOT = r"""
 set -eu
+umask 022
 name=$1 life=$2 bytes=$3 ready=$4 sshd=$5 python=$6 how=$7; shift 7
 mount -t tmpfs -o mode=755 machine /mnt
 mkdir /mnt/upper /mnt/work /mnt/root

@@ -1,7 +1,11 @@
 """An agent without a service manager is restarted, and its host put back meanwhile."""
 
+import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from netesto.agent import supervisor
 
@@ -13,6 +17,13 @@ case $1 in
 *) echo life; [ -e "$0.failed" ] || { touch "$0.failed"; exit 1; } ;;
 esac
 """
+
+
+@pytest.fixture(autouse=True)
+def _umask_of_a_process_of_its_own() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 def test_the_log_says_what_was_put_back_after_an_agent_that_failed(tmp_path: Path) -> None:
