@@ -94,7 +94,8 @@ class Ground:
         outcome = ("ok", "failed")[code == 1]
         awaited = str(self.awaited.get(number, "-"))
         words = [str(task.folder), str(number), outcome, str(code), awaited]
-        return [sys.executable, "-c", PART, *words]
+        # Without site-packages: what coverage starts there takes Ctrl-C for a failed import.
+        return [sys.executable, "-S", "-c", PART, *words]
 
     def again(self, part: Part, *, before: int) -> Part:
         numbers = self.numbers_again
