@@ -132,10 +132,7 @@ class ClientsFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         # Replaced together: no thread takes earlier clients for those of a new file.
-        self._known = (
-            _signature(path),
-            Clients() if path is None else parse_clients(texts.read(path), str(path)),
-        )
+        self._known = (_signature(path), Clients() if path is None else _read_clients(path))
 
     def now(self) -> Clients:
         """Who may connect."""
@@ -143,7 +140,7 @@ class ClientsFile:
         if self._path is None or (signature := _signature(self._path)) == known:
             return clients
         try:
-            clients = parse_clients(texts.read(self._path), str(self._path))
+            clients = _read_clients(self._path)
         except UsageError as error:
             log.error("clients not read again", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
         else:
@@ -159,6 +156,10 @@ def _signature(path: Path | None) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return state and (state.st_ino, state.st_mtime_ns, state.st_size)
+
+
+def _read_clients(path: Path) -> Clients:
+    return parse_clients(texts.read(path), str(path))
 
 
 def parse_clients(text: str, name: str) -> Clients:

@@ -259,7 +259,7 @@ async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Na
         manager.report("READY=1")
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
-        async with manager.watching([*addresses, inner][0]):
+        async with manager.watching((addresses or [inner])[0]):
             # Before a controller requests it.
             finding_out = asyncio.create_task(_find_out(premises.tools))
             alive = [server.ended(), *(each.ended() for each in doors)]

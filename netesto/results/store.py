@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from netesto import atomic, jsontext
 from netesto.errors import AgentError, ResultsError
@@ -36,6 +36,14 @@ class FinishedCell:
     experiments: tuple[int, ...]
     faults: Mapping[int, str] = field(default_factory=dict)
     run: str = ""
+
+
+class _NotedCells(NamedTuple):
+    """The finished cells by their hash, the last of several lines about one; and the hashes of all,
+    by script and factors. "" is that of a version without hashes."""
+
+    by_hash: Mapping[str, FinishedCell]
+    hashes: Mapping[str, set[str]]
 
 
 class Store(contextlib.AbstractContextManager["Store"]):
@@ -233,7 +241,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def finished_cell(self, part_hash: str) -> FinishedCell | None:
         """The experiments with which a cell with this hash was last finished, in any run; None if
         it never was."""
-        found = self._cells[0].get(part_hash)
+        found = self._cells.by_hash.get(part_hash)
         if found is None:
             return None
         faults = {exp: fault for exp in found.experiments if (fault := self._fault(exp, found.run))}
@@ -241,11 +249,11 @@ class Store(contextlib.AbstractContextManager["Store"]):
 
     def knows_other(self, script: str, cell: Mapping[str, str], hashes: Collection[str]) -> bool:
         """Whether a cell with these factors was ever finished with another hash than these."""
-        known = self._cells[1].get(_cell_key(script, cell), set())
+        known = self._cells.hashes.get(_cell_key(script, cell), set())
         return not known.issubset(hashes)
 
     @cached_property
-    def _cells(self) -> tuple[Mapping[str, FinishedCell], Mapping[str, set[str]]]:
+    def _cells(self) -> _NotedCells:
         return _read_cells(self.folder / _CELLS)
 
     def _fault(self, exp: int, run: str) -> str:
@@ -405,17 +413,15 @@ def _lines(path: Path) -> list[str]:
         raise ResultsError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _read_cells(path: Path) -> tuple[dict[str, FinishedCell], dict[str, set[str]]]:
-    """The finished cells by their hash, the last of several lines about one; and the hashes of all,
-    by script and factors. "" is that of a version without hashes."""
-    found: dict[str, FinishedCell] = {}
+def _read_cells(path: Path) -> _NotedCells:
+    by_hash: dict[str, FinishedCell] = {}
     hashes = defaultdict[str, set[str]](set)
     for entry in _entries(path):
         part_hash, run = (str(entry.get(key, "")) for key in ("hash", "run"))
         hashes[_cell_key(entry["script"], entry["cell"])].add(part_hash)
         if part_hash:
-            found[part_hash] = FinishedCell(tuple(entry["experiments"]), run=run)
-    return found, hashes
+            by_hash[part_hash] = FinishedCell(tuple(entry["experiments"]), run=run)
+    return _NotedCells(by_hash, hashes)
 
 
 def factors(folder: Path) -> dict[int, Mapping[str, str]]:
