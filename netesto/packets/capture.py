@@ -8,12 +8,13 @@ import numpy as np
 
 from netesto.packets import drawn, roundtrips, transfer
 from netesto.packets.connections import Connection, Table
-from netesto.packets.decode import LINKS, TCP, decode
+from netesto.packets.decode import LINKS, decode
 from netesto.packets.found import DRAWN_MAX, Capture, Flow, Rtt, Side
 from netesto.packets.octets import Integers
 from netesto.packets.reader import Reader
 from netesto.packets.roundtrips import RoundTrips
 from netesto.packets.transfer import Transfer
+from netesto.packets.tunnels import TCP
 from netesto.units import counted
 
 # The capture was made at the end whose share of the RTT is below this; if the RTT is too short, the
@@ -92,7 +93,7 @@ def _of_flows(flows: Sequence[Flow], further: int, copies: int) -> Iterator[str]
     """Remarks on the flows of a capture: `further` connections are not among them."""
     if copies:
         yield (
-            f"{copies} packets of TCP are copies of others: the capture was made at several places,"
+            f"{copies} packets are copies of others: the capture was made at several places,"
             " or the network duplicated them. Only the first of each counts, and RTTs may be those"
             " of a part of the path"
         )

@@ -1,5 +1,6 @@
 """Sorts packets into connections: TCP from SYN to SYN, UDP by addresses and ports."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv6Address
@@ -7,13 +8,22 @@ from ipaddress import IPv6Address
 import numpy as np
 from numpy.typing import NDArray
 
-from netesto.packets.decode import ACK, SYN, TCP, Blocks, Decoded, Packets, joined
+from netesto.packets.decode import ACK, FIN, SYN, Blocks, Decoded, Packets, joined
 from netesto.packets.octets import Flags, Integers
+from netesto.packets.tunnels import TCP
 
-# The limits of a capture in memory: packets, of 62 bytes each, and pairs of addresses and ports. A
+# The limits of a capture in memory: packets, of 66 bytes each, and pairs of addresses and ports. A
 # larger capture is analysed up to there, with a remark.
 PACKETS_MAX = 20_000_000
 PAIRS_MAX = 50_000
+
+# A packet is no copy of one that was captured elsewhere so much earlier: the minimum timeout of
+# Linux. A later one with the same timestamp does not exist.
+_TRANSIT_NS = 200_000_000
+# Nothing was retransmitted in a shorter handshake (RFC 6298, section 2.1).
+_SYN_TIMEOUT_NS = 1_000_000_000
+# If the RTT is unknown: that of a short path.
+_RTT_UNKNOWN_NS = 1_000_000
 
 # A time before the first.
 _NEVER = -(2**62)
@@ -29,8 +39,8 @@ class Connection:
     `from_client` is true for those of the client: the end that sent the first SYN or, if the
     connection began before the capture, the likely one. `client` and `server` are `address:port`
     and the port.
-    `blocks.packet` is an index of `packets`. `copies` further packets of TCP are copies of earlier
-    ones, and not among `packets`.
+    `blocks.packet` is an index of `packets`. `copies` further packets are copies of earlier ones,
+    and not among `packets`.
     """
 
     protocol: int
@@ -198,7 +208,7 @@ def _connection(
     of_own = blocks.chosen(slice(*np.searchsorted(blocks.packet, (begin, end))))
     own_blocks = replace(of_own, packet=of_own.packet - begin)
     way = forward[begin:end]
-    is_copy = _copies(own)
+    is_copy = _copies(own, way)
     copies = int(is_copy.sum())
     if copies:
         place = np.cumsum(~is_copy) - 1
@@ -213,31 +223,99 @@ def _connection(
     return Connection(int(own.protocol[0]), client, server, own, from_client, own_blocks, copies)
 
 
-def _copies(own: Packets) -> Flags:
-    """Which packets of a connection are copies of earlier ones.
+def _copies(own: Packets, forward: Flags) -> Flags:
+    """Which packets of a connection are copies of earlier ones: captured at several places, or
+    duplicated by the network.
 
-    A sender of IPv4 gives each packet another identification, also a retransmission (RFC 6864,
-    section 4.3). Other copies are indistinguishable from retransmissions, except SYNs: the
-    timestamp of a repeated one is later.
+    A copy differs at most in what routers change. So does a retransmission, but
+    - it has another IPv4 identification (RFC 6864, section 4.3), if its sender gives each packet
+      another one;
+    - it was captured at a place where its first transmission was, too;
+    - it follows this after at least an RTT;
+    - its timestamp is later, if they are not within one tick of the clock.
     """
-    found = np.zeros(len(own), np.bool_)
-    is_dated = own.is_stamped & ((own.flags & SYN) != 0)
-    named = np.flatnonzero((own.protocol == TCP) & ((own.identification > 0) | is_dated))
-    wide = np.uint64(32)
-    columns = (
-        own.sequence[named].astype(np.uint64) << wide | own.acknowledged[named],
-        own.stamp[named].astype(np.uint64) << wide | own.payload[named],
-        own.identification[named].astype(np.uint64) << wide
-        | own.source_port[named].astype(np.uint64) << np.uint64(8)
-        | own.flags[named],
+    identification = np.where(_is_named(own, forward), own.identification, np.uint16(0))
+    mixed = _mixed(_content(own, forward, identification))
+    _, first, inverse, counts = np.unique(
+        mixed, return_index=True, return_inverse=True, return_counts=True
     )
-    mixed = _mixed(columns)
-    ordered = np.sort(mixed)
-    if (ordered[1:] == ordered[:-1]).any():
-        _, first = np.unique(mixed, return_index=True)
-        found[named] = True
-        found[named[first]] = False
+    found = np.zeros(len(own), np.bool_)
+    repeated = counts[inverse] > 1
+    found[repeated & (identification > 0)] = True
+    found[first] = False
+    unnamed = np.flatnonzero(repeated & (identification == 0))
+    if len(unnamed):
+        # Acknowledgements repeat each other.
+        is_once = (own.protocol == TCP) & ((own.payload > 0) | ((own.flags & (SYN | FIN)) != 0))
+        found[unnamed] = _sightings(
+            inverse[unnamed].tolist(), own.place[unnamed].tolist(), own.time_ns[unnamed].tolist(),
+            is_once[unnamed].tolist(), _rtt_ns(own),
+        )  # fmt: skip
     return found
+
+
+def _sightings(
+    contents: list[int], places: list[int], times_ns: list[int], once: list[bool], rtt_ns: int
+) -> list[bool]:
+    """Which packets, in the order of time, are further sightings of a transmission of the same
+    content: at another place, or, of what is sent only `once` within an RTT, anywhere."""
+    # When each content was transmitted, and how many of these times each place knows.
+    sent_ns: defaultdict[int, list[int]] = defaultdict(list)
+    seen: defaultdict[tuple[int, int], int] = defaultdict(int)
+    found: list[bool] = []
+    for content, place, time_ns, is_once in zip(contents, places, times_ns, once, strict=True):
+        sent, count = sent_ns[content], seen[content, place]
+        while count < len(sent) and time_ns - sent[count] > _TRANSIT_NS:
+            count += 1
+        is_new = count == len(sent) and not (is_once and sent and time_ns - sent[-1] < rtt_ns)
+        if is_new:
+            sent.append(time_ns)
+        seen[content, place] = min(count + 1, len(sent))
+        found.append(not is_new)
+    return found
+
+
+def _content(
+    own: Packets, forward: Flags, identification: NDArray[np.uint16]
+) -> list[NDArray[np.uint64]]:
+    """Columns that a copy has in common with its original."""
+    high = np.uint64(32)
+    return [
+        own.sequence.astype(np.uint64) << high | own.acknowledged,
+        own.stamp.astype(np.uint64) << high | own.echo,
+        own.payload.astype(np.uint64) << high
+        | own.window.astype(np.uint64) << np.uint64(16)
+        | own.flags.astype(np.uint64) << np.uint64(1)
+        | forward,
+        identification.astype(np.uint64),
+    ]
+
+
+def _is_named(own: Packets, forward: Flags) -> Flags:
+    """Whether packets have an identification that distinguishes them from others of their sender:
+    not if most of its packets have that of the previous one."""
+    found = own.identification > 0
+    for way in (forward, ~forward):
+        sent = np.flatnonzero(way & found)
+        before, after = sent[:-1], sent[1:]
+        differs = (own.sequence[before] != own.sequence[after]) | (
+            own.acknowledged[before] != own.acknowledged[after]
+        )
+        same = own.identification[before] == own.identification[after]
+        if same.all() or 2 * np.count_nonzero(differs & same) > np.count_nonzero(differs):
+            found[way] = False
+    return found
+
+
+def _rtt_ns(own: Packets) -> int:
+    """The time that a retransmission needs at least: that of the handshake."""
+    kind = own.flags & (SYN | ACK)
+    syn, reply, ack = (np.flatnonzero(kind == each) for each in (SYN, SYN | ACK, ACK))
+    if len(syn) and len(reply) and (later := ack[ack > reply[0]]).size:
+        took_ns = int(own.time_ns[later[0]] - own.time_ns[syn[0]])
+        if 0 < took_ns < _SYN_TIMEOUT_NS:
+            return took_ns
+    return _RTT_UNKNOWN_NS
 
 
 def _client_is_forward(own: Packets, forward: Flags) -> bool:

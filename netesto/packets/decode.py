@@ -1,7 +1,8 @@
 """Decodes the bytes of packets into columns of their headers, for all packets of a piece at once.
 
 RFC 791, 8200 (IP), 9293 (TCP), 7323 (window scale, time stamps), 2018 (SACK), 768 (UDP); link types
-of tcpdump.org/linktypes.html. Values outside the captured bytes are ignored.
+of tcpdump.org/linktypes.html. Values outside the captured bytes are ignored. The packets inside
+tunnels are those of flows (`netesto.packets.tunnels`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,17 +12,15 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from netesto.packets import tunnels
 from netesto.packets.octets import Flags, Integers, Octets
 from netesto.packets.reader import Records
-
-TCP, UDP = 6, 17
+from netesto.packets.tunnels import BRIDGED, IPV4, IPV6, TCP, UDP
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
-_IPV4, _IPV6 = 0x0800, 0x86DD
-_VLAN = (0x8100, 0x88A8, 0x9100)
-# No packet of a flow has more tags or extension headers.
-_TAGS_MAX, _EXTENSIONS_MAX = 4, 8
+# No packet of a flow has more extension headers, or is in more tunnels.
+_EXTENSIONS_MAX, _TUNNELS_MAX = 8, 4
 
 _NULL, _ETHERNET, _LOOP, _RAW, _COOKED, _IP4, _IP6, _COOKED_2 = 0, 1, 108, 101, 113, 228, 229, 276
 # DLT_RAW differs between systems, and some files contain its number.
@@ -64,12 +63,15 @@ class Packets(Columns):
     """Columns of the packets of TCP and UDP, in the order of the capture.
 
     `payload` is the length of the data according to the headers, even if it was not captured.
-    Addresses are two columns of 64 bits. `identification` is that of IPv4, 0 for IPv6. `scale` and
-    `mss` are -1 where there is no such option.
+    Addresses are two columns of 64 bits. `identification` is that of IPv4, 0 for IPv6. `place` is
+    where a packet was captured: another number at another interface, in another direction or after
+    another number of routers. `scale` and `mss` are -1 where there is no such option. The
+    `sequence` of a datagram is its checksum.
     """
 
     time_ns: Integers
     protocol: NDArray[np.uint8]
+    place: NDArray[np.uint32]
     identification: NDArray[np.uint16]
     source_high: NDArray[np.uint64]
     source_low: NDArray[np.uint64]
@@ -120,41 +122,50 @@ def decode(records: Records) -> Decoded:
     """The packets of a piece of a file."""
     octets = Octets(records.data)
     end = records.start + records.captured
-    kind, network = _link(octets, records.link, records.start)
-    version = octets.u8(network) >> 4
-    is_4 = (version == 4) & (kind != _IPV6)
-    is_6 = (version == 6) & (kind != _IPV4)
-    is_ip = (is_4 | is_6) & (kind >= 0) & (network < end)
+    kind, network, point = _link(octets, records)
     # Where the packet ends, by the link's length: the IP header of a super-packet may say 0.
     beyond = records.start + np.maximum(records.length, records.captured)
-    protocol, transport, over, is_fragment = _network(octets, network, is_4, end, beyond)
-    is_first = is_ip & ~is_fragment
-    is_known = is_first & ((protocol == TCP) | (protocol == UDP))
-    is_whole = is_known & (transport + np.where(protocol == TCP, 20, 8) <= end)
+    found = _network(octets, kind, network, end, beyond)
+    for _ in range(_TUNNELS_MAX):
+        which, kind, network = tunnels.inside(
+            octets, found.protocol, found.transport, found.over, end
+        )
+        inner = _network(octets, kind, network, end[which], found.over[which])
+        # Datagrams without IP inside, or whose bytes only look like a tunnel's, stay what they are.
+        if not inner.is_ip.any():
+            break
+        found.replace(which[inner.is_ip], inner.chosen(inner.is_ip))
+    is_first = found.is_ip & ~found.is_fragment
+    is_known = is_first & ((found.protocol == TCP) | (found.protocol == UDP))
+    is_whole = is_known & (found.transport + np.where(found.protocol == TCP, 20, 8) <= end)
     keep = np.flatnonzero(is_whole)
-    network, is_4 = network[keep], is_4[keep]
+    own = found.chosen(keep)
+    hops = octets.u8(own.network + np.where(own.is_4, 8, 7))
     packets, blocks = _transport(
         octets,
-        transport[keep],
+        own.transport,
         time_ns=records.time_ns[keep],
-        protocol=protocol[keep],
-        identification=np.where(is_4, octets.u16(network + 4), 0),
-        over=over[keep],
+        protocol=own.protocol,
+        place=(records.interface[keep] << 16) + (point[keep] << 8) + hops,
+        identification=np.where(own.is_4, octets.u16(own.network + 4), 0),
+        over=own.over,
         end=end[keep],
-        addresses=_addresses(octets, network, is_4),
+        addresses=_addresses(octets, own.network, own.is_4),
     )
-    is_cut = (is_first & (protocol == -1)) | (is_known & ~is_whole)
-    fragments, cut = int((is_ip & is_fragment).sum()), int(is_cut.sum())
+    is_cut = (is_first & (found.protocol == -1)) | (is_known & ~is_whole)
+    fragments, cut = int((found.is_ip & found.is_fragment).sum()), int(is_cut.sum())
     others = len(end) - len(packets) - fragments - cut
     return Decoded(packets, blocks, others, fragments, cut)
 
 
-def _link(octets: Octets, links: Integers, start: Integers) -> tuple[Integers, Integers]:
+def _link(octets: Octets, records: Records) -> tuple[Integers, Integers, Integers]:
     """The EtherType of each packet (0 where only the IP header tells, -1 if the link type is
-    unknown), and where its network header begins."""
-    kind, network = np.full(len(start), -1, np.int64), start.copy()
-    for link in np.unique(links).tolist():
-        chosen = np.flatnonzero(links == link)
+    unknown), where its network header begins, and the interface and the direction in cooked
+    headers, as one number."""
+    start = records.start
+    kind, network, point = np.full(len(start), -1, np.int64), start.copy(), np.zeros_like(start)
+    for link in np.unique(records.link).tolist():
+        chosen = np.flatnonzero(records.link == link)
         at = start[chosen]
         if link in _RAWS:
             kind[chosen] = 0
@@ -163,24 +174,44 @@ def _link(octets: Octets, links: Integers, start: Integers) -> tuple[Integers, I
             kind[chosen] = 0
             network[chosen] += 4
         elif link in {_ETHERNET, _COOKED, _COOKED_2}:
-            type_at, size = {_ETHERNET: (12, 14), _COOKED: (14, 16), _COOKED_2: (0, 20)}[link]
-            found, behind = octets.u16(at + type_at), at + size
-            for _ in range(_TAGS_MAX):
-                tagged = np.isin(found, _VLAN)
-                if not tagged.any():
-                    break
-                found = np.where(tagged, octets.u16(behind + 2), found)
-                behind = np.where(tagged, behind + 4, behind)
-            kind[chosen] = np.where(np.isin(found, (_IPV4, _IPV6)), found, -1)
-            network[chosen] = behind
-    return kind, network
+            if link == _ETHERNET:
+                found, behind = np.full(len(at), BRIDGED), at
+            elif link == _COOKED:
+                found, behind, point[chosen] = octets.u16(at + 14), at + 16, octets.u16(at)
+            else:
+                found, behind = octets.u16(at), at + 20
+                point[chosen] = (octets.u32(at + 4) << 3) + octets.u8(at + 10)
+            kind[chosen], network[chosen] = tunnels.network(octets, found, behind)
+    return kind, network, point
+
+
+@dataclass(frozen=True, slots=True)
+class _Network(Columns):
+    """The IP header of each packet: its place, whether it is one and of which version, the protocol
+    (-1 if it was not captured), where the header of this begins, where the data end, and whether
+    the packet is a later fragment."""
+
+    network: Integers
+    is_ip: Flags
+    is_4: Flags
+    protocol: Integers
+    transport: Integers
+    over: Integers
+    is_fragment: Flags
+
+    def replace(self, which: Integers, inner: "_Network") -> None:
+        """Put the headers of `inner` in the place of these."""
+        for each in fields(self):
+            getattr(self, each.name)[which] = getattr(inner, each.name)
 
 
 def _network(
-    octets: Octets, network: Integers, is_4: Flags, end: Integers, beyond: Integers
-) -> tuple[Integers, Integers, Integers, Flags]:
-    """The protocol of each packet (-1 if it was not captured), where its header begins, where its
-    data end, and whether it is a later fragment."""
+    octets: Octets, kind: Integers, network: Integers, end: Integers, beyond: Integers
+) -> _Network:
+    """The IP headers at these places."""
+    version = octets.u8(network) >> 4
+    is_4 = (version == 4) & (kind != IPV6)
+    is_ip = (is_4 | ((version == 6) & (kind != IPV4))) & (kind >= 0) & (network < end)
     total = octets.u16(network + 2)
     header = (octets.u8(network) & 0x0F) * 4
     protocol = octets.u8(network + 9)
@@ -206,7 +237,8 @@ def _network(
         protocol[six], transport[six], is_fragment[six] = following, place, later
         is_whole[six] = place <= end[six]
         over[six] = np.where(length > 0, np.minimum(at + 40 + length, beyond[six]), beyond[six])
-    return np.where(is_whole, protocol, -1), transport, over, is_fragment
+    protocol = np.where(is_ip & is_whole, protocol, -1)
+    return _Network(network, is_ip, is_4, protocol, transport, over, is_fragment)
 
 
 def _addresses(octets: Octets, network: Integers, is_4: Flags) -> dict[str, NDArray[np.uint64]]:
@@ -227,6 +259,7 @@ def _transport(
     *,
     time_ns: Integers,
     protocol: Integers,
+    place: Integers,
     identification: Integers,
     over: Integers,
     end: Integers,
@@ -241,12 +274,13 @@ def _transport(
     packets = Packets(
         time_ns=time_ns,
         protocol=protocol.astype(np.uint8),
+        place=(place & 0xFFFFFFFF).astype(np.uint32),
         identification=identification.astype(np.uint16),
         **addresses,
         source_port=octets.u16(at).astype(np.uint16),
         target_port=octets.u16(at + 2).astype(np.uint16),
         payload=np.maximum(over - at - header, 0).astype(np.uint32),
-        sequence=(octets.u32(at + 4) * only_tcp).astype(np.uint32),
+        sequence=np.where(is_tcp, octets.u32(at + 4), octets.u16(at + 6)).astype(np.uint32),
         acknowledged=(octets.u32(at + 8) * only_tcp).astype(np.uint32),
         flags=(octets.u8(at + 13) * only_tcp).astype(np.uint8),
         window=(octets.u16(at + 14) * only_tcp).astype(np.uint16),

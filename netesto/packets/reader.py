@@ -62,7 +62,8 @@ _SECOND_NS = 10**9
 @dataclass(frozen=True, slots=True)
 class Records:
     """Packets of one piece of a file, in its order: the start of each in `data`, its captured
-    bytes, its length, its time (ns since 1970), and its link type."""
+    bytes, its length, its time (ns since 1970), its link type, and the number of its interface (0
+    if the format has none)."""
 
     data: bytes
     start: Integers
@@ -70,6 +71,7 @@ class Records:
     length: Integers
     time_ns: Integers
     link: Integers
+    interface: Integers
 
 
 @dataclass(slots=True)
@@ -237,6 +239,7 @@ class _Pcap:
             length=octets.u32(starts + 12),
             time_ns=octets.u32(starts) * _SECOND_NS + octets.u32(starts + 4) * self._unit_ns,
             link=np.full(len(starts), self._link, np.int64),
+            interface=np.zeros(len(starts), np.int64),
         )
 
 
@@ -350,6 +353,7 @@ class _Pcapng:
             length=original,
             time_ns=self._times(ticks, number, is_simple, interfaces),
             link=links[number],
+            interface=number,
         )
 
     def _times(

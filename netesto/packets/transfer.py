@@ -159,10 +159,12 @@ def analyse(connection: Connection, path_ns: int | None, *, by_client: bool) -> 
     syns = np.flatnonzero(is_syn)
     payload = packets.payload.astype(np.int64)
     is_fin = (packets.flags & FIN) != 0
-    data = np.flatnonzero(sent & ~is_syn & ((payload > 0) | is_fin))
-    acks, zero = _acknowledgements(connection, sent, _first(packets.sequence, syns, data))
-    begin = _unwrapped(packets.sequence[data], _first(packets.sequence, syns, data))
-    end = begin + payload[data] + is_fin[data]
+    # RFC 7413 (TCP Fast Open), section 2: data on a SYN follow its number.
+    data = np.flatnonzero(sent & ((payload > 0) | (is_fin & ~is_syn)))
+    first = _first(packets.sequence, syns, data)
+    acks, zero = _acknowledgements(connection, sent, first)
+    begin = _unwrapped(packets.sequence[data] + is_syn[data], first)
+    end = begin + payload[data] + (is_fin & ~is_syn)[data]
     # A keepalive or window probe: one byte that was acknowledged long ago.
     acked = _before(acks.place, acks.highest, data)
     is_probe = (payload[data] == 1) & (end == acked) & (begin < _before_highest(end, 0))
@@ -212,7 +214,8 @@ def analyse(connection: Connection, path_ns: int | None, *, by_client: bool) -> 
         duplicate_acks=int(duplicates.sum()),
         zero_windows=zero[0],
         zero_window_ns=zero[1],
-        syns_again=max(0, len(syns) - 1),
+        # One with data is among the retransmitted segments.
+        syns_again=int((payload[syns[1:]] == 0).sum()),
         is_whole=is_from_start and bool((packets.flags & (FIN | RST)).any()),
     )
 

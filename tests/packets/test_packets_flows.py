@@ -4,7 +4,23 @@ from pathlib import Path
 
 import pytest
 from typed import nearly
-from wire import ACK, ETHERNET, FIN, RST, SYN, Frame, Wire, ip, mss, pcap, sack, stamps, tcp
+from wire import (
+    ACK,
+    ETHERNET,
+    FIN,
+    RST,
+    SYN,
+    Frame,
+    Wire,
+    cooked_2,
+    ip,
+    mss,
+    pcap,
+    sack,
+    stamps,
+    tcp,
+    udp,
+)
 
 from netesto.packets import capture, connections
 from netesto.packets.found import Flow
@@ -84,10 +100,138 @@ def test_copies_of_packets_are_no_retransmissions(tmp_path: Path):
     assert (flow.packets, flow.bytes, flow.segments_again) == (4, 4000, 1)
     [said] = found.remarks
     assert said == (
-        "4 packets of TCP are copies of others: the capture was made at several places, or the "
+        "4 packets are copies of others: the capture was made at several places, or the "
         "network duplicated them. Only the first of each counts, and RTTs may be those of a part "
         "of the path"
     )
+
+
+SIX = ("fd00:1::1", "fd00:2::2")
+
+
+def data_of_six(begin: int, *, hops: int = 64, stamp: int | None = None) -> bytes:
+    options = b"" if stamp is None else stamps(stamp, 1)
+    return ip(tcp(begin, 1, ACK, options=options, payload=bytes(1000)), *SIX, hops=hops)
+
+
+def flow_of(tmp_path: Path, frames: list[Frame], *, link: int = 1) -> tuple[int, int]:
+    """Packets and retransmitted segments of the only flow."""
+    (tmp_path / "a").write_bytes(pcap(frames, unit_ns=1, link=link))
+    [flow] = capture.read(tmp_path / "a").flows
+    return flow.packets, flow.segments_again or 0
+
+
+def test_packets_that_a_router_receives_and_sends_are_copies_without_identification(
+    tmp_path: Path,
+):
+    frames = []
+    # The third is sent again, after 5 ms.
+    for sent_ms, begin in ((0, 0), (1, 1000), (2, 2000), (7, 2000)):
+        for at, hops in ((1, 64), (2, 63)):
+            packet = cooked_2(at, 0 if at == 1 else 4, 0x86DD) + data_of_six(begin, hops=hops)
+            frames.append(Frame(10**9 + sent_ms * 10**6 + at * 10**5, packet))
+    assert flow_of(tmp_path, frames, link=276) == (4, 1)
+
+
+def test_the_same_acknowledgement_at_two_interfaces_repeats_itself_as_often_as_at_one(
+    tmp_path: Path,
+):
+    frames = []
+    for sent_ms in (0, 1, 2, 3):
+        data = ip(tcp(1000 * sent_ms, 1, ACK, payload=bytes(1000)), *SIX)
+        same = ip(tcp(1, 0, ACK, ports=(5201, 40000)), *SIX[::-1])
+        for at in (1, 2):
+            time_ns = 10**9 + sent_ms * 10**6 + at * 10**5
+            frames += [
+                Frame(time_ns, cooked_2(at, 0, 0x86DD) + data),
+                Frame(time_ns + 10**4, cooked_2(at, 0, 0x86DD) + same),
+            ]
+    (tmp_path / "a").write_bytes(pcap(frames, unit_ns=1, link=276))
+    [flow] = capture.read(tmp_path / "a").flows
+    assert (flow.packets, flow.duplicate_acks) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("gap_ms", "stamps_of", "expected"),
+    [(0.2, (None, None), (1, 0)), (1.2, (None, None), (2, 1)), (0.2, (1, 2), (2, 1))],
+)
+def test_at_one_place_what_is_sent_again_comes_later_or_is_stamped_later(
+    tmp_path: Path,
+    gap_ms: float,
+    stamps_of: tuple[int | None, int | None],
+    expected: tuple[int, int],
+):
+    frames = [
+        Frame(10**9 + round(i * gap_ms * 10**6), ETHERNET_6 + data_of_six(0, stamp=stamp))
+        for i, stamp in enumerate(stamps_of)
+    ]
+    assert flow_of(tmp_path, frames) == expected
+
+
+ETHERNET_6 = bytes(12) + b"\x86\xdd"
+
+
+def test_a_handshake_tells_how_late_a_copy_may_be(tmp_path: Path):
+    wire = Wire().opened(size=1000)
+    for time_ms in (50, 69, 95):
+        wire.sent(time_ms, 0, 1000)
+    flow = only(tmp_path, wire)
+    # Within the RTT of 40 ms nobody sends again.
+    assert (flow.packets, flow.segments_again) == (2, 1)
+
+
+def test_an_identification_that_never_changes_hides_no_retransmission(tmp_path: Path):
+    frames = []
+    for sent_ms, begin in ((0, 0), (1, 1000), (1311, 1000)):
+        packet = ip(tcp(begin, 1, ACK, payload=bytes(1000)), identification=7)
+        frames.append(Frame(10**9 + sent_ms * 10**6, ETHERNET + packet))
+    reply = ip(tcp(1, 2000, ACK, ports=(5201, 40000)), "10.0.0.2", "10.0.0.1", identification=9)
+    frames.append(Frame(10**9 + 1321 * 10**6, ETHERNET + reply))
+    (tmp_path / "a").write_bytes(pcap(frames, unit_ns=1))
+    [flow] = capture.read(tmp_path / "a").flows
+    # Karn: there is no RTT of what was sent twice.
+    assert (flow.packets, flow.segments_again, flow.rtt) == (3, 1, None)
+
+
+def test_datagrams_at_two_interfaces_count_once(tmp_path: Path):
+    frames = [
+        Frame(
+            10**9 + i * 10**6 + at * 1000,
+            cooked_2(at, 0, 0x86DD) + ip(udp(bytes(100)), *SIX, protocol=17),
+        )
+        for i in range(3)
+        for at in (1, 2)
+    ]
+    (tmp_path / "a").write_bytes(pcap(frames, unit_ns=1, link=276))
+    [flow] = capture.read(tmp_path / "a").flows
+    assert (flow.packets, flow.bytes) == (3, 300)
+
+
+def test_data_on_a_syn_count(tmp_path: Path):
+    wire = Wire()
+    wire.client(0, -1, SYN, acknowledged=0, options=mss(1000), payload=bytes(100))
+    wire.server(40, 100, SYN | ACK, begin=-1, options=mss(1000))
+    wire.client(40, 100)
+    wire.sent(41, 100, 600)
+    wire.server(81, 600)
+    found = capture.read(ended(wire, 600).write(tmp_path / "a.pcap"))
+    [flow] = found.flows
+    assert (flow.packets, flow.bytes, flow.size, flow.segments_again, flow.missed_bytes) == (
+        2, 600, 600, 0, 0,
+    )  # fmt: skip
+    assert (flow.completion_ms, flow.rtt and flow.rtt.samples, found.remarks) == (
+        nearly(81), 3, (),
+    )  # fmt: skip
+
+
+def test_a_syn_with_data_that_is_sent_again_is_one_retransmission(tmp_path: Path):
+    wire = Wire()
+    for time_ms in (0, 1000):
+        wire.client(time_ms, -1, SYN, acknowledged=0, options=mss(1000), payload=bytes(100))
+    wire.server(1040, 100, SYN | ACK, begin=-1, options=mss(1000))
+    wire.client(1040, 100)
+    flow = only(tmp_path, wire)
+    assert (flow.segments_again, flow.bytes_again, flow.size) == (1, 100, 100)
 
 
 def test_packets_that_are_not_in_the_order_of_time_are_analysed_in_it(tmp_path: Path):

@@ -41,15 +41,16 @@ def udp(payload: bytes, ports: tuple[int, int] = (CLIENT_PORT, SERVER_PORT)) -> 
 def ip(
     segment: bytes, source: str = CLIENT, target: str = SERVER, *, options: bytes = b"",
     length: int | None = None, offset: int = 0, protocol: int = 6, identification: int = 0,
+    hops: int = 64,
 ) -> bytes:  # fmt: skip
     """An IP packet of either version, by its addresses."""
     ends = ip_address(source).packed + ip_address(target).packed
     if len(ends) == 32:
-        return struct.pack(">IHBB", 6 << 28, len(segment), protocol, 64) + ends + segment
+        return struct.pack(">IHBB", 6 << 28, len(segment), protocol, hops) + ends + segment
     size = 20 + len(options)
     total = size + len(segment) if length is None else length
     header = struct.pack(
-        ">BBHHHBBH", 0x40 | size // 4, 0, total, identification, offset, 64, protocol, 0
+        ">BBHHHBBH", 0x40 | size // 4, 0, total, identification, offset, hops, protocol, 0
     )  # fmt: skip
     return header + ends + options + segment
 
@@ -65,6 +66,11 @@ def sack(*blocks: tuple[int, int]) -> bytes:
 
 def mss(size: int) -> bytes:
     return struct.pack(">BBH", 2, 4, size)
+
+
+def cooked_2(interface: int, direction: int, kind: int) -> bytes:
+    """A header of LINKTYPE_LINUX_SLL2."""
+    return struct.pack(">HHIHBB8x", kind, 0, interface, 1, direction, 6)
 
 
 @dataclass(frozen=True, slots=True)
