@@ -116,7 +116,9 @@ class Datagrams:
             return None
         total = sum(delays[1] * arrived for delays, arrived in found)
         mean = total / sum(arrived for _, arrived in found)
-        return min(delays[0] for delays, _ in found), mean, max(delays[2] for delays, _ in found)
+        least, most = min(delays[0] for delays, _ in found), max(delays[2] for delays, _ in found)
+        # The sum of equal delays is rounded.
+        return least, min(max(mean, least), most), most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

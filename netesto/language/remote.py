@@ -335,8 +335,9 @@ class Remote:
                 remedy="Add the mean gap, for example gap=100ms.",
             )
         derived: dict[str, Value] = {}
-        # The first begins immediately.
-        last_s = ((given.values.get("count") or 1) - 1) * (given.values.get("gap") or 0)
+        # The first begins immediately, but not that of a Poisson process.
+        gaps = (given.values.get("count") or 1) - (texts.get("arrivals") != "poisson")
+        last_s = gaps * (given.values.get("gap") or 0)
         if last_s >= given.values["dur"]:
             about = "about " if texts.get("arrivals") == "poisson" else ""
             raise MisuseError(

@@ -3,6 +3,7 @@ numbers are written."""
 
 import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR
 
 from netesto.results import numbers, overall
 from netesto.results.columns import COLUMNS, Column, canonical, column
@@ -155,9 +156,9 @@ def combine(field: Field, texts: Sequence[str]) -> str:
         case "avg":
             return numbers.fixed(math.fsum(known) / len(known), 3)
         case "min":
-            return numbers.fixed(min(known), 1)
+            return numbers.outward(min(known), ROUND_FLOOR)
         case "max":
-            return numbers.fixed(max(known), 1)
+            return numbers.outward(max(known), ROUND_CEILING)
         case _:
             return numbers.fixed(math.fsum(known), 1)
 
@@ -175,10 +176,11 @@ def _sum_rate_dur(name: str, groups: Sequence[Values], mean_rate: float | None) 
     """Σ(rate·dur) / the scheduled time of the groups with a rate.
 
     The total goodput of flows that run at different times: all bits, from the minimum delay to the
-    latest end. With equal delays that time is max(dur); of one group it is the group's rate. It is
-    `mean_rate` if flows ran at other times, or for longer (transfers), or if the duration of one of
-    several groups was unknown.
+    latest end. With equal delays that time is max(dur); of one group it is the group's rate. If it
+    is known when flows ran, it is `mean_rate`: the same over the time that they really took.
     """
+    if mean_rate is not None:
+        return numbers.fixed(mean_rate, 3)
     found = [
         (rate, numbers.parse(values.get("dur", "")), numbers.parse(values.get("delay", "")) or 0.0)
         for values in groups
@@ -190,9 +192,4 @@ def _sum_rate_dur(name: str, groups: Sequence[Values], mean_rate: float | None) 
     rate = math.fsum(rate * dur for rate, dur, _ in known) / span if span > 0 else None
     if len(found) == 1:
         rate = found[0][0]
-    is_span_known = len(found) == 1 or len(known) == len(found)
-    if mean_rate is not None and (
-        not is_span_known or (rate is not None and overall.is_other(rate, mean_rate))
-    ):
-        rate = mean_rate
     return "" if rate is None else numbers.fixed(rate, 3)

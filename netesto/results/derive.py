@@ -11,7 +11,7 @@ from netesto.results.formulas import Group, Values
 from netesto.results.manifest import Manifest
 
 # Incremented when a column is computed differently from the same data.
-FORMULAS = "7"
+FORMULAS = "8"
 _KEY = "formulas"
 
 

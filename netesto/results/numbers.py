@@ -4,6 +4,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 from netesto.units import COUNT_FACTORS
 
@@ -33,6 +34,12 @@ def fixed(value: float, decimals: int) -> str:
     """`value` with this number of decimals; never "-0.0"."""
     text = f"{value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text
+
+
+def outward(value: float, rounding: str) -> str:
+    """An extreme with one decimal. A minimum is rounded down and a maximum up, so that no mean is
+    beyond them."""
+    return fixed(float(Decimal(repr(value)).quantize(Decimal("0.1"), rounding)), 1)
 
 
 def short(value: float | None, decimals: int) -> str:

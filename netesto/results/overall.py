@@ -10,20 +10,18 @@ from collections.abc import Iterable, Sequence
 from netesto.results import formulas, numbers
 from netesto.results.formulas import Counting, Group, Rate
 
-# By how much a sum of rates may differ from the transferred data per second: flows that start
-# together do so within some milliseconds. The goodput of a full link is 4 to 5 % below its rate.
+# By how much a sum of rates may differ from the transferred data per second without a warning.
 RATE_TOLERANCE = 0.02
 # From here on flows did not share a capacity, and their rates have no index of fairness.
 APART = 0.10
 
 
 def rate(group: Group, get: Rate) -> float | None:
-    """A rate of all flows: the sum of their rates, each over its own time. If flows carried data at
-    different times, so that the sum is too high: the data of all flows divided by the time from the
-    first start to the last end."""
+    """A rate of all flows: their data divided by the time from the first start to the last end. If
+    a time is unknown: the sum of their rates, each over its own time."""
     added = numbers.total(map(get, group.results))
     mean = mean_rate([group], get)
-    return mean if added is not None and is_other(added, mean) else added
+    return added if added is None or mean is None else mean
 
 
 def mean_rate(groups: Iterable[Group], get: Rate) -> float | None:

@@ -296,7 +296,16 @@ def test_column_of_the_script_does_not_hide_what_a_group_did():
 @given(TEXTS)
 def test_mean_lies_between_the_extremes(texts):
     found = float(combined("avg", *texts))
-    assert float(combined("min", *texts)) - 0.06 <= found <= float(combined("max", *texts)) + 0.06
+    assert float(combined("min", *texts)) <= found <= float(combined("max", *texts))
+
+
+def test_extremes_are_rounded_outwards():
+    texts = ("40000.123", "40000.456")
+    assert [combined(each, *texts) for each in ("min", "avg", "max")] == [
+        "40000.1", "40000.289", "40000.5",
+    ]  # fmt: skip
+    assert [combined(each, "94.14") for each in ("min", "avg", "max")] == ["94.1", "94.140", "94.2"]
+    assert [combined(each, "1.1") for each in ("min", "max")] == ["1.1", "1.1"]
 
 
 @given(TEXTS, st.randoms())

@@ -351,9 +351,10 @@ def apart(*starts_s: float, lasted_s=24.0, rate_bps=50e6):
     ]
 
 
-def test_rates_of_flows_that_ran_together_are_added():
-    found = pick(group(*apart(0.0, 0.4)), "rate", "transactionRate", "rateMin", "rateMax")
-    assert found == ["100", "200", "50", "50"]
+def test_a_rate_is_over_the_time_of_all_flows_however_little_they_began_apart():
+    # Twice 24 s of 50 Mbit/s in 24.25 s.
+    found = pick(group(*apart(0.0, 0.25)), "rate", "transactionRate", "rateMin", "rateMax")
+    assert found == ["98.969072", "197.938", "50", "50"]
 
 
 def test_rates_of_flows_of_a_full_link_never_exceed_it_by_more_than_two_percent():
@@ -435,13 +436,14 @@ def test_a_group_without_its_first_seconds_ran_beside_one_with_them():
     assert whole(one, other)[:1] == ["100.000"]
 
 
-def test_a_rate_of_groups_that_ran_as_their_delays_say_is_by_the_columns():
+def test_a_rate_of_groups_is_over_the_time_in_which_they_ran_not_that_of_their_delays():
     flows_ = apart(0.0, 12.1)
     one, other = (
         group(flow, asked=request(group=number, delay_s=delay_s))
         for number, (flow, delay_s) in enumerate(zip(flows_, (0.0, 12.0), strict=True), 1)
     )
-    assert whole(one, other) == ["66.667", ""]
+    # Twice 24 s in 36.1 s.
+    assert whole(one, other) == ["66.482", ""]
 
 
 def test_a_rate_of_transfers_that_took_longer_than_their_time_has_all_of_their_data():

@@ -4,6 +4,8 @@ import contextlib
 import csv
 import itertools
 import json
+import math
+import os
 import re
 import resource
 import socket
@@ -147,6 +149,35 @@ def test_of_known_datagrams_the_server_counts_what_became_of_them(server):
     }
 
 
+def datagram_with_wrong_checksum(port: int) -> bytes:
+    """Of UDP, without the IP header."""
+    return struct.pack("!HHHH", 40_000, port, 8 + 100, 1) + bytes(100)
+
+
+def test_datagrams_with_a_wrong_checksum_are_told_from_those_without_room(server):
+    if os.geteuid():
+        unmet("lab", "raw sockets need root")
+    with (
+        socket.create_connection(("127.0.0.1", server)) as control,
+        socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP) as raw,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
+        control.makefile("rw") as lines,
+    ):
+        hello = process.run([str(PROGRAM), "version"], timeout=5).stdout.strip()
+        lines.write(f"{hello} test=UDP_STREAM port=12878 duration=0.3 interval=0.1\n")
+        lines.flush()
+        assert lines.readline() == "ready\n"
+        for _ in range(3):
+            raw.sendto(datagram_with_wrong_checksum(12_878), ("127.0.0.1", 0))
+        data.sendto(struct.pack("!QQ", 0, 0) + bytes(84), ("127.0.0.1", 12_878))
+        lines.write("end 1 300000000\n")
+        lines.flush()
+        told = json.loads(lines.read())
+    # Other datagrams of this machine may be damaged, too.
+    assert (told["arrived"], told["server_host_checksum_errors"] >= 3) == (1, True)
+    assert told["server_dropped"] <= told["server_host_checksum_errors"]
+
+
 def test_without_an_arrival_all_are_lost_when_they_were_sent(server):
     assert datagrams(server, count=3)["server_lost"] == [1, 1, 1]
 
@@ -164,6 +195,25 @@ def test_each_completion_has_a_line(test, server, tmp_path):
 def test_arrivals_have_a_gap(test, server):
     told = result(server, f"test={test}", "size=1000", "count=11", "gap=0.01")
     assert told["elapsed_ns"] >= 100_000_000
+
+
+def first_gap_s(seed: int, mean_s: float) -> float:
+    """The first number of xorshift64*, as an exponential one (Marsaglia 2003; Vigna 2014)."""
+    state, mask = seed * 2 + 1, 2**64 - 1
+    state ^= state >> 12
+    state ^= state << 25 & mask
+    state ^= state >> 27
+    uniform = ((state * 0x2545F4914F6CDD1D & mask) >> 11) + 1
+    return -mean_s * math.log(uniform / 2**53)
+
+
+@pytest.mark.parametrize("test", ["TCP_FLOWS", "TCP_MESSAGES"])
+def test_the_first_transfer_of_a_poisson_process_has_a_gap_before_it_too(test, server):
+    gap_s = first_gap_s(7, 0.1)
+    told = result(
+        server, f"test={test}", "size=1000", "count=1", "gap=0.1", "arrivals=poisson", "seed=7"
+    )
+    assert told["elapsed_ns"] >= gap_s * 1e9 > 10_000_000
 
 
 @pytest.mark.parametrize("test", ["TCP_FLOWS", "TCP_MESSAGES"])
@@ -413,7 +463,7 @@ class Client:
 
     def __init__(self, server: int, options: str) -> None:
         self._control = socket.create_connection(("127.0.0.1", server), timeout=5)
-        self._control.sendall(f"netesto-flow 3 {options}\n".encode())
+        self._control.sendall(f"netesto-flow 4 {options}\n".encode())
         assert self._control.recv(100) == b"ready\n"
 
     def data(self, port: int) -> socket.socket:
@@ -422,12 +472,73 @@ class Client:
     def say(self, words: str) -> None:
         self._control.sendall(words.encode())
 
+    def end(self) -> None:
+        self._control.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         """When the server has closed its end, its ports are free."""
-        self._control.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):
+            self.end()
         while self._control.recv(1000):
             pass
         self._control.close()
+
+    def rest(self) -> list[str]:
+        """The lines until the server closes its end."""
+        with self._control.makefile() as lines:
+            return lines.read().splitlines()
+
+
+def test_a_stream_that_got_nothing_while_it_lasted_is_a_measurement_of_nothing(server):
+    client = Client(server, "test=TCP_STREAM port=12880 duration=0.2 interval=0.1")
+    with client.data(12880):
+        client.say("nothing\n")
+        done, said = client.rest()
+        client.close()
+    told = json.loads(said)
+    assert (done, told["server_received_bytes"], told["server_received"]) == ("done", 0, [0, 0])
+
+
+def test_a_stream_whose_client_ends_before_its_data_has_failed(server):
+    client = Client(server, "test=TCP_STREAM port=12880 duration=0.2 interval=0.1")
+    with client.data(12880):
+        client.say("")
+        client.end()
+        assert client.rest() == ["error the client has ended"]
+        client.close()
+
+
+def test_a_reverse_stream_that_got_nothing_while_it_lasted_is_a_measurement_of_nothing():
+    with (
+        socket.create_server(("127.0.0.1", 12_876)) as control,
+        socket.create_server(("127.0.0.1", 12_878)) as data,
+        subprocess.Popen(
+            [
+                PROGRAM,
+                "client",
+                "127.0.0.1",
+                "12876",
+                "test=TCP_MAERTS",
+                "port=12878",
+                "duration=0.2",
+            ],
+            stdout=subprocess.PIPE,
+        ) as running,
+    ):
+        connection, _ = control.accept()
+        with connection, connection.makefile("rw") as lines:
+            lines.readline()
+            lines.write("ready\n")
+            lines.flush()
+            silent, _ = data.accept()
+            with silent:
+                assert (lines.readline(), lines.readline()) == ("go\n", "done\n")
+                lines.write("{}")
+                lines.flush()
+                connection.shutdown(socket.SHUT_WR)
+                output, _ = running.communicate(timeout=30)
+    told = json.loads(output.splitlines()[-1])
+    assert (running.returncode, told["client_received_bytes"]) == (0, 0)
 
 
 @pytest.mark.parametrize(

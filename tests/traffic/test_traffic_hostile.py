@@ -48,7 +48,7 @@ class Server:
     def asked(self, options: str) -> Iterator[socket.socket]:
         """The control connection of a flow that is ready."""
         with socket.create_connection(("127.0.0.1", PORT), timeout=20) as control:
-            control.sendall(f"netesto-flow 3 {options}\n".encode())
+            control.sendall(f"netesto-flow 4 {options}\n".encode())
             assert control.recv(100) == b"ready\n"
             yield control
 

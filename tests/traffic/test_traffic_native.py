@@ -292,6 +292,35 @@ def became(ask, **changed: object) -> Datagrams | None:
     return NATIVE.parse(printed(**DATAGRAMS | changed), request, started_s=1e9).datagrams
 
 
+@pytest.mark.parametrize(
+    ("every", "damaged", "dropped"),
+    # One flow, then two flows of a host: 3 of the flow's 10 may be damaged ones, or more.
+    [(0, 0, 10), (10, 0, 10), (10, 10, 0), (10, 4, 6), (25, 25, 0), (25, 3, None)],
+)
+def test_datagrams_with_a_wrong_checksum_were_not_without_room(ask, every, damaged, dropped):
+    found = became(
+        ask, server_dropped=10, server_host_errors=every, server_host_checksum_errors=damaged
+    )
+    assert found is not None
+    assert found.dropped == dropped
+
+
+def test_the_mean_of_equal_delays_is_not_above_the_maximum():
+    each = DatagramInterval(start_s=0, end_s=1, sent=3, lost=0, delays_ms=(0.1, 0.1, 0.1))
+    other = replace(each, sent=7, delays_ms=(0.1, 0.1, 0.1))
+    found = Datagrams(sent=10, lost=0, sent_bps=1, intervals=(each, other, each))
+    assert found.delays_ms == (0.1, 0.1, 0.1)
+
+
+def test_a_poisson_process_without_an_arrival_is_a_measurement_of_nothing(ask):
+    request = ask(test="TCP_FLOWS", size_bytes=1000, gap_s=30.0, arrivals="poisson")
+    nothing = {"begun": 0, "failed": 0, "count": 0, "elapsed_ns": 0}
+    found = NATIVE.parse(
+        printed(test="TCP_FLOWS", client_retransmits=0, **nothing), request, started_s=1e9
+    )
+    assert (found.rate_bps, found.elapsed_s, found.latencies) == (0.0, 20.0, 0)
+
+
 def test_what_became_of_datagrams(ask):
     assert became(ask) == Datagrams(
         sent=5, lost=2, sent_bps=20_000, jitter_ms=0.005, reordered=1, duplicates=2, skipped=2,

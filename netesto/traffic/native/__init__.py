@@ -314,10 +314,23 @@ def _arrivals(result: Printed, request: GroupRequest, *, started_s: float) -> Da
         reordered=sum(one.reordered or 0 for one in each),
         duplicates=sum(one.duplicates or 0 for one in each),
         skipped=result.whole("skipped"),
-        dropped=result.whole("server_dropped"),
+        dropped=_without_room(result),
         marked=result.whole("marked"),
         intervals=tuple(each),
     )
+
+
+def _without_room(result: Printed) -> int | None:
+    """The datagrams for which the server's socket had no room. The kernel's count of the socket
+    includes those with a wrong checksum, which only counters of the whole host tell apart; None if
+    flows of other sockets on the host make that impossible."""
+    dropped = result.whole("server_dropped")
+    every = result.whole("server_host_errors")
+    damaged = result.whole("server_host_checksum_errors")
+    if dropped is None or every is None or damaged is None:
+        return dropped
+    least, most = max(0, dropped - damaged), min(dropped, every - damaged)
+    return least if least >= most else None
 
 
 def _requests(result: Printed, request: GroupRequest, *, started_s: float) -> TransferResult:
@@ -352,7 +365,8 @@ def _completions(result: Printed, request: GroupRequest, system: SystemTime) -> 
             f"only {begun} of {request.count} transfers began within {request.duration_s:g} s:"
             " a longer dur= gives them time"
         )
-    elapsed_s = result.number("elapsed_ns") / 1e9
+    # A Poisson process may have no arrival.
+    elapsed_s = result.number("elapsed_ns") / 1e9 if begun else request.duration_s
     if elapsed_s <= 0:
         raise OutputError(f"{_NAME} printed an impossible elapsed_ns")
     bits = (begun - failed) * (request.size_bytes or 0) * 8

@@ -244,6 +244,15 @@ static int set_timer(const struct sender *sender, int64_t instant)
     return timerfd_settime(sender->timer, TFD_TIMER_ABSTIME, &time, NULL);
 }
 
+/* The time from one arrival to the next; of a Poisson process also from its start to the first. */
+static int64_t gap_after(struct sender *sender)
+{
+    const struct options *options = &sender->flow->options;
+    return options->arrivals == POISSON
+               ? (int64_t)random_exponential(&sender->random, (double)options->gap)
+               : options->gap;
+}
+
 /* Begin the transfers that are due, and set the timer for the next. If many are late, the timer
  * expires at once: connections that have ended are closed in between, which frees their ports. */
 static int begin_due(struct sender *sender)
@@ -255,9 +264,7 @@ static int begin_due(struct sender *sender)
         if (sender->lasting ? begin_message(sender) : begin_flow(sender))
             return -1;
         if (options->gap)
-            sender->next += options->arrivals == POISSON
-                                ? (int64_t)random_exponential(&sender->random, (double)options->gap)
-                                : options->gap;
+            sender->next += gap_after(sender);
         else
             sender->next = now();
     }
@@ -434,6 +441,8 @@ int completions_client(struct flow *flow, struct json *result)
         struct processor_use before = approach(options->start);
         reach(options->start);
         sender.zero = sender.next = sender.last = now();
+        if (options->arrivals == POISSON)
+            sender.next += gap_after(&sender);
         sender.end = options->duration ? sender.zero + options->duration : INT64_MAX;
         if (!status)
             status = loop(&sender);

@@ -162,8 +162,43 @@ struct arrivals_seen {
     struct span *spans;
     size_t interval_count;
     int64_t ahead; /* system time, that of arrivals, minus the monotonic clock */
-    uint32_t dropped; /* by the kernel, because the socket was full */
+    uint32_t dropped; /* by the kernel: the socket was full, or the checksum was wrong */
 };
+
+/* What the kernel dropped of the datagrams of all sockets of this host. */
+struct udp_errors {
+    long long all, checksums;
+};
+
+/* RFC 4113, and /proc/net/snmp and snmp6 of Linux. Negative values are unknown. */
+static struct udp_errors udp_errors(const struct flow *flow)
+{
+    bool is_4 = flow->local.ss_family == AF_INET;
+    struct udp_errors found = {-1, -1};
+    char names[1024] = "", values[1024], *rest_of_names, *rest;
+    FILE *file = fopen(is_4 ? "/proc/net/snmp" : "/proc/net/snmp6", "re");
+    while (file && fgets(values, sizeof values, file)) {
+        if (!is_4) {
+            sscanf(values, "Udp6InErrors %lld", &found.all);
+            sscanf(values, "Udp6InCsumErrors %lld", &found.checksums);
+        } else if (!strncmp(values, "Udp: ", 5)) {
+            char *name = strtok_r(names, " \n", &rest_of_names);
+            char *value = name ? strtok_r(values, " \n", &rest) : NULL;
+            if (!name)
+                memcpy(names, values, sizeof names);
+            for (; name && value; name = strtok_r(NULL, " \n", &rest_of_names),
+                                  value = strtok_r(NULL, " \n", &rest)) {
+                if (!strcmp(name, "InErrors"))
+                    found.all = strtoll(value, NULL, 10);
+                else if (!strcmp(name, "InCsumErrors"))
+                    found.checksums = strtoll(value, NULL, 10);
+            }
+        }
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
 
 /* The bit of a number in the window, and its byte. */
 static uint8_t *bit_of(const struct arrivals_seen *seen, int64_t number, uint8_t *bit)
@@ -387,6 +422,7 @@ int datagrams_server(struct flow *flow, struct json *result)
     const struct options *options = &flow->options;
     struct arrivals_seen seen = {.interval_count = count_intervals(options),
                                  .ahead = system_ahead()};
+    struct udp_errors before = udp_errors(flow), after;
     int yes = 1, buffer = RECEIVE_BUFFER, status = 0;
     seen.intervals = calloc(seen.interval_count, sizeof *seen.intervals);
     seen.spans = calloc(seen.interval_count, sizeof *seen.spans);
@@ -433,6 +469,11 @@ int datagrams_server(struct flow *flow, struct json *result)
         json_integer(result, "arrived", seen.count);
         json_integer(result, "receiving_ns", seen.last - seen.first);
         json_integer(result, "server_dropped", seen.dropped);
+        after = udp_errors(flow);
+        if (before.checksums >= 0 && before.all >= 0) {
+            json_integer(result, "server_host_errors", after.all - before.all);
+            json_integer(result, "server_host_checksum_errors", after.checksums - before.checksums);
+        }
         if (options->ecn)
             json_integer(result, "marked", seen.marked);
         json_integer(result, "server_time_set_ns", system_ahead() - seen.ahead);

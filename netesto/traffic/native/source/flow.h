@@ -27,7 +27,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#define VERSION "3"
+#define VERSION "4"
 #define NS_PER_S 1000000000LL
 #define LINE_MAX_BYTES 8192
 

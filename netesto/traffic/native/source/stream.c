@@ -26,8 +26,11 @@
 /* With a bitrate, a write is what is due in this time, but not less than a full segment. */
 #define WRITE_TIME (NS_PER_S / 1000)
 #define WRITE_MIN 1448
-/* How long a receiver waits for the first byte: enough for handshakes over a slow path. */
-#define FIRST_BYTE_TIMEOUT (30 * NS_PER_S)
+/* How long a sender waits for the word of the receiver: enough for a window that began late. */
+#define DONE_TIMEOUT (30 * NS_PER_S)
+/* What a client says to a receiving server if no byte was acknowledged while the flow lasted. The
+ * server's window begins with the first byte: without any, it knows no other end. */
+#define NOTHING "nothing"
 
 /* Shared by the directions of one end. `zero` is the instant of the first byte received. */
 struct receipt {
@@ -86,9 +89,10 @@ static void *receive(void *argument)
     /* With MSG_TRUNC, tcp(7), the data is not copied. */
     int flags = MSG_DONTWAIT | (options->skip_receive ? MSG_TRUNC : 0);
     /* A server cannot know when its client begins. */
-    int64_t deadline = direction->flow->end == SERVER ? INT64_MAX
-                       : options->start         ? options->start + FIRST_BYTE_TIMEOUT
-                                                : now() + FIRST_BYTE_TIMEOUT;
+    int64_t deadline = direction->flow->end == SERVER
+                           ? INT64_MAX
+                           : (options->start ? options->start : now()) + options->omit +
+                                 options->duration;
     if (!buffer)
         fail(&direction->why, "no memory");
     while (buffer) {
@@ -104,7 +108,11 @@ static void *receive(void *argument)
                 wait_for(direction->fd, POLLIN, deadline);
             else if (wait_for_either(direction->fd, direction->flow->control, deadline) &&
                      !wait_for(direction->fd, POLLIN, 0)) {
-                fail(&direction->why, "the client has ended");
+                char word[sizeof NOTHING];
+                if (recv(direction->flow->control, word, sizeof word, MSG_PEEK | MSG_DONTWAIT) !=
+                        sizeof word ||
+                    memcmp(word, NOTHING "\n", sizeof word))
+                    fail(&direction->why, "the client has ended");
                 break;
             }
         } else {
@@ -114,12 +122,8 @@ static void *receive(void *argument)
                      got ? ": " : " before the end", got ? strerror(errno) : "");
             break;
         }
-        if (now() >= deadline) {
-            if (!receipt->zero)
-                fail(&direction->why, "no data arrived in %lld s",
-                     (long long)(FIRST_BYTE_TIMEOUT / NS_PER_S));
+        if (now() >= deadline)
             break;
-        }
     }
     free(buffer);
     return NULL;
@@ -264,7 +268,7 @@ static void tell_receipt(struct json *json, const struct receipt *receipt, enum 
 {
     /* With TCP_BIDI both ends receive. */
     json_integer(json, of_end(end, "received_bytes"), receipt->bytes);
-    json_integer(json, of_end(end, "received_after_ns"), receipt->zero - zero);
+    json_integer(json, of_end(end, "received_after_ns"), receipt->zero ? receipt->zero - zero : 0);
     json_intervals(json, of_end(end, "received"), (const int64_t *)receipt->intervals,
                    receipt->interval_count);
 }
@@ -291,12 +295,27 @@ static void progress(const struct flow *flow, const int *sockets, const struct r
     }
 }
 
+/* At a client that sends, when its time is over. */
+static void tell_if_nothing_arrived(const struct flow *flow, const int *sockets, int64_t end)
+{
+    int64_t bytes = 0;
+    if (wait_for(flow->control, POLLIN, end))
+        return;
+    for (int n = 0; n < flow->options.parallel; n++)
+        bytes += bytes_acked(sockets[n]);
+    /* The kernel counts each SYN. */
+    if (bytes <= flow->options.parallel)
+        say(flow->control, NOTHING "\n");
+}
+
 /* The other end says this word, or why not. */
 static int expect(const struct flow *flow, const char *word, int64_t deadline)
 {
     char line[LINE_MAX_BYTES];
-    if (read_line(flow->control, line, sizeof line, deadline, flow->why))
-        return -1;
+    do
+        if (read_line(flow->control, line, sizeof line, deadline, flow->why))
+            return -1;
+    while (!strcmp(line, NOTHING));
     return strcmp(line, word) ? fail(flow->why, "%.200s", line) : 0;
 }
 
@@ -339,6 +358,8 @@ static int run(struct flow *flow, const int *sockets, struct json *result)
             zero = options->start > zero ? options->start : zero;
         }
         progress(flow, sockets, &receipt, zero);
+        if (sends(options, CLIENT))
+            tell_if_nothing_arrived(flow, sockets, zero + options->omit + options->duration);
     }
     if (receives(options, end)) {
         join(receivers, count);
@@ -348,7 +369,7 @@ static int run(struct flow *flow, const int *sockets, struct json *result)
     }
     /* An error at the sender counts only if the receiver has not reported that it has everything:
      * it may have closed already. */
-    int64_t limit = zero + options->omit + options->duration + FIRST_BYTE_TIMEOUT;
+    int64_t limit = zero + options->omit + options->duration + DONE_TIMEOUT;
     if (is_good && sends(options, end) && expect(flow, "done", limit)) {
         failed(senders, count, flow->why);
         is_good = false;
