@@ -10,21 +10,28 @@ system supports locks: NFS does, unless it is mounted with `nolock` or `local_lo
 import contextlib
 import fcntl
 import os
+import pwd
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from netesto import proc, process
 from netesto.errors import LabError
+from netesto.printable import printable
 
 # `is_held` takes the lock for an instant.
 LOOK_S = 5.0
 
+# A lock that is held, not one that is waited for (proc_locks(5)): the process, and the file by its
+# device and inode.
+_HELD = re.compile(r"\d+: FLOCK .* (\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) 0 EOF")
+
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path, *, timeout: float = LOOK_S) -> Iterator[None]:
     """Hold the lock of the file `path`, which is created if necessary, while the body runs.
 
-    LabError if another process has it, or the file cannot be locked.
+    LabError if another process still has it after `timeout` seconds, or the file cannot be locked.
     """
     taken: list[int] = []
 
@@ -33,8 +40,8 @@ def held(path: Path) -> Iterator[None]:
         taken.extend(() if lock is None else (lock,))
         return bool(taken)
 
-    if not process.wait_until(is_taken, timeout=LOOK_S):
-        raise LabError(f"{path}: another process has this lock")
+    if not process.wait_until(is_taken, timeout=timeout):
+        raise LabError(f"{path}: {holder(path)} has had this lock for {timeout:g} s")
     try:
         yield
     finally:
@@ -50,6 +57,8 @@ def take(path: Path) -> int | None:
         return None
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from error
+    with contextlib.suppress(PermissionError):
+        os.fchmod(lock, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The file that we opened may have been removed by the process that had its lock.
@@ -75,6 +84,36 @@ def is_held(path: Path) -> bool:
     if lock is not None:
         os.close(lock)
     return lock is None and path.exists()
+
+
+def holder(path: Path) -> str:
+    """Who has the lock of a file, for people, as far as the kernel says it: a process of another
+    PID namespace has no number here, and some file systems report another device (btrfs)."""
+    try:
+        state = path.stat()
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return "another process"
+    for found in filter(None, map(_HELD.fullmatch, lines)):
+        device = os.makedev(int(found[2], 16), int(found[3], 16))
+        if (device, int(found[4])) == (state.st_dev, state.st_ino):
+            return described(int(found[1]))
+    return "another process"
+
+
+def described(pid: int) -> str:
+    """A process for people: its number, name and user, and whether it is stopped."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+        uid = Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return f"process {pid}"
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = str(uid)
+    stopped = ", which is stopped," if proc.is_stopped(pid) else ""
+    return f"process {pid} ({printable(name)}) of user {user}{stopped}"
 
 
 def end_processes(pids: Iterable[int], *, grace_s: float) -> None:

@@ -118,8 +118,18 @@ def is_stopped(pid: int) -> bool:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    # Its name, in parentheses, may contain anything.
-    return text.rpartition(")")[2].split()[0] in "Tt"
+    return _fields(text)[0] in "Tt"
+
+
+def begun_ticks() -> int:
+    """When this process began, in clock ticks since the boot (proc_pid_stat(5))."""
+    return int(_fields(Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace"))[19])
+
+
+def _fields(stat: str) -> list[str]:
+    """The fields of /proc/PID/stat from the third on. The name before them, in parentheses, may
+    contain anything."""
+    return stat.rpartition(")")[2].split()
 
 
 @dataclass(frozen=True, slots=True)

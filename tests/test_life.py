@@ -1,6 +1,10 @@
 """Locks that show which processes live."""
 
 import os
+import pwd
+import signal
+import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import netesto
-from netesto import life, process
+from netesto import life, proc, process
 from netesto.errors import LabError
 
 
@@ -46,13 +50,32 @@ def test_a_lock_is_not_inherited_by_a_program(lock):
         assert str(lock) not in process.run(argv, timeout=10).stdout
 
 
-def test_who_cannot_have_the_lock_is_told(lock):
-    with (
-        life.held(lock),
-        pytest.raises(LabError, match="lock: another process has this lock"),
-        life.held(lock),
-    ):
+def test_who_cannot_have_the_lock_is_told_who_has_it(lock):
+    with life.held(lock), pytest.raises(LabError) as caught, life.held(lock, timeout=0):
         pass
+    me = life.described(os.getpid())
+    assert (caught.value.message, me.startswith(f"process {os.getpid()} (")) == (
+        f"{lock}: {me} has had this lock for 0 s",
+        True,
+    )
+
+
+def test_a_lock_that_everybody_could_open_is_closed_to_others_when_it_is_taken(lock):
+    lock.touch(mode=0o644)
+    with life.held(lock):
+        assert stat.filemode(lock.stat().st_mode) == "-rw-------"
+
+
+def test_a_process_that_has_a_lock_and_is_stopped_is_described_so():
+    with subprocess.Popen(["sleep", "600"]) as sleeper:
+        try:
+            sleeper.send_signal(signal.SIGSTOP)
+            assert process.wait_until(lambda: proc.is_stopped(sleeper.pid), timeout=20)
+            user = pwd.getpwuid(os.getuid()).pw_name
+            expected = f"process {sleeper.pid} (sleep) of user {user}, which is stopped,"
+            assert life.described(sleeper.pid) == expected
+        finally:
+            sleeper.kill()
 
 
 def test_a_link_in_a_lock_s_place_is_not_followed(lock, tmp_path):

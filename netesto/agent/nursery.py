@@ -4,8 +4,9 @@
                            ◄── its process id ───────────
 
 An order is a JSON object `{"namespace", "argv"}` with two file descriptors: the agent writes to the
-first when it is ready, and all its output to the second. The nursery ends when the other end of its
-socket is closed and all its agents have ended.
+first when it is ready, and all its output to the second. When the other end of its socket is
+closed, however its process ended, the nursery ends its agents and itself; after the order `STAY`
+it waits until they have ended. Agents end with their nursery.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import jsontext, process
+from netesto import jsontext, proc, process
 from netesto.agent import daemon, tools
 from netesto.agent.tools import Abilities
 from netesto.traffic import TOOLS
@@ -41,6 +42,15 @@ _SYSCTLS = Path("/proc/sys")
 
 # An order names every router of a lab.
 ORDER_BYTES = 131072
+
+# The agents of this nursery outlive the giver of its orders.
+STAY = b"stay"
+
+# An agent ends its flows and puts its host back before it ends itself. Many share the processors.
+AGENT_GRACE_S, EACH_AGENT_S = 10.0, 1.0
+
+# <sys/prctl.h>
+_PR_SET_PDEATHSIG = 1
 
 # How long a nursery without agents may take to end.
 END_S = 2.0
@@ -96,28 +106,40 @@ def _serve(orders: socket.socket) -> None:
     daemon.prepare()
     codec.prepare()
     found = tools.abilities(TOOLS)
+    agents = set[int]()
     # Because we reap them, their processor time counts for the run of the lab.
-    signal.signal(signal.SIGCHLD, lambda *_: _reap(os.WNOHANG))
+    signal.signal(signal.SIGCHLD, lambda *_: _reap(agents, os.WNOHANG))
+    are_to_stay = False
     # Garbage collection in agents then skips existing objects, whose pages stay shared.
     gc.freeze()
     while True:
         order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 2)
         if not order:
             break
+        if order == STAY:
+            are_to_stay = True
+            continue
         ready, log = descriptors
         pid = _start(jsontext.parse(order), ready, log, orders, found)
+        agents.add(pid)
         os.close(ready)
         os.close(log)
-        orders.send(str(pid).encode())
+        # Whoever gave the order may be gone.
+        with contextlib.suppress(OSError):
+            orders.send(str(pid).encode())
     orders.close()
-    _reap()
+    if not are_to_stay:
+        grace_s = max(AGENT_GRACE_S, EACH_AGENT_S * len(agents))
+        # The number of an agent that is not reaped is its own.
+        proc.end([*agents], grace_s=grace_s, belongs=agents.__contains__)
+    _reap(agents)
 
 
-def _reap(options: int = 0) -> None:
+def _reap(agents: set[int], options: int = 0) -> None:
     """Reap agents that have ended; without options, wait until all have ended."""
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, options)[0]:
-            pass
+        while (pid := os.waitpid(-1, options)[0]) != 0:
+            agents.discard(pid)
 
 
 def _start(
@@ -129,6 +151,7 @@ def _start(
         return pid
     status = 1
     try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         orders.close()
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

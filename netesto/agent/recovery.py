@@ -21,6 +21,7 @@ from netesto.agent import access, putback
 from netesto.agent.journal import Journal
 from netesto.collectors import hostfacts
 from netesto.errors import WorldError
+from netesto.life import holder
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ def claim(state: Path) -> Iterator[Journal]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise WorldError(
-                f"{state}: another agent has this folder", remedy="Give each its own --state."
+                f"{state}: another agent has this folder: {holder(state / 'lock')}",
+                remedy="Give each its own --state.",
             ) from None
         with contextlib.closing(Journal(state / "journal")) as journal:
             yield journal

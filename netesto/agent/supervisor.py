@@ -1,13 +1,12 @@
 """Restarts a failed agent on hosts without a service manager: `--lock FILE -- COMMAND`.
 
 As with the systemd unit, the host of a killed agent is put back at once, and an agent that cannot
-start because of its configuration stays down. The lock is held for as long as this runs, and names
-its process.
+start because of its configuration stays down. The lock is held for as long as this runs, and has
+the number of its process and when that began.
 """
 
 import argparse
 import contextlib
-import fcntl
 import os
 import signal
 import sys
@@ -15,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from netesto import interrupts, process
+from netesto import interrupts, life, proc, process
 from netesto.errors import ProcessError
 
 # The delay after a failure. It doubles each time, and is reset after an agent that ran for longer.
@@ -39,23 +38,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("command", nargs="+")
     given = parser.parse_args(argv)
     os.umask(0o022)
-    with given.lock.open("a+", encoding="utf-8") as lock:
+    lock = life.take(given.lock)
+    if lock is None:
+        sys.stderr.write(f"{given.lock}: {life.holder(given.lock)} has this lock\n")
+        return 1
+    os.truncate(lock, 0)
+    os.write(lock, f"{os.getpid()} {proc.begun_ticks()}".encode())
+    # The log names controllers and peers.
+    os.umask(0o077)
+    with interrupts.heeded():
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sys.stderr.write(f"{given.lock}: another supervisor has it\n")
-            return 1
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        # The log names controllers and peers.
-        os.umask(0o077)
-        with interrupts.heeded():
-            try:
-                return _keep(given.command, given.log)
-            except KeyboardInterrupt:
-                interrupts.heed()
-                return 0
+            return _keep(given.command, given.log)
+        except KeyboardInterrupt:
+            interrupts.heed()
+            return 0
+        finally:
+            os.close(lock)
 
 
 def _keep(command: Sequence[str], log: Path) -> int:

@@ -53,6 +53,8 @@ CLOSING_MS = 200
 ENDING_S = 2
 # In the cache of agents for one run: the folder that it is in was made for it.
 MADE_ABOVE = ".made-above"
+# Exit status 0 if nobody holds the lock of this file.
+LOCKS = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_SH | fcntl.LOCK_NB)"
 # The controller's last byte (ASCII: end of transmission); all others are keepalives.
 END = b"\4"
 
@@ -294,9 +296,32 @@ def is_locked(path: str) -> bool:
     try:
         with open(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except PermissionError:
+        # It is root's, and this user may become root.
+        return not quiet(["sudo", "-n", sys.executable, "-c", LOCKS, path])
     except OSError as error:
-        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+        return error.errno == errno.EWOULDBLOCK
     return False
+
+
+def holder_of(path: str) -> str:
+    """Who has the lock of a file, as far as the kernel says it (proc_locks(5))."""
+    state = os.stat(path)
+    device = state.st_dev
+    place = "{:02x}:{:02x}:{}".format(os.major(device), os.minor(device), state.st_ino)
+    for line in content("/proc/locks").decode().splitlines():
+        words = line.split()
+        if words[1] == "FLOCK" and words[5] == place:
+            uid = os.stat("/proc/" + words[4]).st_uid
+            return "{} (pid {}) of user {}".format(comm_of(int(words[4])), words[4], user_of(uid))
+    return "another process"
+
+
+def user_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def names(path: str) -> List[str]:
@@ -430,21 +455,33 @@ def is_reached(path: str, text: str, begun: float) -> bool:
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[None]:
     """The lock of installations in one folder. It goes with the folder when that is removed."""
-
-    def late(_number: int, _frame: object) -> None:
-        raise StepError("another installation has been running here for {} s".format(LOCK_WAIT_S))
-
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(LOCK_WAIT_S)
+    deadline = time.monotonic() + LOCK_WAIT_S
     while True:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        # Nobody else may open it: who can, can lock it.
+        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(number, "w") as file:
+            os.fchmod(number, 0o600)
+            if not is_taken(file):
+                if time.monotonic() > deadline:
+                    said = "{} has had the lock {} for {} s"
+                    raise StepError(said.format(holder_of(path), path, LOCK_WAIT_S))
+                time.sleep(POLL_S)
             # Whoever held it may have removed the folder.
-            if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(file.fileno())):
-                signal.alarm(0)
+            elif os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(number)):
                 yield
                 return
+
+
+def is_taken(file: TextIO) -> bool:
+    """Lock a file, unless another process has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno != errno.EWOULDBLOCK:
+            raise
+        return False
+    return True
 
 
 def folder(path: str, mode: int) -> None:
@@ -599,13 +636,34 @@ def stop(lock: str) -> None:
     """End the supervisor that holds `lock`, and its agent."""
     if not is_locked(lock):
         return
-    with open(lock) as file:
-        os.kill(int(file.read()), signal.SIGTERM)
+    pid = supervisor_of(lock)
+    if not pid:
+        said = "{} has the lock {}, and is not the agent's supervisor: end it"
+        raise StepError(said.format(holder_of(lock), lock))
+    os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_S + 5
     while is_locked(lock):
         if time.monotonic() > deadline:
             raise StepError("the agent does not end")
         time.sleep(POLL_S)
+
+
+def supervisor_of(lock: str) -> int:
+    """The process that wrote its number and start time into `lock`, if it still runs; else 0. One
+    of an earlier version wrote only its number, and has the file open."""
+    pid, begun = (content(lock).decode().split() + ["0", "0"])[:2]
+    if begun == "0":
+        folder = "/proc/{}/fd/".format(pid)
+        opened = [os.stat(folder + name) for name in names(folder) if os.path.exists(folder + name)]
+        return int(pid) * any(os.path.samestat(each, os.stat(lock)) for each in opened)
+    return int(pid) if begun_at(int(pid)) == begun else 0
+
+
+def begun_at(pid: int) -> str:
+    """When a process began, in clock ticks since the boot (proc_pid_stat(5)); "" if it is gone."""
+    return (content("/proc/{}/stat".format(pid)).decode().rpartition(")")[2].split() + 20 * [""])[
+        19
+    ]
 
 
 def spare(spool: str) -> None:
@@ -860,13 +918,7 @@ def alone_here(path: str, holder: str, place: str, turn: Turn) -> TextIO:
     # Nobody else may see or open it.
     number = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     file = os.fdopen(number, "r+")
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except OSError as error:
-            if error.errno != errno.EWOULDBLOCK:
-                raise
+    while not is_taken(file):
         file.seek(0)
         other, _, its_place = file.read().partition("\n")
         # A lost agent of ours may still be putting the host back.

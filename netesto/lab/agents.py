@@ -24,6 +24,9 @@ AGENT_TIMEOUT_S = 60.0
 # Agents are commands: importing them would tie the lab to them.
 NURSERY = "netesto.agent.nursery"
 
+# netesto.agent.nursery.STAY
+_STAY = b"stay"
+
 _ANSWER_BYTES = 64
 
 
@@ -52,11 +55,18 @@ class Nursery:
             raise LabError("agents cannot be started: the process that starts them has ended")
         return int(answer)
 
+    def let_stay(self) -> None:
+        """Let its agents outlive this process. LabError if it has ended, and they with it."""
+        try:
+            self._orders.send(_STAY)
+        except OSError as error:
+            raise LabError(f"the agents have ended: {error.strerror}") from error
+
 
 @contextlib.contextmanager
 def spawned(log: Path) -> Iterator[Nursery]:
-    """A new nursery, which accepts orders while the body runs; its agents outlive it. Its output is
-    appended to `log`. LabError if it cannot be started."""
+    """A new nursery while the body runs; its agents end with the body, unless they are to stay. Its
+    output is appended to `log`. LabError if it cannot be started."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         argv = process.python(NURSERY, str(theirs.fileno()))
@@ -84,10 +94,12 @@ def start_again(record: Record, host: str, nursery: Nursery, plan: Plan) -> bool
     return True
 
 
-def start_agents(
+@contextlib.contextmanager
+def started(
     record: Record, nursery: Nursery | None, plan: Plan, allowed: Path | None = None
-) -> None:
-    """Start all agents, and wait until each is ready."""
+) -> Iterator[Nursery]:
+    """All agents, each of which is ready, while the body runs, and their nursery (default: a new
+    one)."""
     for folder in (Path(record.sockets), Path(record.files)):
         try:
             folder.mkdir(mode=0o700, parents=True)
@@ -103,6 +115,7 @@ def start_agents(
             log = Path(record.files) / "nursery.log"
             nursery = stack.enter_context(spawned(log))
         _start(record, record.hosts, nursery, plan)
+        yield nursery
 
 
 def _start(record: Record, hosts: Collection[str], nursery: Nursery, plan: Plan) -> None:

@@ -9,7 +9,6 @@ KEY is a hash of the source and the recipe, so every edit of a tree changes it. 
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -17,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from netesto import owned, process
+from netesto import life, owned, process
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import kernelconfig, kernels
 from netesto.lab.kernels import Kernel
@@ -207,12 +206,10 @@ def _writing(cache: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _only_build(cache: Path, progress: Progress) -> Iterator[None]:
     """Wait for a build in progress: two at once would take twice as long each."""
-    with (cache / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("another build is in progress; waiting for its end")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = cache / ".lock"
+    if life.is_held(lock):
+        progress(f"another build is in progress, by {life.holder(lock)}; waiting for its end")
+    with life.held(lock, timeout=BUILD_TIMEOUT_S):
         yield
 
 

@@ -1,14 +1,17 @@
 """Finds remains of labs whose process is gone by their records, and removes them by name."""
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import interrupts
+from netesto import interrupts, life
 from netesto.errors import LabError
 from netesto.lab import records, teardown
+
+# The time for another process that cleans: agents have 10 s to put their hosts back.
+OTHER_S = 60.0
+
+LOCK = ".clean"
 
 
 def clean(state: Path = records.STATE_FOLDER) -> list[str]:
@@ -45,10 +48,10 @@ def _abandoned(state: Path) -> list[records.Record]:
 
 @contextlib.contextmanager
 def _alone(state: Path) -> Iterator[None]:
-    """Wait until no other process cleans; then it finds nothing left."""
-    descriptor = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    """Wait until no other process cleans; then it finds nothing left. LabError if it takes longer
+    than OTHER_S."""
+    with life.held(state / LOCK, timeout=OTHER_S):
+        try:
+            yield
+        finally:
+            (state / LOCK).unlink(missing_ok=True)

@@ -24,7 +24,7 @@ from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import commands, queueing, records, teardown, ways
-from netesto.lab.agents import Nursery, start_agents
+from netesto.lab.agents import Nursery, started
 from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import HostRecord, Record
 from netesto.model import Endpoint
@@ -167,6 +167,15 @@ def up(
     `allowed`. MissingError if the kernel lacks what the plan needs (nothing was built then),
     LabError if it cannot be built.
     """
+    with _standing(plan, state, nursery, allowed, has_agents=agents) as (lab, _):
+        yield lab
+
+
+@contextlib.contextmanager
+def _standing(
+    plan: Plan, state: Path, nursery: Nursery | None, allowed: Path | None, *, has_agents: bool
+) -> Iterator[tuple[Lab, Nursery | None]]:
+    """The lab of `up`, and the nursery of its agents."""
     check(plan)
     lab = Lab(_record(plan, state), state)
     _refuse_taken(lab.record)
@@ -177,9 +186,11 @@ def up(
                 records.create(state, lab.record)
                 is_recorded = True
             _build(plan, lab.record)
-            if agents:
-                start_agents(lab.record, nursery, plan, allowed)
-            yield lab
+            with contextlib.ExitStack() as stack:
+                if has_agents:
+                    agents = started(lab.record, nursery, plan, allowed)
+                    nursery = stack.enter_context(agents)
+                yield lab, nursery
         except BaseException as first:
             if is_recorded:
                 try:
@@ -194,7 +205,9 @@ def up(
 def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER) -> Lab:
     """A lab that outlives this process until `take_down`. Errors as in `up`."""
     # Until it is complete, it ends with this process.
-    with up(plan, state=state) as lab:
+    with _standing(plan, state, None, None, has_agents=True) as (lab, nursery):
+        assert nursery is not None, "it has agents"
+        nursery.let_stay()
         return replace(lab, record=records.let_stay(state, lab.record))
 
 

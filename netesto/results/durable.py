@@ -46,7 +46,7 @@ def lock(path: Path) -> int:
     """An exclusive lock on a file, which is created if necessary, as a descriptor to close.
     BlockingIOError if another process holds it."""
     with writing(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

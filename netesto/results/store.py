@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from netesto import atomic, jsontext
+from netesto import atomic, jsontext, life
 from netesto.errors import AgentError, ResultsError
 from netesto.model import LARGEST_EXPERIMENT
 from netesto.results import csvfile, durable, fields, integrity, manifest, runs
@@ -465,6 +465,6 @@ def _hold(path: Path) -> int:
         return durable.lock(path)
     except BlockingIOError:
         raise ResultsError(
-            f"{path.parent}: another run is writing to this folder",
+            f"{path.parent}: another run is writing to this folder: {life.holder(path)}",
             remedy="Wait for it to end, or choose another folder with --out.",
         ) from None

@@ -394,6 +394,80 @@ def test_a_host_that_runs_another_command_is_told(said, what):
     )
 
 
+@contextlib.contextmanager
+def locked_by_another(path):
+    """Another process has the lock of a file; its number."""
+    code = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX)"
+    code += "; print(flush=True); sys.stdin.read()"
+    argv, pipe = [sys.executable, "-c", code, str(path)], subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        yield child.pid
+        child.kill()
+
+
+def test_only_its_user_can_open_and_so_lock_the_lock_of_installations(tmp_path):
+    lock = tmp_path / "place" / ".lock"
+    lock.parent.mkdir()
+    # An earlier version made it so.
+    lock.touch(mode=0o644)
+    act(tmp_path)
+    assert lock.stat().st_mode & 0o777 == 0o600
+
+
+def test_who_has_the_lock_of_installations_for_too_long_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(onhost, "LOCK_WAIT_S", 0)
+    lock = tmp_path / ".lock"
+    lock.touch()
+    with (
+        locked_by_another(lock) as pid,
+        pytest.raises(onhost.StepError) as caught,
+        onhost.locked(str(lock)),
+    ):
+        pass
+    name, user = onhost.comm_of(os.getpid()), onhost.user_of(os.getuid())
+    assert str(caught.value).replace(name, "python") == (
+        f"python (pid {pid}) of user {user} has had the lock {lock} for 0 s"
+    ).replace(name, "python")
+
+
+@pytest.mark.parametrize("begun", ["", " 1"])
+def test_a_process_that_only_has_the_number_of_a_supervisor_gets_no_signal(tmp_path, begun):
+    """Another user may lock a file of an earlier version, in which a number stands that has been
+    given to another process."""
+    lock = tmp_path / "agent.lock"
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        lock.write_text(f"{stranger.pid}{begun}")
+        with locked_by_another(lock) as pid, pytest.raises(onhost.StepError) as caught:
+            onhost.stop(str(lock))
+        lives = stranger.poll() is None
+        stranger.kill()
+    said = str(caught.value)
+    assert (lives, f"(pid {pid})" in said, said.endswith("end it")) == (True, True, True)
+
+
+def test_the_supervisor_that_a_lock_names_is_ended(tmp_path):
+    lock, log = tmp_path / "agent.lock", tmp_path / "log"
+    words = ["--lock", str(lock), "--log", str(log), "sleep", "600"]
+    argv = [sys.executable, "-m", "netesto.agent.supervisor", *words]
+    with process.background(argv, stdout=log, ready=log.exists, timeout=PATIENCE_S) as child:
+        assert process.wait_until(lambda: lock.exists() and lock.read_text(), timeout=PATIENCE_S)
+        onhost.stop(str(lock))
+        assert (child.wait(PATIENCE_S), lock.stat().st_mode & 0o777) == (0, 0o600)
+
+
+def test_a_supervisor_of_an_earlier_version_is_ended(tmp_path):
+    lock = tmp_path / "agent.lock"
+    code = "import fcntl, os, sys, time; file = open(sys.argv[1], 'w')"
+    code += "; fcntl.flock(file, fcntl.LOCK_EX); file.write(str(os.getpid())); file.flush()"
+    code += "; time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code, str(lock)]) as child:
+        assert process.wait_until(lambda: lock.exists() and lock.read_text(), timeout=PATIENCE_S)
+        onhost.stop(str(lock))
+        assert child.wait(PATIENCE_S) == -signal.SIGTERM
+
+
 def test_the_log_of_a_supervisor_is_its_users_alone(tmp_path):
     """Also one that an older version made."""
     log, path = tmp_path / "log", str(tmp_path / "run" / "sock")

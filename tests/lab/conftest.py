@@ -15,17 +15,16 @@ from netesto.lab.records import NAMESPACE_FOLDER, Record
 
 Planner = Callable[..., Plan]
 Raise = Callable[..., Lab]
-Hold = Callable[[], subprocess.Popen[str]]
+Hold = Callable[..., subprocess.Popen[str]]
 
 # Holds a lab with a process inside until it is asked, or forced, to end.
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
 from netesto.lab import netns, plan, records, topology
-state = Path(sys.argv[1])
-with netns.up(
-    plan.plan(topology.build("pair", {}), prefix=records.fresh_id(state)), state=state, agents=False
-) as lab:
+state, agents = Path(sys.argv[1]), "agents" in sys.argv
+planned = plan.plan(topology.build("pair", {}), prefix=records.fresh_id(state))
+with netns.up(planned, state=state, agents=agents) as lab:
     with subprocess.Popen(lab.command("a", ["sleep", "600"]), start_new_session=True):
         print("up", flush=True)
         sys.stdin.read()
@@ -62,19 +61,20 @@ def raise_lab(state: Path, planned: Planner) -> Iterator[Raise]:
 
 @pytest.fixture
 def hold(state: Path) -> Iterator[Hold]:
-    """Another process that holds a lab, and is there by the time this returns."""
+    """Another process that holds a lab, with agents if asked, and is there by the time this
+    returns."""
     with ExitStack() as stack:
 
-        def held() -> subprocess.Popen[str]:
-            return stack.enter_context(_holder(state))
+        def held(*words: str) -> subprocess.Popen[str]:
+            return stack.enter_context(_holder(state, *words))
 
         yield held
 
 
 @contextmanager
-def _holder(state: Path) -> Iterator[subprocess.Popen[str]]:
+def _holder(state: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(state)],
+        [sys.executable, "-c", HOLDER, str(state), *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,19 +1,24 @@
 """The leftovers of a killed lab are removed, and nothing else."""
 
-import fcntl
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
-from processes import inside
+from processes import agents_in, inside, is_alive
 from typed import returned
 
 from netesto import life, process
-from netesto.lab import leftovers, netns, records
+from netesto.errors import LabError
+from netesto.lab import leftovers, netns, records, teardown
+from netesto.lab.records import Record
 
 
 @pytest.mark.lab
@@ -45,29 +50,94 @@ def test_cleaning_twice_finds_nothing_more(state: Path, hold):
 
 
 @pytest.mark.lab
-def test_two_that_clean_do_not_meet(state: Path, hold):
+def test_two_that_clean_do_not_meet(state: Path, hold, monkeypatch):
     holder = hold()
     [record] = records.read_all(state)
     # What it starts must first enter the namespace, or there is less to remove.
     assert process.wait_until(lambda: inside(record.namespaces) != [], timeout=20)
     holder.kill()
     holder.wait(10)
-    descriptor = os.open(state, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
     with ThreadPoolExecutor(1) as other:
-        cleaning = other.submit(leftovers.clean, state)
-        waits = process.wait_until(lambda: is_waited_for(state), timeout=20)
-        left_meanwhile = len(records.read_all(state))
-        os.close(descriptor)
+        with life.held(state / leftovers.LOCK):
+            looked = threading.Event()
+            monkeypatch.setattr(life, "take", noting(life.take, looked))
+            cleaning = other.submit(leftovers.clean, state)
+            waits = looked.wait(20)
+            left_meanwhile = len(records.read_all(state))
         removed = cleaning.result(60)
     assert (waits, left_meanwhile, len(removed)) == (True, 1, 4)
 
 
-def is_waited_for(folder: Path) -> bool:
-    """True if a process waits for a lock on the folder (proc_locks(5))."""
-    number = f":{folder.stat().st_ino} "
-    lines = Path("/proc/locks").read_text().splitlines()
-    return any("->" in line and number in line for line in lines)
+def noting(
+    take: Callable[[Path], int | None], looked: threading.Event
+) -> Callable[[Path], int | None]:
+    """`life.take`, which notes that somebody could not have the lock of those who clean."""
+
+    def taken(path: Path) -> int | None:
+        found = take(path)
+        if path.name == leftovers.LOCK and found is None:
+            looked.set()
+        return found
+
+    return taken
+
+
+@pytest.mark.lab
+def test_one_that_cleans_and_hangs_is_named_after_a_time(state: Path, hold, monkeypatch):
+    holder = hold()
+    holder.kill()
+    holder.wait(10)
+    monkeypatch.setattr(leftovers, "OTHER_S", 0.0)
+    lock = state / leftovers.LOCK
+    me = life.described(os.getpid())
+    with life.held(lock), pytest.raises(LabError) as caught:
+        leftovers.clean(state)
+    assert caught.value.message == f"{lock}: {me} has had this lock for 0 s"
+    leftovers.clean(state)
+
+
+@pytest.mark.lab
+def test_agents_end_with_the_process_that_built_their_lab(state: Path, hold):
+    holder = hold("agents")
+    [record] = records.read_all(state)
+    agents = agents_of(record)
+    holder.kill()
+    assert len(agents) == 2
+    assert process.wait_until(lambda: not any(map(is_alive, agents)), timeout=60)
+    holder.wait(10)
+    leftovers.clean(state)
+
+
+@pytest.mark.lab
+def test_agents_end_with_the_process_that_they_were_forked_from(state: Path, hold):
+    holder = hold("agents")
+    [record] = records.read_all(state)
+    agents = agents_of(record)
+    [nursery] = {each.ppid() for each in agents}
+    os.kill(nursery, signal.SIGKILL)
+    assert process.wait_until(lambda: not any(map(is_alive, agents)), timeout=60)
+    holder.kill()
+    holder.wait(10)
+    leftovers.clean(state)
+
+
+@pytest.mark.lab
+def test_agents_of_a_lab_that_stays_outlive_the_process_that_built_it(state: Path, planned):
+    bring_up = "import pickle, sys; from pathlib import Path; from netesto.lab import netns; "
+    bring_up += "netns.bring_up(pickle.load(sys.stdin.buffer), state=Path(sys.argv[1]))"
+    wanted = planned("pair")
+    subprocess.run(
+        [sys.executable, "-c", bring_up, str(state)], input=pickle.dumps(wanted), check=True
+    )
+    lab = netns.attach(wanted.prefix, state=state)
+    try:
+        assert len(agents_of(lab.record)) == 2
+    finally:
+        netns.take_down(lab)
+
+
+def agents_of(record: Record) -> list[psutil.Process]:
+    return [each for each in agents_in(record.namespaces) if each.name() == teardown.AGENT_COMMAND]
 
 
 @pytest.mark.lab
