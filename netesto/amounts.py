@@ -17,8 +17,8 @@ P = ParamSpec("P")
 # An agent of `run --ssh` has none.
 FILE = "the agent.toml of an installed agent"
 
-# The maximum that a capture keeps of a packet: a super-packet of offloads with its headers.
-_PACKET_BYTES = 65_536 + 64
+# What a capture keeps of a packet beside its MTU: headers of the link, and those of the file.
+_HEADER_BYTES = 64
 
 
 def whole_s(flow: FlowSpec) -> float:
@@ -31,9 +31,15 @@ def flows_of(flow: FlowSpec) -> int:
     return flow.instances * max(1, flow.parallel)
 
 
-def captured_bytes(packets: int, snap_bytes: int) -> int:
-    """The largest size of a capture; 0 `snap_bytes` are whole packets."""
-    return packets * min(snap_bytes or _PACKET_BYTES, _PACKET_BYTES)
+# Of Ethernet, before the interface is known.
+MTU_BYTES = 1500
+
+
+def captured_bytes(packets: int, snap_bytes: int, mtu_bytes: int = MTU_BYTES) -> int:
+    """The size of a capture of full packets at an interface; 0 `snap_bytes` are whole packets. With
+    offloads it may become larger: super-packets are captured as one."""
+    packet_bytes = mtu_bytes + _HEADER_BYTES
+    return packets * min(snap_bytes or packet_bytes, packet_bytes)
 
 
 def check_duration(flow: FlowSpec, most_s: float) -> None:
@@ -50,12 +56,12 @@ def check_flows(flow: FlowSpec, most: float, *, running: int = 0) -> None:
         raise refusal(f"{flows} flows at the same time; {most:g} are allowed", "flows", flows)
 
 
-def check_capture(packets: int, snap_bytes: int, most_bytes: float) -> None:
-    """Whether a capture stays small enough."""
-    size = captured_bytes(packets, snap_bytes)
+def check_capture(packets: int, snap_bytes: int, mtu_bytes: int, most_bytes: float) -> None:
+    """Whether a capture stays small enough, as far as is known before: it ends at `most_bytes`."""
+    size = captured_bytes(packets, snap_bytes, mtu_bytes)
     if size > most_bytes:
         raise NotAllowedError(
-            f"a capture of up to {units.format_bytes(size)};"
+            f"a capture of about {units.format_bytes(size)};"
             f" {units.format_bytes(most_bytes)} are allowed",
             remedy=f"Capture fewer packets, or less of each (snap=128), or write in {FILE}:"
             f' [limits] captures = "{math.ceil(size / 1e9)}G"',

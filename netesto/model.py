@@ -245,13 +245,15 @@ class HostInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceState:
     """An interface as it is now. `offloads`: those of tso, gso, gro and lro that are on. `refusal`:
-    why the agent sets no qdisc of it; "" if it does."""
+    why the agent sets no qdisc of it; "" if it does. `lacks_carrier`: it is set up, and not
+    connected."""
 
     name: str
     mtu_bytes: int
     is_up: bool
     offloads: tuple[str, ...] = ()
     refusal: str = ""
+    lacks_carrier: bool = False
 
 
 PathAnswer = Literal[
@@ -294,6 +296,8 @@ class HostState:
     `keep_refusal`, `setting_refusal`, `capture_refusal`: why nothing can be kept, set or captured
     there, "" if it can. `absent_interfaces`: those that its limits name and it does not have. What
     it allows at most (0: any): seconds of a flow, flows at the same time, bytes of a capture.
+    `device` is the interface that it tests through: the one that its agent.toml names, or that of
+    all paths; "" if these are several.
     """
 
     is_synchronized: bool
@@ -312,6 +316,7 @@ class HostState:
     longest_flow_s: float = 0.0
     most_flows: float = 0.0
     largest_capture_bytes: float = 0.0
+    device: str = ""
 
     @property
     def time_sync(self) -> TimeSync:

@@ -8,7 +8,6 @@ name in clients.txt.
 """
 
 import grp
-import logging
 import os
 import re
 import stat
@@ -17,6 +16,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from netesto import texts
+from netesto.agent.reread import Reread
 from netesto.errors import UsageError
 from netesto.model import Address
 from netesto.transport.addresses import (
@@ -27,8 +27,6 @@ from netesto.transport.addresses import (
     UnixAddress,
     parse,
 )
-
-log = logging.getLogger(__name__)
 
 # In a certificate, these are names: DNS names, e-mail addresses, URIs such as spiffe://… .
 _NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_*.@+:/%-]+")
@@ -123,39 +121,14 @@ class Clients:
         return not self.networks or self.admits(address)
 
 
-class ClientsFile:
-    """The current clients.txt at `path`: a replaced file is read for the next connection; as long
-    as it is invalid, the previous one applies. Without a file everybody is admitted. UsageError if
-    it is invalid from the start. Each port with TLS asks in a thread of its own.
-    """
+class ClientsFile(Reread[Clients]):
+    """The current clients.txt at `path`. Without a file everybody is admitted. Each port with TLS
+    asks in a thread of its own."""
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
-        # Replaced together: no thread takes earlier clients for those of a new file.
-        self._known = (_signature(path), Clients() if path is None else _read_clients(path))
-
-    def now(self) -> Clients:
-        """Who may connect."""
-        known, clients = self._known
-        if self._path is None or (signature := _signature(self._path)) == known:
-            return clients
-        try:
-            clients = _read_clients(self._path)
-        except UsageError as error:
-            log.error("clients not read again", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
-        else:
-            log.info("clients read again", extra={"file": str(self._path)})
-        self._known = (signature, clients)
-        return clients
-
-
-def _signature(path: Path | None) -> tuple[int, int, int] | None:
-    """A value that changes when the file is replaced; None if there is no file."""
-    try:
-        state = path.stat() if path is not None else None
-    except OSError:
-        return None
-    return state and (state.st_ino, state.st_mtime_ns, state.st_size)
+        super().__init__(
+            path, lambda: Clients() if path is None else _read_clients(path), what="clients"
+        )
 
 
 def _read_clients(path: Path) -> Clients:

@@ -1,8 +1,9 @@
 """An agent's settings: from the command line, then agent.toml, then defaults of the host."""
 
+import logging
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from typing import Any
 from netesto import texts
 from netesto.agent import commands
 from netesto.agent.commands import Allowed
-from netesto.agent.limits import Limits
+from netesto.agent.limits import Limits, absent
 from netesto.agent.limits import read as read_limits
+from netesto.agent.reread import Reread
 from netesto.errors import UsageError
 from netesto.model import TlsFiles
 from netesto.nearest import hint
 from netesto.transport import tls
 from netesto.transport.addresses import AGENT_SOCKET
+
+log = logging.getLogger(__name__)
 
 # This folder survives a crash of the machine, and with it results that are not yet fetched.
 DEFAULT_STATE = Path("/var/lib/netesto/agent")
@@ -38,6 +42,34 @@ class Config:
     tls: TlsFiles | None = None
     limits: Limits = field(default_factory=Limits)
     commands: Mapping[str, Allowed] = field(default_factory=dict)
+
+
+# The keys of a changed file that apply at the agent's next start only.
+_AT_THE_START = ("listen", "group", "state", "host", "clients", "tls")
+
+
+class ConfigFile(Reread[Config]):
+    """The agent.toml at `path` as it is now, as `read_it` gives it with the options of the command
+    line; None: there is none."""
+
+    def __init__(self, path: Path | None, read_it: Callable[[], Config]) -> None:
+        super().__init__(path, read_it, what="agent.toml", changed=_note)
+        _note_absent(self.now())
+
+
+def _note(before: Config, after: Config) -> None:
+    for key in _AT_THE_START:
+        if getattr(before, key) != getattr(after, key):
+            log.warning("applies at the next start of the agent", extra={"key": key})
+    _note_absent(after)
+
+
+def _note_absent(config: Config) -> None:
+    """Log the interfaces of a configuration that this host does not have."""
+    named = (("device", (config.device,)), ("interfaces", config.limits.interfaces or ()))
+    for key, names in named:
+        for name in absent(filter(None, names)):
+            log.warning("no such interface", extra={"interface": name, "key": key})
 
 
 def read(path: Path) -> Config:

@@ -19,10 +19,10 @@ from netesto import interrupts, proc, process
 from netesto import log as logs
 from netesto.agent import access, config, recovery, routes
 from netesto.agent.access import ClientsFile
-from netesto.agent.config import Config
+from netesto.agent.config import Config, ConfigFile
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
-from netesto.agent.limits import OF_LAB, absent
+from netesto.agent.limits import OF_LAB
 from netesto.agent.service import Service
 from netesto.agent.spool import Spool
 from netesto.agent.supervision import Manager
@@ -159,9 +159,9 @@ async def _run(
         limits = OF_LAB if is_in_lab else settings.limits
         for run in () if is_in_lab else spool.remove_older(limits.spool_age):
             log.warning("files never fetched are removed: too old", extra={"run": run})
-        for key, names in (("device", (settings.device,)), ("interfaces", limits.interfaces or ())):
-            for name in absent(filter(None, names)):
-                log.warning("no such interface", extra={"interface": name, "key": key})
+        config_file = None
+        if not is_in_lab:
+            config_file = ConfigFile(arguments.config, lambda: _config(arguments))
         premises = Premises(
             limits=limits,
             commands=settings.commands,
@@ -179,6 +179,7 @@ async def _run(
             tools=tools,
             ports=PortRange(used=_first_port(settings.host if is_in_lab else None)),
             machine_hosts=arguments.machine_hosts,
+            config=None if config_file is None else config_file.now,
         )
         try:
             await _serve(premises, entrance, arguments)
@@ -322,7 +323,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"the folder of its state (default: {config.DEFAULT_STATE})")
     parser.add_argument("--host", metavar="NAME", help="its name (default: the host's)")
     parser.add_argument("--device", metavar="DEV",
-        help="the interface of the traffic (default: that of the default route)")
+        help="the interface of the traffic (default: the one by which the peers of a run are reached)")
     parser.add_argument("--links", metavar="NAMESPACE", help=
         "in a lab: the namespace of its links with limits, if there are any (else an empty word),"
         " whose queues are in the host's statistics")

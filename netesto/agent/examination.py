@@ -5,7 +5,9 @@ import math
 import os
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import psutil
 
@@ -23,17 +25,27 @@ COMMANDS = ("ethtool", "ip", "ping", "tc", "tcpdump")
 
 _ETHTOOL_TIMEOUT_S = 2.0
 
+# <linux/if.h>
+_IFF_UP = 1
 
-async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
+
+async def examine(
+    peers: Sequence[Address], premises: Premises, *, carrier_s: float = 0.0
+) -> HostState:
     """The state of this host, as its agent would use it, and of its paths to those `peers` with
-    which it may have flows. Takes at most 3 s."""
+    which it may have flows. Takes at most 3 s, and before up to `carrier_s` until the interfaces
+    are connected."""
+    used = {premises.device, *(_device_to(peer, premises) for peer in peers)}
+    await process.wait_until_async(lambda: not any(map(_lacks_carrier, used)), timeout=carrier_s)
     clock, paths = await asyncio.gather(
         timesync.read(), asyncio.gather(*(_path(peer, premises) for peer in peers))
     )
     room = partial(premises.limits.check_room, premises.folder / "spool")
     full = await asyncio.to_thread(amounts.refused, room)
     managing = routes.managing()
-    used = {premises.device, *(path.device for path in paths)}
+    device = _tests_through(peers, premises)
+    used = {device or premises.device, *(path.device for path in paths)}
+    premises = replace(premises, device=device)
     return HostState(
         is_synchronized=clock.is_synchronized,
         clock_error_s=clock.error_s,
@@ -53,11 +65,39 @@ async def examine(peers: Sequence[Address], premises: Premises) -> HostState:
         longest_flow_s=_most(premises.limits.duration),
         most_flows=_most(premises.limits.flows),
         largest_capture_bytes=_most(premises.limits.captures),
+        device=device,
     )
 
 
+def _tests_through(peers: Sequence[Address], premises: Premises) -> str:
+    """The interface that was named for tests, or else the one by which all peers are reached, other
+    than loopback; "" if there are several."""
+    if not premises.is_device_named and not premises.is_in_lab:
+        may = premises.limits.check_peer
+        ways = {
+            routes.device_to(each, default="") for each in peers if not amounts.refused(may, each)
+        }
+        if found := ways - {"", "lo"}:
+            return found.pop() if len(found) == 1 else ""
+    return premises.device
+
+
+def _lacks_carrier(device: str) -> bool:
+    """Whether an interface is set up, and not connected: IFF_UP without IFF_RUNNING."""
+    try:
+        flags = int(Path(f"/sys/class/net/{device}/flags").read_text(encoding="ascii"), 16)
+    except OSError:
+        return False
+    state = psutil.net_if_stats().get(device)
+    return bool(flags & _IFF_UP) and state is not None and not state.isup
+
+
+def _device_to(peer: Address, premises: Premises) -> str:
+    return routes.device_to(peer, default=premises.device)
+
+
 async def _path(peer: Address, premises: Premises) -> PathState:
-    device = routes.device_to(peer, default=premises.device)
+    device = _device_to(peer, premises)
     if refusal := amounts.refused(premises.limits.check_peer, peer):
         return PathState(
             peer=str(peer), device=device, mtu_bytes=0, answer="unreachable", reason=refusal
@@ -104,6 +144,7 @@ async def _interfaces(
             is_up=state.isup,
             offloads=offloads.get(name, ()),
             refusal=refusal(name),
+            lacks_carrier=_lacks_carrier(name),
         )
         for name, state in sorted(there.items())
     )

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto import amounts
 from netesto.agent import routes, spool
 from netesto.agent.commands import Allowed
+from netesto.agent.config import Config
 from netesto.agent.group import Group, preparation_s
 from netesto.agent.jobs import Emit, Start
 from netesto.agent.journal import Journal
@@ -30,12 +31,14 @@ from netesto.transport.codec import members
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Premises:
-    """The resources of an agent in every hold. `device` is the interface it tests through; `links`
-    the network namespace of a lab's links, "" outside of a lab; `nodes` those of its routers and
-    its links, by name. If the device was named for tests, they may use it though it carries the
-    host's management. `machine_hosts` share one machine."""
+    """The resources of an agent in every hold. `device` is the interface it tests through: the one
+    that was named for tests, which may carry the host's management, or else the one by which the
+    peers of the present hold are reached; without peers that of the default route. `links` is the
+    network namespace of a lab's links, "" outside of a lab; `nodes` those of its routers and its
+    links, by name. `machine_hosts` share one machine. `config` is the agent.toml as it is now; None
+    in a lab."""
 
     host: str
     device: str
@@ -53,6 +56,16 @@ class Premises:
     is_device_named: bool = False
     is_in_lab: bool = False
     machine_hosts: int = 1
+    config: Callable[[], Config] | None = None
+
+    def renew(self) -> None:
+        """Before a hold: follow a changed agent.toml, and forget the peers of the last hold."""
+        if self.config is None:
+            return
+        now = self.config()
+        self.limits, self.commands = now.limits, now.commands
+        self.is_device_named = bool(now.device)
+        self.device = now.device or routes.default_device()
 
     def check_interface(self, device: str, *, managing: Iterable[str]) -> None:
         """Whether a script may set the qdisc of `device`. The interfaces `managing` carry the

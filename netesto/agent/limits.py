@@ -120,9 +120,9 @@ class Limits:
                     f"no server of traffic at port {port}", "ports", [f"{port}-{port}"]
                 )
 
-    def check_capture(self, request: CaptureRequest) -> None:
-        """Whether a capture stays small enough."""
-        amounts.check_capture(request.packets, request.snap_bytes, self.captures)
+    def check_capture(self, request: CaptureRequest, mtu_bytes: int) -> None:
+        """Whether a capture at an interface with this MTU stays small enough."""
+        amounts.check_capture(request.packets, request.snap_bytes, mtu_bytes, self.captures)
 
     def check_room(self, spool: Path) -> None:
         """Whether the disk has room for another experiment."""

@@ -132,11 +132,14 @@ class Observation:
             if not self._pinging[destination] and destination in self._pings:
                 await self._pings.pop(destination).stop()
 
-    async def add_capture(self, request: CaptureRequest, device: str) -> None:
-        """Capture from the first watched flow on; from now on if there was one."""
+    async def add_capture(self, request: CaptureRequest, device: str, *, most_bytes: float) -> None:
+        """Capture from the first watched flow on; from now on if there was one. The file stays
+        below `most_bytes`."""
         async with self._turn:
             path = self._folder / f"capture.{len(self._captures) + 1}.pcap"
-            capture = Capture(path, self._set_time, request, device, on_warning=self._on_warning)
+            capture = Capture(
+                *(path, self._set_time, request, device, most_bytes), on_warning=self._on_warning
+            )
             self._captures.append(capture)
             if self._counters:
                 await capture.start()

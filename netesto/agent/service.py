@@ -62,6 +62,11 @@ def _by_holder(
     return carry_out
 
 
+# How long the ends of an interface that was set up a moment ago may negotiate: 1 to 3 s at
+# 1000BASE-T.
+_CARRIER_S = 5.0
+
+
 class Service:
     """The agent of one host. `on_shut_down` is called when its controller asks it to end."""
 
@@ -73,7 +78,7 @@ class Service:
         self._identity = uuid.uuid4().hex
 
     async def info(self) -> HostInfo:
-        premises = self._premises
+        premises = self._renewed()
         able = await premises.tools.found()
         processors = os.sched_getaffinity(0)
         return HostInfo(
@@ -99,7 +104,7 @@ class Service:
         )
 
     async def hold(self, controller: str, run: str) -> AsyncGenerator[Event, None]:
-        session = Session(self._premises, controller=controller, run=run)
+        session = Session(self._renewed(), controller=controller, run=run)
         self._session = session
         try:
             while (event := await session.events.get()) is not None:
@@ -113,8 +118,18 @@ class Service:
     async def probe_clock(self) -> ClockReading:
         return self._premises.clock.reading(self._premises.clock.now())
 
-    async def examine(self, peers: Sequence[Address]) -> HostState:
-        return await examination.examine(peers, self._premises)
+    async def examine(self, peers: Sequence[Address], *, for_run: bool = False) -> HostState:
+        carrier_s = _CARRIER_S if for_run else 0.0
+        state = await examination.examine(peers, self._renewed(), carrier_s=carrier_s)
+        if for_run and state.device:
+            self._premises.device = state.device
+        return state
+
+    def _renewed(self) -> Premises:
+        """The premises, without those of an earlier hold."""
+        if self._session is None:
+            self._premises.renew()
+        return self._premises
 
     async def status(self) -> AgentStatus:
         session, premises = self._session, self._premises

@@ -10,6 +10,7 @@ from netesto.agent import congestion, routes
 from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.servers import Servers
 from netesto.agent.settings import Settings
+from netesto.collectors import hostfacts
 from netesto.errors import AgentError
 from netesto.hostsettings import Applied, Setting
 from netesto.model import TESTS, UDP_TESTS, Address, CaptureRequest, Event, GroupRequest, Ports
@@ -154,11 +155,13 @@ class Session:
         await asyncio.to_thread(limits.check_room, spool)
 
     async def start_capture(self, request: CaptureRequest) -> None:
-        self._premises.limits.check_capture(request)
-        device = self._premises.device
+        limits, device = self._premises.limits, self._premises.device
         if request.peer is not None:
             device = routes.device_to(request.peer, default=device)
-        await self.experiment(request.exp).observation.add_capture(request, device)
+        # Without the interface the capture fails, and says why.
+        limits.check_capture(request, hostfacts.mtu_bytes(device) or 0)
+        experiment = self.experiment(request.exp)
+        await experiment.observation.add_capture(request, device, most_bytes=limits.captures)
 
     async def finish(self, exp: int) -> None:
         """Complete an experiment; one that did not begin here is complete."""

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from netesto import atomic, paths
+from netesto import allowed, atomic, paths
 from netesto.cli import console, printing
 from netesto.cli.display import Display
 from netesto.cli.hosts import HOSTS_FILE
@@ -41,6 +41,8 @@ PROOF_WAIT_S = 30.0
 def install(options: argparse.Namespace) -> int:
     """Install an agent on each host, test it, and write the hosts file."""
     hosts = _targets(options, "install")
+    if options.device:
+        allowed.check_device(options.device)
     path = options.hosts or HOSTS_FILE
     _check_writable(path, hosts)
     kept = payload.foreseen if options.dry_run else payload.kept
@@ -53,7 +55,7 @@ def install(options: argparse.Namespace) -> int:
     if options.dry_run:
         return done.tell("", "nothing to do")
     outcome = done.tell("installed", "up to date: nothing to do")
-    _write(path, done)
+    _write(path, done, options.device)
     return max(outcome, _prove(path, done)) if done.changed else outcome
 
 
@@ -147,6 +149,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
         tools_script=(remote_folder / "install-packages").read_text(encoding="utf-8"),
         with_tools=not options.no_tools,
         offline=options.offline or options.bundle is not None,
+        device=options.device,
     )
 
 
@@ -292,8 +295,9 @@ async def _side_by_side(work: Iterable[tuple[Target, Awaitable[T]]]) -> list[T |
     ]
 
 
-def _write(path: Path, done: _Done) -> None:
-    """Add the hosts to the hosts file, unless it is an inventory of Ansible."""
+def _write(path: Path, done: _Done, device: str) -> None:
+    """Add the hosts to the hosts file, unless it is an inventory of Ansible. Traffic uses the
+    addresses of `device` ("": those that ssh used)."""
     if path.suffix in ansible.SUFFIXES:
         return
     before = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -306,7 +310,7 @@ def _write(path: Path, done: _Done) -> None:
             path,
             name=host.name,
             agent=str(_agent_address(host, facts)),
-            addresses=facts.addresses,
+            addresses=_traffic(facts, device),
         )
     if text != before:
         try:
@@ -317,7 +321,22 @@ def _write(path: Path, done: _Done) -> None:
     for host in done.good:
         if host.name in known:
             earlier = addresses.parse(known[host.name].agent)
-            _tell_of_earlier(earlier, _agent_address(host, done.plans[host.name].facts))
+            facts = done.plans[host.name].facts
+            _tell_of_earlier(earlier, _agent_address(host, facts))
+            kept, own = known[host.name].addresses.values(), _traffic(facts, device)
+            if device and kept and not {*map(str, kept)} <= {*own}:
+                printing.out(
+                    f"{host.name}: {path} keeps its addresses, {', '.join(map(str, kept))};"
+                    f" {device} has {', '.join(own) or 'none'}"
+                )
+
+
+def _traffic(facts: Facts, device: str) -> Sequence[str]:
+    """The addresses of the traffic of a host, at most one of each IP version."""
+    if not device:
+        return facts.addresses
+    found = facts.interfaces.get(device, ())
+    return [*{ip_address(each).version: each for each in reversed(found)}.values()][::-1]
 
 
 def _tell_of_earlier(earlier: AgentAddress, now: SshAddress) -> None:

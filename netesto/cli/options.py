@@ -386,6 +386,9 @@ def _install(actions: Actions) -> None:
             help="the hosts file, or an inventory of Ansible (default: hosts.toml)")
         add_flag(command, "-n", "--dry-run",
             what="examine the hosts, and only show what would be done")
+    install.add_argument("--device", default="", metavar="DEV", help=
+        "the interface of the traffic, which may carry management, too (default: the one by which"
+        " the peers of a run are reached)")
     add_flag(install, "--no-tools", what="install no tools (netperf, iperf3, tcpdump, …)")
     add_flag(install, "--offline",
         what="use no package index: the packages are those of this installation")

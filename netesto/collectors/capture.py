@@ -6,6 +6,7 @@ netesto/collectors/ping.py: it prints the system's time.
 """
 
 import asyncio
+import math
 import os
 import re
 import signal
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from netesto import process
+from netesto import process, units
 from netesto.collectors.base import ByProgram
 from netesto.model import CaptureRequest
 
@@ -27,22 +28,30 @@ BUFFER_KIB = (2 * 1024, 64 * 1024)
 _HEADER_BYTES = 128
 _WHOLE_BYTES = 65536
 
+# The shell's limit of the size of a file is in these units.
+_LIMITED = ("sh", "-c", 'ulimit -c 0; ulimit -f "$0" && exec "$@"')
+_BLOCK_BYTES = 512
+
 _CAPTURED = re.compile(r"(\d+) packets? captured")
 DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 
 
 @dataclass(eq=False, slots=True)
 class Capture(ByProgram):
-    """Captures up to the requested number of packets, until it is stopped."""
+    """Captures up to the requested number of packets, until it is stopped or the file has
+    `most_bytes`."""
 
     request: CaptureRequest
     device: str
+    most_bytes: float = math.inf
     # Not SIGINT, which tcpdump ignores if the agent was started with it ignored.
     end_sign: ClassVar = signal.SIGTERM
     _is_listening: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def start(self) -> None:
         argv = command(self.path, self.request, self.device, is_root=os.geteuid() == 0)
+        if self.most_bytes != math.inf:
+            argv = [*_LIMITED, str(int(self.most_bytes) // _BLOCK_BYTES), *argv]
         if await self._launch(argv, "no capture") is None:
             return
         try:
@@ -60,7 +69,13 @@ class Capture(ByProgram):
         status = await job.wait()
         text = "\n".join(said)
         is_full = packets_of(_CAPTURED, text) >= self.request.packets
-        if status != 0 or not self._is_listening.is_set():
+        if status == -signal.SIGXFSZ:
+            self._warn(
+                f"{self.path.name}: the capture ended at the limit of its host,"
+                f" {units.format_bytes(self.most_bytes)} (captures in its agent.toml). Columns pkt…"
+                " need all packets of a flow"
+            )
+        elif status != 0 or not self._is_listening.is_set():
             self._warn(f"tcpdump {process.manner(status)}: {said[-1] if said else ''}")
         elif not (self._is_stopping or is_full):
             self._warn(f"{self.path.name}: tcpdump was ended by a signal, before the end")

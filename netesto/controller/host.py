@@ -15,7 +15,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, replace
 from typing import Protocol, TypeAlias
@@ -33,11 +33,13 @@ from netesto.language import steps
 from netesto.language.standing import Standing
 from netesto.model import (
     SAME_CLOCK,
+    Address,
     ClockOffset,
     Endpoint,
     Event,
     Finished,
     HostInfo,
+    HostState,
     TimeSync,
 )
 from netesto.results.manifest import SettingRecord
@@ -111,6 +113,8 @@ class HostConnection:
         self._listener = listener
         self._agent: Connection | None = None
         self._info: HostInfo | None = None
+        # Of the flows of the run.
+        self._peers: tuple[Address, ...] = ()
         self._run = self._ticket = ""
         self._reader: asyncio.Task[None] | None = None
         self._track = ClockTrack()
@@ -175,6 +179,17 @@ class HostConnection:
         remaining_s = self._lost_at_s + RETURN_S - self._clock.now()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._is_there.wait(), max(0.0, remaining_s))
+
+    async def examine(self, peers: Sequence[Address]) -> HostState:
+        """The state of the host, which from now on tests through the interface that leads to
+        `peers`. AgentError if the agent does not answer."""
+        self._peers = tuple(peers)
+        return await self._examine(self.agent)
+
+    async def _examine(self, agent: Connection) -> HostState:
+        state = await agent.examine(self._peers, for_run=True)
+        self._info = replace(self.info, device=state.device or self.info.device)
+        return state
 
     async def configure(self, command: steps.Configure) -> None:
         """Make settings, and make them again whenever a lost agent is back. AgentError if the host
@@ -333,6 +348,8 @@ class HostConnection:
             try:
                 assert self._agent is not None, "it was just taken"
                 await self._first_burst(self._agent)
+                if self._peers:
+                    await self._examine(self._agent)
                 for settings in self._wanted:
                     for setting in settings:
                         if isinstance(setting, Command):

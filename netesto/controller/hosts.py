@@ -78,7 +78,7 @@ class Hosts:
                 if error is not None:
                     raise error
                 host = await self.ready(name)
-                state = await host.agent.examine(wanted[name])
+                state = await host.examine(wanted[name])
                 status = await host.agent.status()
             except NetestoError as reason:
                 return Visited(endpoint=endpoint, error=reason)

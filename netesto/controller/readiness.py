@@ -300,6 +300,11 @@ def _of_state(info: HostInfo, state: HostState) -> Iterator[Problem]:
             f"no interface {info.device}, through which its agent tests; it has {has}",
             "Correct `device` in the host's agent.toml.",
         )
+    elif device.lacks_carrier:
+        yield _error(
+            f"interface {info.device}, through which its agent tests, is not connected",
+            "It is set up, and has no carrier: check its cable and the other end.",
+        )
     elif not device.is_up:
         yield _error(
             f"interface {info.device}, through which its agent tests, is down",
@@ -417,15 +422,34 @@ def _refusals(
         case steps.Configure(settings=settings, kept=kept):
             if any(not isinstance(each, Command) for each in settings):
                 yield _error, state.setting_refusal
+            if any(isinstance(each, Qdisc | Netem) and not each.device for each in settings):
+                yield _error, _of_several(state)
             if kept:
                 yield _error, state.keep_refusal
         case steps.DoTcpdump(packets=packets, snap_bytes=snap_bytes):
             yield _warning, state.capture_refusal
             most_bytes = state.largest_capture_bytes or math.inf
-            yield _error, amounts.refused(amounts.check_capture, packets, snap_bytes, most_bytes)
+            used = {state.device, *(path.device for path in state.paths)}
+            mtus = [each.mtu_bytes for each in state.interfaces if each.name in used]
+            mtu_bytes = min(mtus, default=amounts.MTU_BYTES)
+            sizes = packets, snap_bytes, mtu_bytes, most_bytes
+            yield _error, amounts.refused(amounts.check_capture, *sizes)
         case steps.DoClient(flow=flow):
             yield (
                 _error,
                 amounts.refused(amounts.check_duration, flow, state.longest_flow_s or math.inf),
             )
             yield _error, amounts.refused(amounts.check_flows, flow, state.most_flows or math.inf)
+
+
+def _of_several(state: HostState) -> str:
+    """Why a setting without an interface is refused, with the remedy in a second line; "" if it is
+    not."""
+    ways = sorted({path.device for path in state.paths} - {"lo"})
+    if state.device or len(ways) < 2:
+        return ""
+    return (
+        f"paths to its peers leave by several interfaces, {' and '.join(ways)}\n"
+        f'Name one: netesto hosts install --device {ways[0]}, or device = "{ways[0]}" in its'
+        " agent.toml."
+    )

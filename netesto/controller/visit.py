@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import psutil
 
@@ -59,6 +60,7 @@ async def visit(inventory: Inventory, peers: Peers, *, connect: Connect) -> list
                     offset = await clock_offset(agent, clock, ClockTrack())
         except NetestoError as error:
             return Visited(endpoint=endpoint, error=error)
+        info = replace(info, device=state.device or info.device)
         return Visited(endpoint=endpoint, info=info, clock=offset, state=state, status=status)
 
     return list(await asyncio.gather(*map(visited, [*inventory.endpoints.values()])))

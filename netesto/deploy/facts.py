@@ -105,9 +105,10 @@ class Installed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """A host. `python` is "" if no interpreter there can run an agent, and `python_version` is then
-    the one that there is. `addresses`: those that ssh reaches, IPv4 and IPv6. `noexec`: folders
-    from which no library can be loaded. `absent`: folders that an installation would be in, and
-    that do not exist. `made_above_cache`: we have made the folder that the cache is in."""
+    the one that there is. `addresses`: those that ssh reaches, IPv4 and IPv6; `interfaces`: the
+    global addresses of each. `noexec`: folders from which no library can be loaded. `absent`:
+    folders that an installation would be in, and that do not exist. `made_above_cache`: we have
+    made the folder that the cache is in."""
 
     system: str = "Linux"
     machine: str = "x86_64"
@@ -124,6 +125,7 @@ class Facts:
     manager: str = "apt-get"
     tools: frozenset[str] = frozenset(TOOLS)
     addresses: tuple[str, ...] = ()
+    interfaces: Mapping[str, Sequence[str]] = field(default_factory=dict)
     free_bytes: int = 1 << 40
     noexec: frozenset[str] = frozenset()
     existing: frozenset[str] = frozenset()

@@ -129,6 +129,7 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
     is_root = sudo or os.getuid() == 0
     its = request["root" if is_root else "user"]
     record = os.path.expanduser(its["record"])
+    interfaces = interfaces_here()
     return {
         "system": platform.system(),
         "machine": platform.machine(),
@@ -145,7 +146,8 @@ def look(request: Dict[str, Any]) -> Dict[str, Any]:
         "user_systemd": lingers(name),
         "manager": next((name for name in MANAGERS if shutil.which(name)), ""),
         "tools": [tool for tool in request["tools"] if shutil.which(tool)],
-        "addresses": addresses(),
+        "addresses": addresses(interfaces),
+        "interfaces": {name: list(each) for name, each in interfaces.items()},
         "free_bytes": free(record),
         "noexec": [
             path
@@ -229,27 +231,35 @@ def quiet(
         return False
 
 
-def addresses() -> List[str]:
+def addresses(interfaces: Dict[str, Dict[str, str]]) -> List[str]:
     """The address that ssh used, and one of the other family of the same interface."""
     words = os.environ.get("SSH_CONNECTION", "").split()
     if len(words) != 4:
         return []
     own = words[2].partition("%")[0]
     own = own[7:] if own.startswith("::ffff:") else own
+    for families in interfaces.values():
+        if own in families:
+            return [own] + [one for one in families if families[one] != families[own]][:1]
+    return [own]
+
+
+def interfaces_here() -> Dict[str, Dict[str, str]]:
+    """The interfaces, each with its global addresses and their families; none without ip(8)."""
     try:
         shown = subprocess.check_output(["ip", "-j", "address"], timeout=10)
         links = json.loads(shown.decode())
     except (OSError, ValueError, subprocess.SubprocessError):
-        return [own]
-    for link in links:
-        families = {
+        return {}
+    return {
+        link["ifname"]: {
             each["local"]: each["family"]
             for each in link["addr_info"]
             if each.get("scope") == "global"
         }
-        if own in families:
-            return [own] + [one for one in families if families[one] != families[own]][:1]
-    return [own]
+        for link in links
+        if "ifname" in link
+    }
 
 
 def disk(path: str) -> os.statvfs_result:

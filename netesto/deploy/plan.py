@@ -70,7 +70,7 @@ class Plan:
 class Wanted:
     """What a host is to have. `code` is by architecture; `packages` are tried in order; if none
     fit, the host's own pip gets `requirements`, unless `offline`. `unit` and `tools_script` are the
-    texts of remote/."""
+    texts of remote/. `device` is the interface to test through, "" for none in particular."""
 
     code: Callable[[str], Archive]
     packages: Sequence[Packages]
@@ -79,6 +79,7 @@ class Wanted:
     tools_script: str = ""
     with_tools: bool = True
     offline: bool = False
+    device: str = ""
 
 
 def check(facts: Facts, folder: str) -> None:
@@ -142,6 +143,9 @@ def install(facts: Facts, wanted: Wanted, *, name: str) -> Plan:
     """Install an agent called `name`. AgentError if that is impossible."""
     check(facts, facts.places.prefix)
     _check_home(facts.places)
+    if wanted.device and facts.interfaces and wanted.device not in facts.interfaces:
+        has = " ".join(facts.interfaces)
+        raise AgentError(f"has no interface {wanted.device}; it has {has}")
     packages = fitting(facts, wanted)
     there = facts.installed
     if there is None and facts.existing:
@@ -196,6 +200,12 @@ class _Host:
             self.texts[self.places.unit] = self._unit()
 
     @property
+    def device(self) -> str:
+        """The interface that was named for tests, now or when the agent was installed before."""
+        earlier = self.there.record.get("device", "") if self.there else ""
+        return self.wanted.device or str(earlier)
+
+    @property
     def by_systemd(self) -> bool:
         return self.facts.systemd if self.places.root else self.facts.user_systemd
 
@@ -230,6 +240,7 @@ class _Host:
             "listen": [f"unix:{self.places.socket}"],
             "state": self.places.state,
             **({"group": self.group} if self.group else {}),
+            **({"device": self.device} if self.device else {}),
         }
         lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
         first = "# By 'netesto hosts install'; a changed file is kept. Keys: docs/hosts.md"
@@ -262,6 +273,7 @@ class _Host:
             # They stay when everything else is removed.
             "tools": sorted({*self.added, *(there.record.get("tools", ()) if there else ())}),
             **({"made": made} if made else {}),
+            **({"device": self.device} if self.device else {}),
         }
 
     def _made(self) -> list[str]:
@@ -310,6 +322,8 @@ class _Host:
             yield f"missing: {', '.join(missing)}{by_hand}"
         if self.keeps_config:
             yield f"{self.places.config} was changed on the host and is kept"
+            if self.wanted.device:
+                yield f'for --device write in it: device = "{self.wanted.device}"'
 
     def steps(self) -> Iterator[Step]:
         """The steps from the present state to the record."""

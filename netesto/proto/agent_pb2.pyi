@@ -85,24 +85,28 @@ class ClockReading(_message.Message):
     def __init__(self, received_s: _Optional[float] = ..., sent_s: _Optional[float] = ...) -> None: ...
 
 class ExamineRequest(_message.Message):
-    __slots__ = ("peers",)
+    __slots__ = ("peers", "for_run")
     PEERS_FIELD_NUMBER: _ClassVar[int]
+    FOR_RUN_FIELD_NUMBER: _ClassVar[int]
     peers: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, peers: _Optional[_Iterable[str]] = ...) -> None: ...
+    for_run: bool
+    def __init__(self, peers: _Optional[_Iterable[str]] = ..., for_run: _Optional[bool] = ...) -> None: ...
 
 class InterfaceState(_message.Message):
-    __slots__ = ("name", "mtu_bytes", "is_up", "offloads", "refusal")
+    __slots__ = ("name", "mtu_bytes", "is_up", "offloads", "refusal", "lacks_carrier")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MTU_BYTES_FIELD_NUMBER: _ClassVar[int]
     IS_UP_FIELD_NUMBER: _ClassVar[int]
     OFFLOADS_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    LACKS_CARRIER_FIELD_NUMBER: _ClassVar[int]
     name: str
     mtu_bytes: int
     is_up: bool
     offloads: _containers.RepeatedScalarFieldContainer[str]
     refusal: str
-    def __init__(self, name: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., is_up: _Optional[bool] = ..., offloads: _Optional[_Iterable[str]] = ..., refusal: _Optional[str] = ...) -> None: ...
+    lacks_carrier: bool
+    def __init__(self, name: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., is_up: _Optional[bool] = ..., offloads: _Optional[_Iterable[str]] = ..., refusal: _Optional[str] = ..., lacks_carrier: _Optional[bool] = ...) -> None: ...
 
 class PathState(_message.Message):
     __slots__ = ("peer", "device", "mtu_bytes", "answer", "reason")
@@ -119,7 +123,7 @@ class PathState(_message.Message):
     def __init__(self, peer: _Optional[str] = ..., device: _Optional[str] = ..., mtu_bytes: _Optional[int] = ..., answer: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class HostState(_message.Message):
-    __slots__ = ("is_synchronized", "clock_error_s", "clock_source", "disk_free_bytes", "missing_commands", "management", "interfaces", "paths", "refusals", "keep_refusal", "absent_interfaces", "setting_refusal", "capture_refusal", "longest_flow_s", "most_flows", "largest_capture_bytes")
+    __slots__ = ("is_synchronized", "clock_error_s", "clock_source", "disk_free_bytes", "missing_commands", "management", "interfaces", "paths", "refusals", "keep_refusal", "absent_interfaces", "setting_refusal", "capture_refusal", "longest_flow_s", "most_flows", "largest_capture_bytes", "device")
     IS_SYNCHRONIZED_FIELD_NUMBER: _ClassVar[int]
     CLOCK_ERROR_S_FIELD_NUMBER: _ClassVar[int]
     CLOCK_SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +140,7 @@ class HostState(_message.Message):
     LONGEST_FLOW_S_FIELD_NUMBER: _ClassVar[int]
     MOST_FLOWS_FIELD_NUMBER: _ClassVar[int]
     LARGEST_CAPTURE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     is_synchronized: bool
     clock_error_s: float
     clock_source: str
@@ -152,7 +157,8 @@ class HostState(_message.Message):
     longest_flow_s: float
     most_flows: float
     largest_capture_bytes: float
-    def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ..., refusals: _Optional[_Iterable[str]] = ..., keep_refusal: _Optional[str] = ..., absent_interfaces: _Optional[_Iterable[str]] = ..., setting_refusal: _Optional[str] = ..., capture_refusal: _Optional[str] = ..., longest_flow_s: _Optional[float] = ..., most_flows: _Optional[float] = ..., largest_capture_bytes: _Optional[float] = ...) -> None: ...
+    device: str
+    def __init__(self, is_synchronized: _Optional[bool] = ..., clock_error_s: _Optional[float] = ..., clock_source: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., missing_commands: _Optional[_Iterable[str]] = ..., management: _Optional[_Iterable[str]] = ..., interfaces: _Optional[_Iterable[_Union[InterfaceState, _Mapping]]] = ..., paths: _Optional[_Iterable[_Union[PathState, _Mapping]]] = ..., refusals: _Optional[_Iterable[str]] = ..., keep_refusal: _Optional[str] = ..., absent_interfaces: _Optional[_Iterable[str]] = ..., setting_refusal: _Optional[str] = ..., capture_refusal: _Optional[str] = ..., longest_flow_s: _Optional[float] = ..., most_flows: _Optional[float] = ..., largest_capture_bytes: _Optional[float] = ..., device: _Optional[str] = ...) -> None: ...
 
 class Unfetched(_message.Message):
     __slots__ = ("run", "exp", "files", "size_bytes", "age_s")

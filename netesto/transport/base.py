@@ -54,8 +54,10 @@ class Agent(Protocol):
     async def probe_clock(self) -> ClockReading:
         """The agent's clock, to measure its offset."""
 
-    async def examine(self, peers: Sequence[Address]) -> HostState:
-        """The present state of the host, and of its paths to `peers`. Changes nothing."""
+    async def examine(self, peers: Sequence[Address], *, for_run: bool = False) -> HostState:
+        """The present state of the host, and of its paths to `peers`. Changes nothing; but with
+        `for_run`, which needs a hold, the host tests from now on through the interface that leads
+        to these peers, and waits until that is connected."""
 
     async def status(self) -> AgentStatus:
         """The holder of the agent, and what earlier runs left with it."""

@@ -281,8 +281,8 @@ class AgentClient:
         message = await self._call("ProbeClock", pb.Nothing(), _QUICK_S)
         return codec.decode_reply(ClockReading, message, host=self.host)
 
-    async def examine(self, peers: Sequence[Address]) -> HostState:
-        request = pb.ExamineRequest(peers=map(str, peers))
+    async def examine(self, peers: Sequence[Address], *, for_run: bool = False) -> HostState:
+        request = pb.ExamineRequest(peers=map(str, peers), for_run=for_run)
         message = await self._call("Examine", request, _QUICK_S)
         return codec.decode_reply(HostState, message, host=self.host)
 

@@ -132,9 +132,13 @@ class AgentServer:
         return await self._answer(context, self._service.probe_clock)
 
     async def Examine(self, message: pb.ExamineRequest, context: Context) -> HostState:
-        return await self._answer(
-            context, lambda: self._service.examine(codec.to_addresses(message.peers))
-        )
+        def examine() -> Awaitable[HostState]:
+            peers = codec.to_addresses(message.peers)
+            return self._service.examine(peers, for_run=message.for_run)
+
+        if message.for_run:
+            return await self._held(context, examine)
+        return await self._answer(context, examine)
 
     async def Status(self, _: pb.Nothing, context: Context) -> AgentStatus:
         return await self._answer(context, self._gate.status)

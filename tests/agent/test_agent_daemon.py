@@ -15,7 +15,7 @@ import pytest
 from agent_daemons import Daemon, HoldingClient, StartDaemon
 from agent_values import request
 
-from netesto import proc, process
+from netesto import life, proc, process
 from netesto.agent import recovery
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
@@ -390,7 +390,8 @@ def test_recover_leaves_a_living_agent_alone(start_daemon: StartDaemon):
     daemon = start_daemon("a")
     argv = [sys.executable, "-m", "netesto.agent.daemon", "--recover"]
     finished = process.run([*argv, "--state", str(daemon.state)], timeout=DEADLINE_S, check=False)
-    said = f"netesto-agent: {daemon.state}: another agent has this folder\n"
+    who = life.described(daemon.child.pid)
+    said = f"netesto-agent: {daemon.state}: another agent has this folder: {who}\n"
     assert (finished.status, finished.stderr) == (3, said + "Give each its own --state.\n")
 
 

@@ -170,10 +170,11 @@ def test_ports_of_others_are_refused():
 
 
 def test_large_capture_is_refused():
-    whole = CaptureRequest(exp=1, host="a", peer=None, packets=100_000, snap_bytes=0)
-    replace(ROOMY, captures=math.inf).check_capture(whole)
-    ROOMY.check_capture(replace(whole, snap_bytes=128))
-    assert refused(ROOMY.check_capture, whole).endswith('[limits] captures = "7G"')
+    whole = CaptureRequest(exp=1, host="a", peer=None, packets=700_000, snap_bytes=0)
+    replace(ROOMY, captures=math.inf).check_capture(whole, 1500)
+    ROOMY.check_capture(replace(whole, snap_bytes=128), 9000)
+    ROOMY.check_capture(replace(whole, packets=600_000), 1500)
+    assert refused(ROOMY.check_capture, whole, 1500).endswith('[limits] captures = "2G"')
 
 
 def test_full_disk_and_full_spool_let_no_flow_start(tmp_path: Path):

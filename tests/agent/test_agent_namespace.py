@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 from agent_daemons import READY_TIMEOUT_S, Daemon, StartDaemon
 
-from netesto import process
+from netesto import atomic, process
 from netesto.errors import AgentError, MissingError
 from netesto.hostsettings import Applied, ModuleParameter, Netem, Qdisc, Sysctl
 from netesto.model import AgentStatus
@@ -67,6 +68,112 @@ def qdiscs(namespace: str) -> list[tuple[str, str, dict]]:
         (entry["dev"], entry["kind"], entry.get("options", {}))
         for entry in found
         if entry["handle"] != "0:"
+    ]
+
+
+PFIFO = Qdisc("pfifo", ("limit", "100"))
+
+
+@pytest.fixture
+def separate(namespace: str, start_daemon: StartDaemon) -> Daemon:
+    """An agent for which no interface was named. The host's default route is by v0, its networks
+    for tests are at w0 and x0."""
+    for line in (
+        "link add w0 type veth peer name w1", "link add x0 type veth peer name x1",
+        "address add 192.0.2.1/24 dev v0", "address add 10.9.0.1/24 dev w0",
+        "address add 10.8.0.1/24 dev x0", *(f"link set {a}{b} up" for a in "vwx" for b in "01"),
+        "route add default via 192.0.2.9",
+    ):  # fmt: skip
+        process.run(["ip", "-n", namespace, *line.split()], timeout=TIMEOUT_S)
+    return start_daemon("a", "--device", "", prefix=("ip", "netns", "exec", namespace))
+
+
+async def test_an_agent_tests_through_the_interface_that_leads_to_the_peers_of_a_run(
+    namespace: str, separate: Daemon
+):
+    async with separate.held() as a:
+        before = (await a.info()).device
+        state = await a.examine([ip_address("10.9.0.2"), ip_address("10.9.0.3")], for_run=True)
+        await a.configure(PFIFO)
+        during = ((await a.info()).device, qdiscs(namespace))
+    async with separate.held() as a:
+        after = (await a.info()).device
+    assert (before, state.device, during, after) == (
+        "v0",
+        "w0",
+        ("w0", [("w0", "pfifo", {"limit": 100})]),
+        "v0",
+    )
+
+
+async def test_an_examination_by_somebody_else_changes_no_test_interface(separate: Daemon):
+    async with separate.held() as a:
+        state = await a.examine([ip_address("10.9.0.2")])
+        assert (state.device, (await a.info()).device) == ("w0", "v0")
+
+
+async def test_peers_at_several_interfaces_leave_the_test_interface_open(separate: Daemon):
+    async with separate.held() as a:
+        peers = [ip_address("10.9.0.2"), ip_address("10.8.0.2")]
+        state = await a.examine(peers, for_run=True)
+        assert (state.device, (await a.info()).device) == ("", "v0")
+
+
+async def test_a_route_to_where_no_flow_may_go_finds_no_test_interface(separate: Daemon):
+    async with separate.held() as a:
+        state = await a.examine([ip_address("192.88.99.1")], for_run=True)
+        assert state.device == "v0"
+
+
+async def test_management_is_not_set_though_the_peers_are_behind_it(separate: Daemon):
+    async with separate.held() as a:
+        await a.examine([ip_address("192.0.2.7")], for_run=True)
+        with pytest.raises(AgentError, match="the interface v0 carries management of this host"):
+            await a.configure(PFIFO)
+
+
+async def test_a_changed_agent_toml_applies_from_the_next_hold_on(
+    namespace: str, start_daemon: StartDaemon, tmp_path: Path
+):
+    config = tmp_path / "agent.toml"
+    config.write_text('device = "v0"')
+    options = ("--device", "", "--config", str(config))
+    daemon = start_daemon("a", *options, prefix=("ip", "netns", "exec", namespace))
+    devices = []
+    for text in ('device = "v1"\ngroup = "root"', "device = ", 'device = "v9"'):
+        async with daemon.held() as a:
+            atomic.replace(config, text)
+            devices.append((await a.info()).device)
+    async with daemon.held() as a:
+        devices.append((await a.info()).device)
+    log = daemon.log.read_text()
+    assert devices == ["v0", "v1", "v1", "v9"]
+    assert [
+        "applies at the next start of the agent key=group" in log,
+        "agent.toml not read again" in log,
+        "no such interface interface=v9 key=device" in log,
+    ] == [True, True, True]
+
+
+async def test_a_run_waits_for_an_interface_that_was_set_up_a_moment_ago(
+    namespace: str, start_daemon: StartDaemon
+):
+    daemon = start_daemon("a", "--device", "v0", prefix=("ip", "netns", "exec", namespace))
+
+    def set_up(device: str) -> None:
+        process.run(["ip", "-n", namespace, "link", "set", device, "up"], timeout=TIMEOUT_S)
+
+    set_up("v0")
+    async with daemon.held() as a:
+        [before] = [each for each in (await a.examine([])).interfaces if each.name == "v0"]
+        waiting = asyncio.create_task(a.examine([], for_run=True))
+        # The agent has the request when it answers a later one.
+        await a.probe_clock()
+        set_up("v1")
+        [after] = [each for each in (await waiting).interfaces if each.name == "v0"]
+    assert [(each.is_up, each.lacks_carrier) for each in (before, after)] == [
+        (False, True),
+        (True, False),
     ]
 
 

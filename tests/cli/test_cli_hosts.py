@@ -17,14 +17,15 @@ import pytest
 
 from netesto import cli, proc, process
 from netesto.collectors import capabilities
+from netesto.controller import ansible, visit
 from netesto.controller import unfetched as unfetched_data
-from netesto.controller import visit
 from netesto.controller.readiness import Visited
 from netesto.controller.unfetched import Fetched
 from netesto.lab.agents import spawned
 from netesto.model import AgentStatus, Endpoint, Unfetched
 from netesto.run import agents
 from netesto.transport import client
+from netesto.transport.addresses import SshAddress
 from netesto.transport.client import AgentClient
 
 
@@ -367,7 +368,8 @@ def test_warnings_about_the_hosts_are_shown_by_every_command_that_reads_them(
     tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    Path("hosts.ini").write_text("[all]\nh1 ansible_become=yes\n")
+    found = {"h1": SshAddress("h1")}
+    monkeypatch.setattr(ansible, "read", lambda _: (found, ["ansible_become"]))
     Path("s.nts").write_text("ECHO x\n")
     cli.main(["hosts", "list", "hosts.ini"])
     cli.main(["check", "--hosts", "hosts.ini", "s.nts"])

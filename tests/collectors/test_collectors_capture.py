@@ -81,6 +81,23 @@ def test_a_capture_that_ends_at_its_limit_says_so_and_what_raises_it(tmp_path):
 
 
 @pytest.mark.lab
+async def test_a_capture_ends_at_the_size_that_its_host_allows(tmp_path):
+    path = tmp_path / "a.pcap"
+    collector = capture.Capture(
+        path, SetTime(Clock()), request(packets=1000, peer=str(PEER)), "lo", most_bytes=1024
+    )
+    await collector.start()
+    send(100)
+    assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
+    await collector.stop()
+    warning = (
+        "a.pcap: the capture ended at the limit of its host, 1.02 kB (captures in its agent.toml)."
+        " Columns pkt… need all packets of a flow"
+    )
+    assert (collector.errors, path.stat().st_size) == ([warning], 1024)
+
+
+@pytest.mark.lab
 def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
     path = tmp_path / "a.pcap"
 

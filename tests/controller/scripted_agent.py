@@ -157,8 +157,8 @@ class ScriptedAgent:
         now = time.time()
         return ClockReading(now, now)
 
-    async def examine(self, peers: Sequence[Address]) -> HostState:
-        del peers
+    async def examine(self, peers: Sequence[Address], *, for_run: bool = False) -> HostState:
+        del peers, for_run
         return HostState(
             is_synchronized=True,
             clock_error_s=0.001,

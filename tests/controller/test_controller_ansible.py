@@ -1,152 +1,159 @@
-"""Inventories of Ansible, as far as they name hosts and how ssh reaches them."""
+"""Inventories of Ansible, which ansible-inventory reads."""
 
-import sys
+import json
+import shutil
 from pathlib import Path
 
 import pytest
+from needs import unmet
 
 from netesto.controller import ansible
+from netesto.controller.inventory import load
 from netesto.errors import MissingError, UsageError
 from netesto.transport.addresses import SshAddress
 
+# ansible-inventory --list of ansible-core 2.19.14, and the inventory.
 INI = """\
-# two racks
-mail ansible_host=192.0.2.9
+[servers]
+db[01:05:2].example.com:2222
+web ansible_host=192.0.2.9 colour=blue
 
-[web]
-w[01:03].example.net ansible_user=net  # the user of all
-w9 ansible_port=2222 colour=blue
-
-[db]
-db-[a:b]
-
-[rack:children]
-web
-db
-
-[rack:vars]
-ansible_user = root
-ansible_port=22
-proxy={{ lookup('pipe', 'touch /tmp/evil') }}
-
-[web:vars]
-ansible_port=23
+[servers:vars]
+ansible_user=root
+ansible_become=true
 """
+LISTED = {
+    "_meta": {
+        "hostvars": {
+            **{
+                f"db0{number}.example.com": {
+                    "ansible_become": True,
+                    "ansible_port": 2222,
+                    "ansible_user": "root",
+                }
+                for number in (1, 3, 5)
+            },
+            "web": {
+                "ansible_become": True,
+                "ansible_host": "192.0.2.9",
+                "ansible_user": "root",
+                "colour": "blue",
+            },
+        },
+        "profile": "inventory_legacy",
+    },
+    "all": {"children": ["ungrouped", "servers"]},
+    "servers": {"hosts": ["db01.example.com", "db03.example.com", "db05.example.com", "web"]},
+}
+HOSTS = {
+    **{
+        f"db0{number}.example.com": SshAddress(f"db0{number}.example.com", "root", 2222)
+        for number in (1, 3, 5)
+    },
+    "web": SshAddress("192.0.2.9", "root"),
+}
 
-YAML = """\
-all:
-  vars: {ansible_user: root}
-  hosts:
-    mail: {ansible_host: 192.0.2.9, ansible_user: "{{ lookup('pipe', 'id') }}"}
-  children:
-    web:
-      hosts:
-        w[1:2]:
-        w9: {ansible_port: 2222, colour: blue}
-      vars:
-        ansible_user: net
-"""
+
+@pytest.fixture
+def real() -> None:
+    if shutil.which("ansible-inventory") is None:
+        unmet("ansible", "ansible-inventory is not installed")
 
 
-def read(
-    folder: Path, text: str, name: str = "hosts.ini"
-) -> tuple[dict[str, SshAddress], list[str]]:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return ansible.read(path)
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    path = tmp_path / "hosts.ini"
+    path.write_text(INI, encoding="utf-8")
+    return path
 
 
-def refused(folder: Path, text: str, name: str = "hosts.ini") -> str:
+def lists(found: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ansible-inventory prints this."""
+    (folder / "printed").write_text(json.dumps(found), encoding="utf-8")
+    program = folder / "ansible-inventory"
+    program.write_text(f"#!/bin/sh\nexec cat {folder}/printed\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def one(variables: dict[str, object], name: str = "h1") -> dict[str, object]:
+    return {"_meta": {"hostvars": {name: variables}}, "all": {"hosts": [name]}}
+
+
+def test_hosts_have_the_addresses_users_and_ports_that_ansible_reports(
+    inventory, tmp_path, monkeypatch
+):
+    lists(LISTED, tmp_path, monkeypatch)
+    assert ansible.read(inventory) == (HOSTS, ["ansible_become"])
+
+
+@pytest.mark.usefixtures("real")
+def test_ansible_reports_what_it_has_reported(inventory):
+    assert ansible.read(inventory) == (HOSTS, ["ansible_become"])
+
+
+def test_hosts_without_variables_are_hosts(inventory, tmp_path, monkeypatch):
+    lists({"_meta": {"hostvars": {}}, "a": {"hosts": ["h1"]}}, tmp_path, monkeypatch)
+    assert ansible.read(inventory) == ({"h1": SshAddress("h1")}, [])
+
+
+def test_older_names_of_variables_are_valid_and_newer_ones_win(inventory, tmp_path, monkeypatch):
+    older = {"ansible_ssh_host": "192.0.2.1", "ansible_ssh_port": 23, "ansible_port": 24}
+    lists(one(older), tmp_path, monkeypatch)
+    assert ansible.read(inventory) == ({"h1": SshAddress("192.0.2.1", "", 24)}, [])
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (one({"ansible_host": "-oProxyCommand=x"}), "h1: invalid ansible_host '-oProxyCommand=x'"),
+        (one({}, name="-x"), "host -x: invalid name"),
+        (one({"ansible_port": 0}), "host h1: invalid port '0'"),
+        (one({"ansible_host": "{{ a }}"}), "h1: ansible_host is a template, {{ a }}, which is not"),
+        ({"_meta": {"hostvars": {}}, "all": {"children": []}}, "names no host"),
+    ],
+)
+def test_what_ssh_cannot_use_is_refused(inventory, tmp_path, monkeypatch, found, said):
+    lists(found, tmp_path, monkeypatch)
     with pytest.raises(UsageError) as caught:
-        read(folder, text, name)
-    return caught.value.message.removeprefix(f"{folder / name}")
+        ansible.read(inventory)
+    assert said in caught.value.message
 
 
-def test_hosts_of_an_ini_file_have_what_they_and_their_groups_say(tmp_path):
-    hosts, _ = read(tmp_path, INI)
-    assert [*hosts.items()] == [
-        ("mail", SshAddress("192.0.2.9")),
-        ("w01.example.net", SshAddress("w01.example.net", "net", 23)),
-        ("w02.example.net", SshAddress("w02.example.net", "net", 23)),
-        ("w03.example.net", SshAddress("w03.example.net", "net", 23)),
-        ("w9", SshAddress("w9", "root", 2222)),
-        ("db-a", SshAddress("db-a", "root", 22)),
-        ("db-b", SshAddress("db-b", "root", 22)),
-    ]
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.ini", "[servers\nweb\n"), ("a.yml", "all:\n  hosts: [a, b\n")]
+)
+def test_an_inventory_that_ansible_cannot_read_is_refused(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        ansible.read(path)
+    assert caught.value.remedy == f"This must list its hosts: ansible-inventory -i {path} --list"
 
 
-def test_what_has_no_meaning_here_is_named_and_a_template_is_not_executed(tmp_path):
-    _, ignored = read(tmp_path, INI)
-    assert ignored == ["colour", "proxy"]
+@pytest.mark.parametrize("printed", ["", "[WARNING]: what"])
+def test_what_is_no_list_of_hosts_is_refused(inventory, tmp_path, monkeypatch, printed):
+    lists({}, tmp_path, monkeypatch)
+    (tmp_path / "printed").write_text(printed, encoding="utf-8")
+    with pytest.raises(UsageError, match="ansible-inventory cannot read it"):
+        ansible.read(inventory)
 
 
-def test_folders_with_variables_beside_an_inventory_are_named(tmp_path):
-    (tmp_path / "group_vars").mkdir()
-    _, ignored = read(tmp_path, "h1\n")
-    assert ignored == ["group_vars/"]
-
-
-def test_hosts_of_a_yaml_file_have_what_they_and_their_groups_say(tmp_path):
-    pytest.importorskip("yaml")
-    hosts, ignored = read(tmp_path, YAML, "hosts.yml")
-    assert ([*hosts.items()], ignored) == (
-        [
-            ("mail", SshAddress("192.0.2.9", "root")),
-            ("w1", SshAddress("w1", "net")),
-            ("w2", SshAddress("w2", "net")),
-            ("w9", SshAddress("w9", "net", 2222)),
-        ],
-        ["ansible_user", "colour"],
+def test_without_ansible_an_inventory_is_refused(inventory, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingError) as caught:
+        load(str(inventory))
+    assert str(caught.value) == (
+        f"{inventory}: ansible-inventory, which reads inventories of Ansible, is not installed"
+        " here\nInstall it (pip install ansible-core), or name the hosts: host1,root@host2"
     )
 
 
-def test_yaml_constructs_no_objects(tmp_path):
-    pytest.importorskip("yaml")
-    text = "all: !!python/object/apply:os.system ['touch evil']\n"
-    assert "not YAML" in refused(tmp_path, text, "hosts.yml")
-
-
-def test_without_pyyaml_the_package_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(MissingError, match="reading YAML needs the package PyYAML"):
-        read(tmp_path, YAML, "hosts.yaml")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "names"),
-    [
-        ("h", ["h"]),
-        ("h[1:3]", ["h1", "h2", "h3"]),
-        ("h[08:10]", ["h08", "h09", "h10"]),
-        ("h[a:c]x", ["hax", "hbx", "hcx"]),
-        ("h[1:5:2]", ["h1", "h3", "h5"]),
-        ("r[1:2]h[a:b]", ["r1ha", "r1hb", "r2ha", "r2hb"]),
-    ],
-)
-def test_a_range_stands_for_names(pattern, names):
-    assert list(ansible.expanded(pattern, "f:1")) == names
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", ": names no host"),
-        ("h[3:1]\n", ":1: invalid range [3:1]"),
-        ("h[1:99999999]\n", ":1: invalid range [1:99999999]"),
-        ("h[1:x]\n", ":1: invalid range [1:x]"),
-        ("h[1:2:0]\n", ":1: invalid range [1:2:0]"),
-        ("h x\n", ":1: 'x' is not NAME=VALUE"),
-        ("h 'x\n", ":1: No closing quotation"),
-        ("h ansible_port=ssh\n", ": host h: invalid port 'ssh'"),
-        ("-oProxyCommand=x\n", ": host -oProxyCommand=x: invalid name"),
-        ("h ansible_host=-oProxyCommand=x\n", ": host h: invalid ansible_host '-oProxyCommand=x'"),
-    ],
-)
-def test_an_inventory_that_is_wrong_is_refused_with_the_place(tmp_path, text, message):
-    assert refused(tmp_path, text) == message
-
-
-def test_groups_that_contain_each_other_are_read(tmp_path):
-    text = "[a]\nh\n[a:children]\nb\n[b:children]\na\n[b:vars]\nansible_user=u\n"
-    hosts, _ = read(tmp_path, text)
-    assert hosts == {"h": SshAddress("h", "u")}
+def test_what_has_no_effect_is_a_warning(inventory, tmp_path, monkeypatch):
+    lists(LISTED, tmp_path, monkeypatch)
+    found = load(str(inventory))
+    assert (found.warnings, [*found.endpoints]) == (
+        (f"{inventory}: without effect here: ansible_become",),
+        [*HOSTS],
+    )

@@ -115,6 +115,14 @@ def test_what_an_agent_says_of_its_host_may_be_wrong(info, problem):
             ("warning", "a", "no interface eth8, which the limits of its agent name"),
         ),
         (
+            {
+                "interfaces": (
+                    InterfaceState(name="eth1", mtu_bytes=9000, is_up=False, lacks_carrier=True),
+                )
+            },
+            ("error", "a", "interface eth1, through which its agent tests, is not connected"),
+        ),
+        (
             {"interfaces": (InterfaceState(name="eth1", mtu_bytes=9000, is_up=False),)},
             ("error", "a", "interface eth1, through which its agent tests, is down"),
         ),
@@ -234,6 +242,51 @@ def test_a_setting_of_an_interface_that_is_not_there_is_an_error():
     command = configure("SET_QDISC", Qdisc("tbf", device="eth5"))
     text = "SET_QDISC eth5 (a.nts:1:1): no such interface; the host has eth0 eth1"
     assert found(visited(), command) == [("error", "a", text)]
+
+
+def through(*devices: str) -> tuple[PathState, ...]:
+    """A path to a peer by each of these interfaces."""
+    return tuple(
+        PathState(peer=f"10.0.0.{number}", device=device, mtu_bytes=9000, answer="whole")
+        for number, device in enumerate(devices, start=2)
+    )
+
+
+def test_a_setting_without_an_interface_needs_one_name_if_peers_are_at_several():
+    state = replace(STATE, paths=through("eth1", "eth0"))
+    named = configure("SET_QDISC", Qdisc("tbf", device="eth1"))
+    wrong = readiness.problems(
+        [visited(state=state)], HOSTS, [configure("SET_QDISC", Qdisc("tbf")), named], family=4
+    )
+    assert wrong == [
+        Problem(
+            "a",
+            "SET_QDISC (a.nts:1:1): paths to its peers leave by several interfaces, eth0 and eth1",
+            'Name one: netesto hosts install --device eth0, or device = "eth0" in its agent.toml.',
+        )
+    ]
+
+
+@pytest.mark.parametrize(("device", "ways"), [("eth1", ("eth0", "eth1")), ("", ("eth1", "eth1"))])
+def test_a_setting_without_an_interface_needs_none_if_one_is_named_or_leads_to_all_peers(
+    device, ways
+):
+    state = replace(STATE, device=device, paths=through(*ways))
+    command = configure("SET_QDISC", Qdisc("tbf"))
+    assert readiness.problems([visited(state=state)], HOSTS, [command], family=4) == []
+
+
+def test_the_size_of_a_capture_follows_from_the_mtu_of_the_interface():
+    capture = steps.DoTcpdump(
+        name="DO_TCPDUMP", host="a", exp=1, exp_name="", arguments={}, place=HERE,
+        server="b", packets=1000, snap_bytes=0,
+    )  # fmt: skip
+    sizes = []
+    for device in ("eth0", "eth1"):
+        state = replace(STATE, device=device, largest_capture_bytes=1e6)
+        [problem] = readiness.problems([visited(state=state)], HOSTS, [capture], family=4)
+        sizes.append(problem.message.partition("about ")[2].partition(";")[0])
+    assert sizes == ["1.56 MB", "9.06 MB"]
 
 
 # ---- peers -----------------------------------------------------------------------------------
@@ -372,7 +425,7 @@ def test_flows_and_captures_beyond_the_limits_of_a_host_are_errors():
             f'To allow it, write in {file}: [limits] flows = 5',
         ),
         Problem(
-            "a", "DO_TCPDUMP (a.nts:1:1): a capture of up to 1.28 MB; 1 MB are allowed",
+            "a", "DO_TCPDUMP (a.nts:1:1): a capture of about 1.28 MB; 1 MB are allowed",
             "Capture fewer packets, or less of each (snap=128), or write in"
             f' {file}: [limits] captures = "1G"',
         ),

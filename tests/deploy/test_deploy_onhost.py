@@ -72,6 +72,35 @@ def test_it_tells_what_the_host_is_whatever_its_profile_prints(tmp_path):
     assert (found.system, found.addresses) == ("Linux", ("192.0.2.1",))
 
 
+def test_it_tells_the_global_addresses_of_each_interface(tmp_path):
+    ip = tmp_path / "ip"
+    ip.write_text(f"#!/bin/sh\ncat <<'E'\n{json.dumps(LINKS)}\nE\n")
+    ip.chmod(0o755)
+    request = {**facts.request(), "lock": str(tmp_path / "place" / ".lock")}
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    ssh = {"PATH": path, "SSH_CONNECTION": "192.0.2.9 5 192.0.2.1 22"}
+    found = facts.parse(asked(request, env={**os.environ, **ssh}))
+    assert (found.interfaces, found.addresses) == (
+        {"eth0": ["192.0.2.1", "2001:db8::1"], "eth1": ["10.0.0.1"]},
+        ("192.0.2.1", "2001:db8::1"),
+    )
+
+
+LINKS = [
+    {
+        "ifname": name,
+        "addr_info": [
+            {"family": "inet6" if ":" in text else "inet", "local": text, "scope": scope}
+            for text, scope in addresses.items()
+        ],
+    }
+    for name, addresses in {
+        "eth0": {"192.0.2.1": "global", "2001:db8::1": "global", "fe80::1": "link"},
+        "eth1": {"10.0.0.1": "global"},
+    }.items()
+]
+
+
 @pytest.mark.parametrize("there", [False, True])
 def test_it_notes_whether_the_folder_of_its_cache_was_made_with_it(tmp_path, there):
     if there:

@@ -99,6 +99,39 @@ def test_the_agent_is_called_what_the_inventory_calls_the_host():
     assert 'host = "böse\\n\\"x"' in text
 
 
+ON_ETH1 = replace(WANTED, device="eth1")
+
+
+def config_of(planned):
+    (text,) = [
+        step.values["text"] for step in planned.steps if step.values.get("path") == ROOT.config
+    ]
+    return text.splitlines()
+
+
+def test_the_interface_that_was_named_for_tests_is_in_the_configuration():
+    facts = replace(FACTS, interfaces={"eth0": ["192.0.2.1"], "eth1": []})
+    planned = plan.install(facts, ON_ETH1, name="h1")
+    assert 'device = "eth1"' in config_of(planned)
+
+
+def test_an_interface_that_is_named_later_changes_the_configuration_and_stays_named():
+    later = plan.install(done(FACTS), ON_ETH1, name="h1")
+    again = plan.install(done(FACTS, ON_ETH1), WANTED, name="h1")
+    assert ('device = "eth1"' in config_of(later), again.steps) == (True, ())
+
+
+def test_an_interface_that_the_host_does_not_have_is_refused():
+    facts = replace(FACTS, interfaces={"eth0": [], "lo": []})
+    with pytest.raises(AgentError, match="has no interface eth1; it has eth0 lo"):
+        plan.install(facts, ON_ETH1, name="h1")
+
+
+def test_what_to_write_into_a_configuration_that_is_kept_is_said():
+    found = plan.install(done(FACTS, changed=(ROOT.config,)), ON_ETH1, name="h1")
+    assert found.notes[-1] == 'for --device write in it: device = "eth1"'
+
+
 def test_the_unit_starts_the_agent_that_was_installed():
     steps = plan.install(FACTS, WANTED, name="h1").steps
     (text,) = [step.values["text"] for step in steps if step.values.get("path") == ROOT.unit]

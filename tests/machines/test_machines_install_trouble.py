@@ -17,9 +17,6 @@ from netesto.process import Finished
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600
 
-# An inventory of Ansible, which no installation writes to.
-INVENTORY = "[all]\nplain\n"
-
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
@@ -177,9 +174,8 @@ def found_at_home(world: World) -> list[str]:
 
 @pytest.fixture(scope="module")
 def of_user(world, home) -> Finished:
-    """An installation without root, on the hosts of an inventory of Ansible."""
-    world.controller.write(f"/home/{USER}/inventory.ini", INVENTORY)
-    return install(world, "--hosts", "inventory.ini", user=USER)
+    """An installation without root."""
+    return install(world, "plain", user=USER)
 
 
 def test_without_root_the_agent_is_proved_and_what_it_cannot_do_is_named(of_user):
@@ -205,7 +201,7 @@ RUN OneFlowStream server=plain client=plain ca=reno dur=1
 
 def test_what_a_script_needs_root_for_is_told_before_a_run(world, of_user):
     world.controller.write(f"/home/{USER}/wishes.nts", WISHES)
-    argv = ["netesto", "hosts", "check", "inventory.ini", "wishes.nts"]
+    argv = ["netesto", "hosts", "check", "plain", "wishes.nts"]
     done = world.controller.run(argv, timeout=PATIENCE_S, user=USER, check=False)
     told = re.findall(r"(\w+: plain: \w+) \(.*\): (its agent does .*)", done.stdout)
     assert (done.status, told) == (
@@ -218,6 +214,6 @@ def test_what_a_script_needs_root_for_is_told_before_a_run(world, of_user):
 
 
 def test_a_removal_without_root_ends_the_agent_and_leaves_nothing(world, home, of_user):
-    argv = ["netesto", "hosts", "remove", "--hosts", "inventory.ini"]
+    argv = ["netesto", "hosts", "remove", "plain"]
     done = world.controller.run(argv, timeout=PATIENCE_S, user=USER, check=False)
     assert (done.status, agents(world["plain"]), found_at_home(world)) == (0, [], home)

@@ -117,8 +117,8 @@ class RecordingService:
     async def info(self) -> HostInfo:
         return INFO
 
-    async def examine(self, peers: Sequence[Address]) -> HostState:
-        self.asked.append(("examine", *map(str, peers)))
+    async def examine(self, peers: Sequence[Address], *, for_run: bool = False) -> HostState:
+        self.asked.append(("examine", *map(str, peers), *(["for run"] if for_run else [])))
         return STATE
 
     async def status(self) -> AgentStatus:
