@@ -323,7 +323,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"the folder of its state (default: {config.DEFAULT_STATE})")
     parser.add_argument("--host", metavar="NAME", help="its name (default: the host's)")
     parser.add_argument("--device", metavar="DEV",
-        help="the interface of the traffic (default: the one by which the peers of a run are reached)")
+        help="the interface of the traffic (default: the one that leads to the peers of a run)")
     parser.add_argument("--links", metavar="NAMESPACE", help=
         "in a lab: the namespace of its links with limits, if there are any (else an empty word),"
         " whose queues are in the host's statistics")
