@@ -17,7 +17,7 @@ AS_USER = replace(AS_ROOT, user="ann", home="/home/ann", places=of_user("/home/a
 
 def installed(path: Path, user: str, facts: Facts) -> None:
     host = Target("h1", SshAddress("h1", user))
-    installing._write(path, installing._Done([host], {"h1": Plan(facts, ())}, []))
+    installing._write(path, installing._Done([host], {"h1": Plan(facts, ())}, []), "")
 
 
 @pytest.fixture

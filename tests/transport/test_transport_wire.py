@@ -27,10 +27,10 @@ class SlowService(RecordingService):
         super().__init__()
         self.is_asked = asyncio.Event()
 
-    async def examine(self, peers: Sequence[Address]) -> HostState:
+    async def examine(self, peers: Sequence[Address], *, for_run: bool = False) -> HostState:
         self.is_asked.set()
         await asyncio.Event().wait()
-        return await super().examine(peers)
+        return await super().examine(peers, for_run=for_run)
 
 
 def server_at(address: str, service: RecordingService | None = None, *, lease_s: float = 30.0):
