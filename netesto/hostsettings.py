@@ -116,8 +116,15 @@ Setting: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A setting that was made: its value before, and the value that the host now reads back."""
+    """A setting that was made: its value before, and the value that the host now reads back.
+
+    `made_s` is when, on the clock of who reports it (None: an older agent). `thing` is what was
+    set (putback.shown), `undo` the commands of a shell that put it back, "" if nothing does.
+    """
 
     setting: str
     before: str
     after: str
+    made_s: float | None = None
+    thing: str = ""
+    undo: str = ""

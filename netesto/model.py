@@ -414,11 +414,13 @@ class FilePiece:
 class Finished:
     """What an agent has of an experiment that is finished: its `files`, which are host statistics
     (`0/…` and `1/…`) and raw data (all others); their `content`, as `fetch` gives it, if they are
-    small together, else nothing; and `time_sync`, if it was asked for."""
+    small together, else nothing; and `time_sync`, if it was asked for. `changed` are sentences on
+    what is no longer as this run has set it."""
 
     files: tuple[FileEntry, ...]
     time_sync: TimeSync | None = None
     content: tuple[FilePiece, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

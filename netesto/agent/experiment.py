@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,10 +76,17 @@ class Premises:
 
 class Experiment:
     """Experiment `exp`, with its files in `folder`. `hung` are programs that did not end in this or
-    an earlier experiment."""
+    an earlier experiment. `changed` finds what is not as the run has set it."""
 
     def __init__(
-        self, exp: int, folder: Path, premises: Premises, *, emit: Emit, hung: set[str]
+        self,
+        exp: int,
+        folder: Path,
+        premises: Premises,
+        *,
+        emit: Emit,
+        hung: set[str],
+        changed: Callable[[], Awaitable[Sequence[str]]],
     ) -> None:
         self.exp = exp
         self.folder = folder
@@ -87,6 +94,7 @@ class Experiment:
         self._clock = premises.clock
         self._emit = emit
         self._hung = hung
+        self._changed = changed
         # Groups that are not complete, and those of them whose flows still run.
         self._groups: dict[int, asyncio.Task[None]] = {}
         self._flowing: set[int] = set()
@@ -136,6 +144,9 @@ class Experiment:
         place = self.folder / str(order)
         if order == 1:
             spool.set_aside(place)
+        if not place.exists():
+            for text in await self._changed():
+                self._report("lost", text=text)
         of = self._premises
         try:
             late = await hostfacts.take(place, of.host, of.device, links=of.links, hung=self._hung)

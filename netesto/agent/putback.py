@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import socket
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,6 +17,8 @@ log = logging.getLogger(__name__)
 
 # Things that are not files of the kernel (`shown`).
 QDISC, LINK, ROUTE = "qdisc ", "link ", "route "
+
+_SYSCTLS = "/proc/sys/"
 
 # The kernel adds the default congestion control to it.
 _ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
@@ -90,7 +93,7 @@ async def shown(thing: str) -> str | None:
             case ["route", address]:
                 return await metrics.shown(address)
             case ["qdisc", device]:
-                return qdiscs.described((await qdiscs.read_root(device))[0])
+                return qdiscs.described(await qdiscs.root(device))
         return fields(Path(thing)) if thing else None
     except (OSError, NetestoError, KeyError, ValueError):
         return None
@@ -168,6 +171,18 @@ async def do(step: Step) -> None:
             _write(Path(path), text)
         case Run(argv):
             await process.run_async(argv, timeout=asking.TIMEOUT_S)
+
+
+def words(step: Step) -> str:
+    """A step as a command of a shell."""
+    match step:
+        case Write(path, text) if path.startswith(_SYSCTLS):
+            name = path.removeprefix(_SYSCTLS).replace("/", ".")
+            return shlex.join(("sysctl", "-w", f"{name}={text}"))
+        case Write(path, text):
+            return f"echo {shlex.quote(text)} > {shlex.quote(path)}"
+        case Run(argv):
+            return shlex.join(argv)
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,6 +13,9 @@ from netesto.units import decimal
 
 Options: TypeAlias = Mapping[str, object]
 
+# What tc shows among the options of htb although the packets change it.
+_COUNTED = frozenset({"direct_packets_stat"})
+
 
 @dataclass(frozen=True, slots=True)
 class RootQdisc:
@@ -52,16 +55,21 @@ def parse(text: str) -> RootQdisc | None:
 
 async def read_root(device: str) -> tuple[RootQdisc | None, str]:
     """The root qdisc, parsed and as tc shows it. AgentError if there is no such interface."""
-    show = ("qdisc", "show", "dev", device)
-    entries = await asking.output("tc", "-j", *show)
-    return parse(entries), (await asking.output("tc", *show, "root")).strip()
+    show = ("qdisc", "show", "dev", device, "root")
+    return await root(device), (await asking.output("tc", *show)).strip()
+
+
+async def root(device: str) -> RootQdisc | None:
+    """The root qdisc; None if it is the kernel's own. AgentError if there is no such interface."""
+    return parse(await asking.output("tc", "-j", "qdisc", "show", "dev", device))
 
 
 def described(root: RootQdisc | None) -> str:
     """A line that identifies this root; "" for the kernel's own."""
     if root is None:
         return ""
-    return f"{root.kind} {root.handle} {json.dumps(root.options, sort_keys=True)}"
+    options = {name: value for name, value in root.options.items() if name not in _COUNTED}
+    return f"{root.kind} {root.handle} {json.dumps(options, sort_keys=True)}"
 
 
 def recreate(root: RootQdisc) -> tuple[str, ...] | None:

@@ -158,10 +158,11 @@ class Service:
     async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
         with self.acting() as session:
             await session.finish(exp)
+            changed = await session.changed()
         folder = self._premises.spool.experiment(session.run, exp)
         entries, content = await asyncio.to_thread(spool.listed, folder)
         time_sync = await timesync.read() if with_time_sync else None
-        return Finished(tuple(entries), time_sync, tuple(content))
+        return Finished(tuple(entries), time_sync, tuple(content), tuple(changed))
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         folder = self._premises.spool.experiment(self._held().run, exp)

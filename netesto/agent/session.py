@@ -94,7 +94,12 @@ class Session:
             if folder.exists() or exp in self._confirmed:
                 raise AgentError(f"experiment {exp} of this run was finished before")
             self._experiments[exp] = Experiment(
-                exp, folder, self._premises, emit=self.emit, hung=self._hung
+                exp,
+                folder,
+                self._premises,
+                emit=self.emit,
+                hung=self._hung,
+                changed=self._settings.changed,
             )
         experiment = self._experiments[exp]
         if experiment.is_finished:
@@ -171,6 +176,10 @@ class Session:
         for group in experiment.expected:
             await self.forget(exp, group)
         await experiment.finish()
+
+    async def changed(self) -> list[str]:
+        """A sentence for each thing that is not as this run has set it."""
+        return await self._settings.changed()
 
     async def confirm(self, exp: int) -> None:
         """The controller has the experiment: forget it."""

@@ -11,7 +11,7 @@ import logging
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from typing import TypeAlias
 from netesto import allowed, proc, shaping
 from netesto.agent import asking, commands, interfaces, metrics, middles, putback, qdiscs, routes
 from netesto.agent.experiment import Premises
-from netesto.agent.journal import Run, Step, Write
+from netesto.agent.journal import Change, Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.errors import AgentError, MissingError, ProcessError
 from netesto.hostsettings import (
@@ -136,27 +136,60 @@ class Settings:
         self._journal = premises.journal
         self._on_warning = on_warning
         self._turn = asyncio.Lock()
+        self._made_s = 0.0
+        # What was set last of each thing, and what the kernel showed of it then.
+        self._set: dict[str, Change] = {}
+        # Differences that were found before a command of the script changed things itself.
+        self._found: list[str] = []
 
     async def apply(self, setting: Setting) -> Applied:
         """Make one setting; if that fails, leave everything as it was and raise the reason."""
         async with self._turn:
-            match setting:
-                case Command(name, values):
-                    said = await commands.run(self._premises.commands, name, values)
-                    if not said.startswith("exit status 0"):
-                        self._on_warning(f"{setting.words}: {said}")
-                    log.info("command run", extra={"setting": setting.words, "result": said[:100]})
-                    return Applied(setting.words, "", said)
-                case LinkAttribute():
-                    return await self._apply_attribute(setting)
-                case LinkLimits():
-                    return await self._apply_limits(setting)
-                case RouteMetrics():
-                    return await self._apply_metrics(setting)
-                case Sysctl() | ModuleParameter():
-                    return await self._apply_value(setting)
-                case Qdisc() | Netem():
-                    return await self._apply_qdisc(setting)
+            applied = await self._apply(setting)
+            return replace(applied, made_s=self._made_s)
+
+    async def _apply(self, setting: Setting) -> Applied:
+        match setting:
+            case Command():
+                return await self._run(setting)
+            case LinkAttribute():
+                return await self._apply_attribute(setting)
+            case LinkLimits():
+                return await self._apply_limits(setting)
+            case RouteMetrics():
+                return await self._apply_metrics(setting)
+            case Sysctl() | ModuleParameter():
+                return await self._apply_value(setting)
+            case Qdisc() | Netem():
+                return await self._apply_qdisc(setting)
+
+    async def changed(self) -> list[str]:
+        """A sentence for each thing that is not as this run has set it."""
+        async with self._turn:
+            return [*self._found, *await self._differences()]
+
+    async def _differences(self) -> list[str]:
+        each = [(change, await putback.shown(change.thing)) for change in self._set.values()]
+        return [
+            f"{change.what}: cannot be read any more, and may have changed"
+            if now is None
+            else f"{change.what}: another program has changed it, to {now or 'the default'}"
+            for change, now in each
+            if now is None or not putback.is_ours(change, now)
+        ]
+
+    async def _run(self, command: Command) -> Applied:
+        """Run a command, which may change what was set: the script has requested that."""
+        self._found += await self._differences()
+        said = await commands.run(self._premises.commands, command.name, command.values)
+        self._made_s = self._premises.clock.now()
+        for change in self._set.values():
+            now = await putback.shown(change.thing)
+            self._set[change.thing] = replace(change, shows=now or "")
+        if not said.startswith("exit status 0"):
+            self._on_warning(f"{command.words}: {said}")
+        log.info("command run", extra={"setting": command.words, "result": said[:100]})
+        return Applied(command.words, "", said)
 
     async def restore(self) -> list[str]:
         """Undo everything, the last first; a sentence for each thing that is not as it was."""
@@ -185,7 +218,7 @@ class Settings:
                 ) from None
             raise AgentError(f"{plan.what}: {error.strerror}") from None
         after = putback.fields(path)
-        return Applied(self._noted(plan, number, after, keep=setting.keep), before, after)
+        return self._noted(plan, number, after, keep=setting.keep, values=(before, after))
 
     async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
         device = asked.device or self._premises.device
@@ -200,8 +233,8 @@ class Settings:
         if plan.warning and not asked.keep:
             self._on_warning(plan.warning)
         after, shown_after = await qdiscs.read_root(device)
-        what = self._noted(plan, number, qdiscs.described(after), keep=asked.keep)
-        return Applied(what, shown_before, shown_after)
+        values = shown_before, shown_after
+        return self._noted(plan, number, qdiscs.described(after), keep=asked.keep, values=values)
 
     def _check(self, device: str) -> None:
         """Raise if scripts may not set anything of this interface."""
@@ -238,12 +271,14 @@ class Settings:
         )
         number = await self._carry_out(plan, before, keep=asked.keep)
         after = (await interfaces.shown(device)).get(name, "")
-        noted = self._noted(plan, number, after.partition(" ")[0], keep=asked.keep)
+        applied = self._noted(
+            plan, number, after.partition(" ")[0], keep=asked.keep, values=(before, after)
+        )
         if name == "mtu" and self._premises.links:
             # A shaper drops packets that are larger than its bucket.
             with contextlib.suppress(middles.NoLimitsError):
                 await self._apply_limits(LinkLimits(to=device))
-        return Applied(noted, before, after)
+        return applied
 
     async def _apply_limits(self, asked: LinkLimits) -> Applied:
         limits = (asked.rate_bps, asked.delay_ms, asked.loss_percent, asked.limit)
@@ -257,14 +292,16 @@ class Settings:
         wanted = [middles.changed(each.stages, asked, mtu=mtu, burst_s=burst_s) for each in both]
         steps = [middles.plan(each, stages) for each, stages in zip(both, wanted, strict=True)]
         what = f"link {device}: {middles.described(wanted[0])}"
-        noted = what
+        applied: list[Applied] = []
         for each, (make, undo) in zip(both, steps, strict=True):
             before = middles.described(each.stages)
             plan = Plan(what, each.thing, make, undo)
             number = await self._carry_out(plan, before, keep=asked.keep)
-            noted = self._noted(plan, number, await middles.shown(each.thing), keep=asked.keep)
-        after = await middles.shown(both[0].thing)
-        return Applied(noted, middles.described(both[0].stages), after)
+            after = await middles.shown(each.thing)
+            applied.append(
+                self._noted(plan, number, after, keep=asked.keep, values=(before, after))
+            )
+        return applied[0]
 
     async def _apply_metrics(self, asked: RouteMetrics) -> Applied:
         allowed.check_route_metrics(asked.rto_min_ms, asked.initcwnd, asked.initrwnd)
@@ -282,22 +319,28 @@ class Settings:
         before = await metrics.shown(address)
         number = await self._carry_out(plan, before, keep=asked.keep)
         after = await metrics.shown(address)
-        return Applied(self._noted(plan, number, after, keep=asked.keep), before, after)
+        return self._noted(plan, number, after, keep=asked.keep, values=(before, after))
 
-    def _noted(self, plan: Plan, number: int, shows: str, *, keep: bool) -> str:
-        """Journal what the kernel shows after a change, and whether it stays; what was set."""
+    def _noted(
+        self, plan: Plan, number: int, shows: str, *, keep: bool, values: tuple[str, str]
+    ) -> Applied:
+        """Note what the kernel shows after a change, and whether it stays; what became of it, with
+        its `values` before and after."""
+        self._set[plan.thing] = Change(number, plan.what, (), plan.thing, shows)
         if keep:
             # Only now, so that a killed agent's change is put back until here.
             self._journal.kept(plan.thing)
             log.info("setting kept", extra={"setting": plan.what})
-            return f"{plan.what} (kept)"
+            return Applied(f"{plan.what} (kept)", *values, thing=plan.thing)
         if number:
             self._journal.made(number, shows)
-        return plan.what
+        undo = "; ".join(map(putback.words, plan.undo)) if plan.steps else ""
+        return Applied(plan.what, *values, thing=plan.thing, undo=undo)
 
     async def _carry_out(self, plan: Plan, before: str, *, keep: bool) -> int:
         """Journal, then execute; if a step fails, undo and pass the error on. Return the change's
         number, 0 without a change."""
+        self._made_s = self._premises.clock.now()
         if not plan.steps:
             return 0
         earlier = [each for each in self._journal.remains().changes if each.thing == plan.thing]
@@ -320,6 +363,7 @@ class Settings:
             if isinstance(error, ProcessError):
                 raise asking.error_of(plan.what, error) from None
             raise
+        self._made_s = self._premises.clock.now()
         log.info("setting made", extra={"setting": plan.what})
         return number
 

@@ -82,6 +82,8 @@ class Fetcher:
         ):
             await host.agent.abort(experiment.exp)
         finished = await host.finish(experiment.exp)
+        for text in finished.changed:
+            self._progress.spoil(experiment, f"{host.name}: {text}")
 
         def place(entry: FileEntry) -> Path:
             return self._store.place(experiment.exp, host.name, entry.path)
@@ -99,10 +101,32 @@ class Fetcher:
             await host.agent.confirm(experiment.exp)
 
     async def fetch_rest(self, experiment: Experiment) -> None:
-        """Fetch, before processing, the data of every host that GET_DATA has not fetched."""
+        """Fetch, before processing, the data of every host that GET_DATA has not fetched. Hosts
+        without flows, as routers, report whether they are still as they were set."""
         places = asyncio.Semaphore(AT_ONCE)
         pending = sorted(experiment.pending_data)
-        await asyncio.gather(*(self._fetch_in_time(experiment, name, places) for name in pending))
+        others = [
+            host
+            for name, host in self._hosts.held.items()
+            if host.settings and name not in experiment.hosts
+        ]
+        await asyncio.gather(
+            *(self._fetch_in_time(experiment, name, places) for name in pending),
+            *(self._compare(experiment, host, places) for host in others),
+        )
+
+    async def _compare(
+        self, experiment: Experiment, host: HostConnection, places: asyncio.Semaphore
+    ) -> None:
+        try:
+            async with places:
+                await host.ready()
+                finished = await host.agent.finish(experiment.exp)
+        except AgentError as error:
+            experiment.spoil(f"whether it is as it was set is unknown: {error.message}")
+            return
+        for text in finished.changed:
+            self._progress.spoil(experiment, f"{host.name}: {text}")
 
     async def fetch_open(self) -> None:
         """Fetch the data of all experiments from all hosts at once: none waits for one that does

@@ -220,9 +220,13 @@ class HostConnection:
             if isinstance(setting, Command) and (is_lost or (self.lost is not None and not why)):
                 # It may have begun.
                 after = f"not known: {error.message}"
-                self.settings.append(SettingRecord(setting.words, "", after, made_s, why))
+                self.settings.append(
+                    SettingRecord(setting.words, "", after, made_s=made_s, why=why)
+                )
             raise
-        self.settings.append(SettingRecord(**asdict(applied), made_s=made_s, why=why))
+        if applied.made_s is not None:
+            made_s = self.from_agent_clock(applied.made_s)
+        self.settings.append(SettingRecord(**asdict(applied) | {"made_s": made_s}, why=why))
 
     def give_up(self) -> None:
         """Stop waiting for cut connections and lost agents."""

@@ -67,12 +67,10 @@ class Progress:
             return
         if event.kind == "lost":
             text = f"{host.name}: {event.text}"
-            if experiment and text in experiment.reasons:
-                return  # each kind of samples is lost with the sampler
-            is_full = experiment and len(experiment.reasons) >= WARNINGS_MAX
-            if experiment and host.name in experiment.hosts and not is_full:
-                experiment.spoil(text)
-            self.warn(None, text)
+            if experiment and host.name in experiment.hosts:
+                self.spoil(experiment, text)
+            else:
+                self.warn(None, text)
             return
         if event.kind == "left":
             self._left += 1
@@ -114,6 +112,9 @@ class Progress:
             if host.name in experiment.begun:
                 experiment.lost[host.name] = text
                 experiment.spoil(text)
+            elif host.settings and host.name not in experiment.hosts and experiment.begun:
+                # A router: flows may have passed it when it was not as it was set.
+                experiment.spoil(f"{text}; what was set there did not hold throughout")
         for experiment, group in self.groups():
             if not group.is_over and host.name in group.hosts & experiment.begun:
                 self.end(experiment, group, text)
@@ -134,6 +135,15 @@ class Progress:
         again = f"; ran again: {'; '.join(host.ran_again)}" if host.ran_again else ""
         self._observer.warn(f"{host.name}: its agent is back, with its settings made again{again}")
         self._changed.set()
+
+    def spoil(self, experiment: Experiment, text: str) -> None:
+        """Note why an experiment is partial, once: each kind of samples is lost with the sampler,
+        and a setting stays changed."""
+        if text in experiment.reasons:
+            return
+        if len(experiment.reasons) < WARNINGS_MAX:
+            experiment.spoil(text)
+        self.warn(None, text)
 
     def warn(self, experiment: Experiment | None, text: str) -> None:
         if experiment is not None and len(experiment.warnings) < WARNINGS_MAX:

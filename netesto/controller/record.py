@@ -46,6 +46,8 @@ def manifest(
     folder, files = experiment.folder, experiment.files
     facts = digest.facts(folder, files, sorted(experiment.hosts))
     shared = hostdiffs.shared(facts)
+    # With those without flows that were set, as routers.
+    names = experiment.hosts | {name for name, host in hosts.items() if host.settings}
     return Manifest(
         exp=experiment.exp,
         exp_name=experiment.exp_name,
@@ -74,9 +76,9 @@ def manifest(
                 clock=hosts[name].clock_over(experiment.started_s, ended_s),
                 time_sync=hosts[name].time_sync,
                 settings=tuple(hosts[name].settings),
-                facts={key: text for key, text in facts[name].items() if key not in shared},
+                facts={key: text for key, text in facts.get(name, {}).items() if key not in shared},
             )
-            for name in sorted(experiment.hosts)
+            for name in sorted(names)
         },
         files=dict(sorted(experiment.files.items())),
         columns=dict(columns),

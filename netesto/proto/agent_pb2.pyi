@@ -379,14 +379,20 @@ class RouteMetrics(_message.Message):
     def __init__(self, to: _Optional[str] = ..., address: _Optional[str] = ..., rto_min_ms: _Optional[float] = ..., initcwnd: _Optional[int] = ..., initrwnd: _Optional[int] = ..., keep: _Optional[bool] = ...) -> None: ...
 
 class Applied(_message.Message):
-    __slots__ = ("setting", "before", "after")
+    __slots__ = ("setting", "before", "after", "made_s", "thing", "undo")
     SETTING_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    MADE_S_FIELD_NUMBER: _ClassVar[int]
+    THING_FIELD_NUMBER: _ClassVar[int]
+    UNDO_FIELD_NUMBER: _ClassVar[int]
     setting: str
     before: str
     after: str
-    def __init__(self, setting: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+    made_s: float
+    thing: str
+    undo: str
+    def __init__(self, setting: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., made_s: _Optional[float] = ..., thing: _Optional[str] = ..., undo: _Optional[str] = ...) -> None: ...
 
 class Left(_message.Message):
     __slots__ = ("sentences",)
@@ -587,14 +593,16 @@ class TimeSync(_message.Message):
     def __init__(self, is_synchronized: _Optional[bool] = ..., error_s: _Optional[float] = ..., source: _Optional[str] = ...) -> None: ...
 
 class Finished(_message.Message):
-    __slots__ = ("files", "time_sync", "content")
+    __slots__ = ("files", "time_sync", "content", "changed")
     FILES_FIELD_NUMBER: _ClassVar[int]
     TIME_SYNC_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
     files: _containers.RepeatedCompositeFieldContainer[FileEntry]
     time_sync: TimeSync
     content: _containers.RepeatedCompositeFieldContainer[Piece]
-    def __init__(self, files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ..., time_sync: _Optional[_Union[TimeSync, _Mapping]] = ..., content: _Optional[_Iterable[_Union[Piece, _Mapping]]] = ...) -> None: ...
+    changed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ..., time_sync: _Optional[_Union[TimeSync, _Mapping]] = ..., content: _Optional[_Iterable[_Union[Piece, _Mapping]]] = ..., changed: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
     __slots__ = ("exp", "paths")

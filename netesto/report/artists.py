@@ -90,6 +90,11 @@ def across(axes: Axes, reference: Reference, look: Mapping[str, object]) -> None
     )  # fmt: skip
 
 
+def upright(axes: Axes, time_s: float, name: str) -> None:
+    """An instant at which something was changed."""
+    _name(axes.axvline(time_s, color=looks.INK, linewidth=0.8, linestyle=(0, (4, 2))), name)
+
+
 # Metadata that would change from day to day.
 _METADATA = {
     "svg": ("Date", "Creator", "Format", "Type"),

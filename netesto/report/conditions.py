@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from netesto import jsontext
 from netesto.errors import UsageError
-from netesto.results import derive, fields, hostdiffs, manifest, store
+from netesto.results import derive, fields, hostdiffs, made, manifest, store
+from netesto.results.manifest import SettingRecord
 
 
 def differences(
@@ -82,6 +84,29 @@ def _grounds_and_facts(folder: Path) -> Iterator[tuple[str, dict[str, dict[str, 
                 }
                 for name, host in found["hosts"].items()
             }
+            for name, things in _settings(found).items():
+                facts[name] |= things
             yield str(found.get("ground", "")), facts
         except (OSError, *jsontext.INVALID):
             continue
+
+
+def _settings(found: Any) -> dict[str, dict[str, str]]:
+    """What was set at the hosts of a manifest, by host and thing."""
+    records = {
+        str(name): [
+            SettingRecord(
+                str(each["setting"]), str(each["before"]), str(each["after"]), each.get("made_s")
+            )
+            for each in host.get("settings", ())
+        ]
+        for name, host in found["hosts"].items()
+    }
+    started_s = float(found["started_s"])
+    starts = [
+        flow["asked_start_s"]
+        for group in found["groups"]
+        for flow in group["instances"]
+        if flow.get("asked_start_s") is not None
+    ]
+    return made.conditions(records, started_s, min(starts, default=started_s))

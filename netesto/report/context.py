@@ -4,6 +4,8 @@ Pure."""
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from netesto.results import made
+from netesto.results.made import Made
 from netesto.results.manifest import Manifest, PathRecord
 from netesto.units import format_rate
 
@@ -30,12 +32,14 @@ class Context:
     """`capacities` in Mbit/s of whole Ethernet frames, `base_rtts` in ms; empty if not known.
 
     `one_machine`: all hosts share the CPUs of one machine. `simulated`: computing takes no time.
+    `changes` are settings that were made meanwhile, at seconds after the experiment began.
     """
 
     capacities: tuple[Reference, ...] = ()
     base_rtts: tuple[Reference, ...] = ()
     one_machine: bool = False
     simulated: bool = False
+    changes: tuple[Reference, ...] = ()
 
 
 def of(manifest: Manifest) -> Context:
@@ -61,7 +65,18 @@ def of(manifest: Manifest) -> Context:
         base_rtts=() if has_other_rtts else base_rtts,
         one_machine=manifest.on_one_machine,
         simulated=manifest.simulated_time,
+        changes=tuple(
+            Reference(each.at_s, f"{each.host}: {each.record.setting}")
+            for each in settings(manifest)
+            if each.at_s is not None
+        ),
     )
+
+
+def settings(manifest: Manifest) -> tuple[Made, ...]:
+    """The settings that an experiment had."""
+    records = {name: host.settings for name, host in manifest.hosts.items()}
+    return made.of(records, manifest.started_s)
 
 
 def _shaped_by_script(manifest: Manifest) -> bool:

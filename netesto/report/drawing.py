@@ -35,6 +35,9 @@ SUM_APART = 4.0
 # The share of the highest value that is left for text above it.
 HEADROOM = 1.08
 
+# More changed settings than this have no numbers, which would overlap.
+NUMBERED_MAX = 20
+
 # Opacity of the ground where most flows run, and of a band.
 SHADE_ALPHA, BAND_ALPHA = 0.05, 0.28
 
@@ -61,13 +64,27 @@ def _draw_graph(graph: Graph) -> str:
         for shade in graph.shades:
             alpha = SHADE_ALPHA * shade.share
             part.axvspan(shade.start_s, shade.end_s, color=looks.INK, alpha=alpha, linewidth=0)
+        for number, change in enumerate(graph.changes, 1):
+            artists.upright(part, change.value, _change(number, part is top))
+            if part is top and len(graph.changes) <= NUMBERED_MAX:
+                part.annotate(
+                    str(number), (change.value, 1), (2, -1), fontsize=8, color=looks.INK,
+                    xycoords=part.get_xaxis_transform(), textcoords="offset points", va="top",
+                )  # fmt: skip
     return _with_tooltips(artists.save(figure, "svg").decode(), graph)
+
+
+def _change(number: int, is_top: bool) -> str:
+    """The id of the line of a changed setting."""
+    return f"change-{number}" if is_top else f"change-{number}-below"
 
 
 def _with_tooltips(svg: str, graph: Graph) -> str:
     """`svg` where each line names its flow to a pointer."""
     titles = {"sum": "sum"} | {fan.name: fan.label for fan in graph.fans}
     titles |= {line.name: line.label for line in graph.lines}
+    for number, change in enumerate(graph.changes, 1):
+        titles |= {_change(number, is_top): change.label for is_top in (True, False)}
 
     def named(match: re.Match[str]) -> str:
         line = match[1].replace("marks", "flow")

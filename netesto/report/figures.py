@@ -65,7 +65,8 @@ class Shade:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A quantity over the time of an experiment, from 0 to `end_s`. `total` is the flows' sum."""
+    """A quantity over the time of an experiment, from 0 to `end_s`. `total` is the flows' sum;
+    `changes` are instants at which settings were made."""
 
     quantity: Quantity
     end_s: float
@@ -75,6 +76,7 @@ class Graph:
     total: Points = ((), ())
     references: Sequence[Reference] = ()
     shades: Sequence[Shade] = ()
+    changes: Sequence[Reference] = ()
     caption: str = ""
 
     @property

@@ -70,7 +70,8 @@ def of(series: Series, context: Context) -> Iterator[Graph]:
         every = _references(quantity, context)
         near = [each for each in every if each.value <= REFERENCE_ABOVE * highest]
         references = _apart(near, highest)
-        graph = Graph(quantity, end_s, shown, lines, fans, total, references, shades)
+        changes = [each for each in context.changes if each.value <= end_s]
+        graph = Graph(quantity, end_s, shown, lines, fans, total, references, shades, changes)
         yield replace(graph, caption=" ".join(_caption(graph, series, context)))
 
 
@@ -315,6 +316,9 @@ def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
     if graph.references:
         what = "link rate, headers included" if quantity.unit == "Mbit/s" else "idle path's RTT"
         yield f"The dotted line is the {what}."
+    if graph.changes:
+        which = "1" if len(graph.changes) == 1 else f"1 to {len(graph.changes)}"
+        yield f"Upright lines show when settings were changed: {which} in the table of settings."
 
 
 def _of_rates(graph: Graph, series: Series) -> Iterator[str]:

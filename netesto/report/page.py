@@ -96,6 +96,7 @@ def write(folder: Path, known: Manifest | None = None) -> None:
         color=rendering.variable,
         files=_files(folder, known, [*drawn, *spreads, *captured]),
         neighbours=neighbours.of(known.exp, store.experiments(folder.parent)),
+        settings=context.settings(known),
         differences=hostdiffs.among({name: host.facts for name, host in known.hosts.items()}),
         cpus=[each for each in graphs.machines(found, context.of(known)) if each.cores],
         cpu_states=CPU_STATES,

@@ -73,10 +73,9 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True)
 class SettingRecord(Applied):
-    """A setting that was made at this time of the controller's clock (None: a run of an older
+    """A setting that was made at `made_s` of the controller's clock (None: a run of an older
     version), and the reason, if it is not the script's command."""
 
-    made_s: float | None = None
     why: str = ""
 
 
@@ -94,10 +93,10 @@ class SamplingRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
     """One host: its facts, the offset of its clock from the controller's, and the settings made so
-    far. `facts` are those of Manifest.facts that are its own. `time_sync` is the synchronisation of
-    its clock after the experiment; None: unknown, or the clock is that of the controller's machine.
-    `queue_sampling` is that of queues and interfaces by its agent; None: less than two ticks, or a
-    run of an older version."""
+    far. Hosts without flows are there if they have settings. `facts` are those of Manifest.facts
+    that are its own. `time_sync` is the synchronisation of its clock after the experiment; None:
+    unknown, or the clock is that of the controller's machine. `queue_sampling` is that of queues
+    and interfaces by its agent; None: less than two ticks, or a run of an older version."""
 
     info: HostInfo
     clock: ClockOffset

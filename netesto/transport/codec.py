@@ -201,7 +201,8 @@ def to_finished(message: pb.Finished, *, host: str) -> Finished:
     sync = decode_reply(TimeSync, message.time_sync, host=host)
     files = tuple(decode(FileEntry, entry) for entry in message.files)
     content = tuple(decode(FilePiece, piece) for piece in message.content)
-    return Finished(files, sync if message.HasField("time_sync") else None, content)
+    changed = tuple(printable(text[:TEXT_MAX]) for text in message.changed[:ITEMS_MAX])
+    return Finished(files, sync if message.HasField("time_sync") else None, content, changed)
 
 
 def from_setting(setting: Setting) -> pb.Setting:

@@ -14,9 +14,17 @@ from agent_daemons import READY_TIMEOUT_S, Daemon, StartDaemon
 
 from netesto import atomic, process
 from netesto.errors import AgentError, MissingError
-from netesto.hostsettings import Applied, ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.hostsettings import (
+    Command,
+    LinkAttribute,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    Setting,
+    Sysctl,
+)
 from netesto.model import AgentStatus
-from netesto.transport.client import connect
+from netesto.transport.client import AgentClient, connect
 
 pytestmark = pytest.mark.lab
 
@@ -24,6 +32,7 @@ TIMEOUT_S = 30
 
 ECN = Sysctl("net.ipv4.tcp_ecn", "1")
 ECN_SET = "sysctl net.ipv4.tcp_ecn=1"
+ALTERED = "another program has changed it"
 TBF = Qdisc("tbf", ("rate", "10mbit", "burst", "15000", "latency", "50ms"), "", "v0")
 
 
@@ -236,8 +245,8 @@ async def test_sysctl_is_set_while_held_and_put_back(agent: Daemon, namespace: s
     async with agent.held() as a:
         applied = await a.configure(ECN)
         during = ecn(namespace)
-    assert (applied, during, ecn(namespace)) == (
-        Applied("sysctl net.ipv4.tcp_ecn=1", before, "1"),
+    assert ((applied.setting, applied.before, applied.after), during, ecn(namespace)) == (
+        ("sysctl net.ipv4.tcp_ecn=1", before, "1"),
         "1",
         before,
     )
@@ -435,6 +444,95 @@ async def test_sysctl_that_somebody_else_changed_is_left_and_told(agent: Daemon,
     assert (left, ecn(namespace)) == (
         [f"{ECN_SET}: another program changed it since, to 0, which is left as it is"],
         "0",
+    )
+
+
+async def changed(agent: AgentClient) -> tuple[str, ...]:
+    return (await agent.finish(1)).changed
+
+
+@pytest.mark.parametrize(
+    ("setting", "other", "said"),
+    [
+        (ECN, ("sysctl", "-w", "net.ipv4.tcp_ecn=0"), f"{ECN_SET}: {ALTERED}, to 0"),
+        (
+            Qdisc("pfifo", ("limit", "5"), "", "v0"),
+            ("tc", "qdisc", "del", "dev", "v0", "root"),
+            f"qdisc v0: pfifo limit 5: {ALTERED}, to the default",
+        ),
+        (
+            LinkAttribute("mtu", "1400", device="v0"),
+            ("ip", "link", "set", "v0", "mtu", "1300"),
+            f"link v0: mtu=1400: {ALTERED}, to 1300",
+        ),
+        (
+            LinkAttribute("mtu", "1400", device="v0"),
+            ("ip", "link", "del", "v0"),
+            "link v0: mtu=1400: cannot be read any more, and may have changed",
+        ),
+    ],
+    ids=["sysctl", "qdisc", "attribute", "gone"],
+)
+async def test_what_another_program_changed_is_found_with_the_experiment(
+    agent: Daemon, namespace: str, setting: Setting, other: Sequence[str], said: str
+):
+    async with agent.held() as a:
+        await a.configure(setting)
+        before = await changed(a)
+        inside(namespace, *other)
+        assert (before, await changed(a)) == ((), (said,))
+
+
+async def test_what_another_program_changed_is_found_with_the_statistics(
+    agent: Daemon, namespace: str
+):
+    async with agent.held() as a:
+        await a.configure(ECN)
+        set_ecn(namespace, "0")
+        await a.take_stats(1, 0)
+        event = await anext(a.events)
+    assert (event.kind, event.exp, event.text) == ("lost", 1, f"{ECN_SET}: {ALTERED}, to 0")
+
+
+async def test_a_kept_setting_is_compared_too(keeping: Daemon, namespace: str):
+    async with keeping.held() as a:
+        await a.configure(KEPT_ECN)
+        set_ecn(namespace, "0")
+        assert await changed(a) == (f"{ECN_SET}: {ALTERED}, to 0",)
+
+
+async def test_what_a_command_of_the_script_changes_is_no_change_of_another_program(
+    namespace: str, start_daemon: StartDaemon, tmp_path: Path
+):
+    (tmp_path / "agent.toml").write_text(
+        '[commands.ecn]\nrun = ["sysctl", "-w", "net.ipv4.tcp_ecn=0"]\n'
+    )
+    options = ("--device", "v0", "--config", str(tmp_path / "agent.toml"))
+    agent = start_daemon("a", *options, prefix=("ip", "netns", "exec", namespace))
+    async with agent.held() as a:
+        await a.configure(ECN)
+        await a.configure(Command("ecn"))
+        by_command = await changed(a)
+        set_ecn(namespace, "2")
+        await a.configure(Command("ecn"))
+        assert (by_command, await changed(a)) == ((), (f"{ECN_SET}: {ALTERED}, to 2",))
+
+
+async def test_a_setting_is_recorded_with_its_instant_and_how_to_undo_it(
+    agent: Daemon, namespace: str
+):
+    set_ecn(namespace, "2")
+    async with agent.held() as a:
+        before_s = (await a.probe_clock()).received_s
+        ecn, tbf = [await a.configure(each) for each in (ECN, TBF)]
+        after_s = (await a.probe_clock()).received_s
+    times = [before_s, ecn.made_s, tbf.made_s, after_s]
+    assert (ecn.thing, ecn.undo, tbf.thing, tbf.undo, times == sorted(times)) == (
+        "/proc/sys/net/ipv4/tcp_ecn",
+        "sysctl -w net.ipv4.tcp_ecn=2",
+        "qdisc v0",
+        "tc qdisc del dev v0 root",
+        True,
     )
 
 

@@ -52,7 +52,8 @@ class ScriptedAgent:
     It `refuses` groups with these words, the remedy in a second line. It `lacks` what flows need
     that start there, a sysctl with this value, and a command of this name. It `stays` when it is to
     end. `gone`, nobody can hold it, or end its flows.
-    The call `expires` finds, once, that the lease has ended.
+    The call `expires` finds, once, that the lease has ended. What others `altered` is no longer as
+    it was set.
     """
 
     host: str
@@ -87,6 +88,7 @@ class ScriptedAgent:
     waiting: list[str] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     unfetched: tuple[Unfetched, ...] = ()
+    altered: tuple[str, ...] = ()
 
     def let_go(self) -> None:
         """Nobody holds it any more, and waiting controllers are informed."""
@@ -277,7 +279,7 @@ class ScriptedAgent:
         self.calls.append(f"finish {exp}")
         digest = hashlib.sha256(self.content).hexdigest()
         entry = FileEntry(self.announced, len(self.content), digest)
-        return Finished((entry,), TIME_SYNC if with_time_sync else None)
+        return Finished((entry,), TIME_SYNC if with_time_sync else None, changed=self.altered)
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         del exp
@@ -366,12 +368,17 @@ def statuses(run: Run) -> list[str]:
 
 
 def world(
-    folder: Path, *, ground: str = "lab", clock: Clock | None = None, **client: object
+    folder: Path,
+    *,
+    ground: str = "lab",
+    clock: Clock | None = None,
+    others: Sequence[str] = (),
+    **client: object,
 ) -> World:
-    """Agents a (made with `client`'s options) and b, and a run that uses them."""
+    """Agents a (made with `client`'s options), b and `others`, and a run that uses them."""
     agents = {
         "a": ScriptedAgent("a", **client),  # type: ignore[arg-type]
-        "b": ScriptedAgent("b"),
+        **{name: ScriptedAgent(name) for name in ("b", *others)},
     }
     endpoints = [
         Endpoint(host=name, agent="", addresses={4: ip_address(f"10.0.0.{number}")})
@@ -434,11 +441,11 @@ def do_server(host: str) -> steps.DoServer:
     )
 
 
-def set_sysctl(name: str, value: str) -> steps.Configure:
-    """SET_SYSCTL at a."""
+def set_sysctl(name: str, value: str, host: str = "a") -> steps.Configure:
+    """SET_SYSCTL."""
     return steps.Configure(
         name="SET_SYSCTL",
-        host="a",
+        host=host,
         exp=0,
         exp_name="",
         arguments={},

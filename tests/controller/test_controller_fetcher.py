@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from scripted_agent import CONTENT, do_client, get_data, release, world
+from scripted_agent import CONTENT, do_client, get_data, release, set_sysctl, world
 
 from netesto import process
 from netesto.language import steps
@@ -172,4 +172,51 @@ async def test_a_file_that_get_data_cannot_fetch_ends_no_run(tmp_path: Path):
         "partial",
         ["a: announces a file outside the experiment: '../outside'"],
         ["raw/b/log"],
+    )
+
+
+ALTERED = "sysctl net.ipv4.tcp_ecn=1: another program has changed it, to 0"
+
+
+@pytest.mark.parametrize("host", ["a", "b", "router"])
+async def test_a_setting_that_another_program_changed_makes_the_experiment_partial(
+    tmp_path: Path, host: str
+):
+    here = world(tmp_path, others=("router",))
+    await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "1", host))
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    here.agents[host].altered = (ALTERED,)
+    experiment = here.run.progress.experiments[1]
+    await here.run.fetcher.fetch_rest(experiment)
+    assert (experiment.status, experiment.reasons, here.watcher.warnings) == (
+        "partial",
+        [f"{host}: {ALTERED}"],
+        [f"{host}: {ALTERED}"],
+    )
+
+
+async def test_a_host_without_flows_and_settings_is_not_asked(tmp_path: Path):
+    here = world(tmp_path, others=("router",))
+    await here.run.hosts.open_all()
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    await here.run.fetcher.fetch_rest(here.run.progress.experiments[1])
+    assert here.agents["router"].calls == []
+
+
+async def test_a_router_that_is_lost_makes_the_experiment_partial_if_it_was_set(tmp_path: Path):
+    here = world(tmp_path, others=("router",))
+    await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "1", "router"))
+    here.agents["a"].silent = True
+    await here.run.carry_out(do_client())
+    here.agents["router"].events.put_nowait(None)
+    reason = "router: agent lost: connection lost"
+    await here.watcher.until(reason)
+    here.agents["a"].end(next(iter(here.run.progress.experiments[1].groups.values())).request)
+    await here.run.wait_flows(1, None)
+    experiment = here.run.progress.experiments[1]
+    assert (experiment.status, experiment.reasons) == (
+        "partial",
+        [f"{reason}; what was set there did not hold throughout"],
     )

@@ -89,7 +89,13 @@ def test_a_link_that_had_another_rate_while_flows_ran_leaves_neither_line():
     ids=["limit", "back"],
 )
 def test_a_link_with_the_rate_and_delay_of_the_lab_keeps_both_lines(changes):
-    assert context.of(with_links(*changes)) == context.of(TOLD)
+    found = context.of(with_links(*changes))
+    assert replace(found, changes=()) == context.of(TOLD)
+
+
+def test_settings_that_were_made_meanwhile_are_marked_at_their_instants():
+    found = context.of(with_links((LINK, SLOWER, BEFORE_S), (SLOWER, LINK, DURING_S)))
+    assert found.changes == (Reference(1.0, f"client1: link left: {LINK}"),)
 
 
 def test_a_path_without_delay_has_no_line_at_zero():

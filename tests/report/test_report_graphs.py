@@ -253,3 +253,17 @@ def test_references_in_a_picture_find_their_names(drawn):
 def test_lines_in_a_page_can_be_chosen_by_flow(drawn):
     svg = rendering.inline(drawn["rates"], name="rates", description="")
     assert [svg.count(f'data-flow="{each}"') for each in ("0", "1", "sum")] == [2, 2, 1]
+
+
+def test_changed_settings_are_upright_lines_with_the_numbers_of_the_table():
+    changes = (Reference(2.0, "router: qdisc r: tbf rate 5mbit"), Reference(1e9, "after the flows"))
+    found = svgs(TWO, Context(changes=changes))["rates"]
+    shown = graph(TWO, "rates", Context(changes=changes))
+    assert (
+        'id="change-1"><title>router: qdisc r: tbf rate 5mbit</title>' in found.replace("\n", ""),
+        "1" in texts(found),
+        shown.changes,
+        shown.caption.endswith(
+            "Upright lines show when settings were changed: 1 in the table of settings."
+        ),
+    ) == (True, True, [changes[0]], True)
