@@ -17,6 +17,7 @@ from netesto.controller.experiment import Experiment
 from netesto.controller.readiness import Visited
 from netesto.controller.run import Run
 from netesto.errors import NetestoError, ScriptError
+from netesto.hostsettings import Command
 from netesto.language import steps
 from netesto.results import derive, manifest
 from netesto.results.fields import Fields
@@ -60,6 +61,8 @@ class Controller:
         # Commands in progress while the script continues.
         self._begun: list[Future[None]] = []
         self._never = threading.Event()
+        # The instant from which the next WAIT counts; None: from then on.
+        self._since_s: float | None = None
 
     def __enter__(self) -> Self:
         self._background.__enter__()
@@ -121,6 +124,11 @@ class Controller:
         Commands that only prepare flows return at once, so that many hosts are prepared at the same
         time. The next command waits for them, and raises the error of the first that failed.
         """
+        is_setting = isinstance(command, steps.Configure) and not any(
+            isinstance(each, Command) for each in command.settings
+        )
+        if not is_setting:
+            self._since_s = None
         if isinstance(command, steps.DoServer) or (
             isinstance(command, steps.DoClient) and command.hold
         ):
@@ -140,24 +148,34 @@ class Controller:
             raise
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, unless every open experiment has already failed."""
+        """Let time pass, unless every open experiment has already failed.
+
+        After START_FLOWS it counts from the common start of the flows, and further waits, with only
+        settings between them, from the end of the one before: settings take time, too.
+        """
         self._settle()
-        if seconds > 0 and not self._run.progress.is_left:
+        now_s = self._run.ground.clock.now()
+        end_s = (now_s if self._since_s is None else self._since_s) + seconds
+        if self._since_s is not None:
+            self._since_s = end_s
+        if end_s > now_s and not self._run.progress.is_left:
             self._run.observer.doing(f"waiting {seconds:.3g} s")
-            self._never.wait(seconds)
+            self._never.wait(end_s - now_s)
 
     def wait_flows(self, exp: int, timeout_s: float | None) -> None:
         """Until every flow of the experiment has ended and its files are complete."""
+        self._since_s = None
         self._settle()
         self._background.call(self._run.wait_flows(exp, timeout_s))
 
     def start_flows(self, lead_s: float) -> None:
         """Start all flows held back since the last call, at one instant."""
         self._settle()
-        self._background.call(self._run.starter.start_held(lead_s))
+        self._since_s = self._background.call(self._run.starter.start_held(lead_s))
 
     def process_experiment(self, exp: int, notes: steps.ExperimentNotes) -> Processed:
         """Finish an experiment: turn its data into results."""
+        self._since_s = None
         self._settle()
         experiment = self._run.progress.experiments.get(exp)
         if experiment is None:

@@ -34,9 +34,10 @@ class Starter:
         self._ground = ground
         self._clock = progress.clock
 
-    async def start_held(self, lead_s: float) -> None:
-        """START_FLOWS: make all held groups ready, and let them start at one instant: as soon as
-        the last one is ready, but not before `lead_s` from now."""
+    async def start_held(self, lead_s: float) -> float | None:
+        """START_FLOWS: make all held groups ready, and let them start at one instant, which is
+        returned (None: nothing starts): as soon as the last one is ready, but not before `lead_s`
+        from now."""
         held = [(experiment, group) for experiment, group in self._progress.groups() if group.held]
         await_moment(self._ground)
         begun_s = self._clock.now()
@@ -70,6 +71,7 @@ class Starter:
                 for (exp, name), groups in waiting.items()
             )
         )
+        return start_s if waiting else None
 
     async def _ahead_s(self, hosts: Collection[str], accepting_s: float) -> float:
         """How far ahead an instant has to be for all hosts to know it in time, if the last of them

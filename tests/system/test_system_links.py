@@ -190,6 +190,55 @@ def test_what_finished_cells_set_on_links_and_routes_holds_when_a_run_is_resumed
     assert float(row["rate"]) < 10
 
 
+DURING = """\
+LAB dumbbell clients=1 servers=1 rate=none
+SET_QDISC host=router qdisc=tbf rate=20mbit burst=15k limit=100k
+DO_CLIENT exp=COUNTER host=client1 server=server1 test=TCP_STREAM ca=cubic dur=3 hold=1
+START_FLOWS
+WAIT 1
+SET_QDISC host=router qdisc=tbf rate=5mbit burst=15k limit=100k action=change
+WAIT 1
+SET_QDISC host=router qdisc=tbf rate=10mbit burst=15k limit=100k action=change
+WAIT_FLOWS
+PROCESS_EXP
+"""
+
+
+def changes_after_start_s(outcome: Outcome) -> list[float]:
+    """When the qdisc of the router was changed, after the common start of the flows."""
+    known = outcome.manifest(1)
+    [group] = known["groups"]
+    _, *changes = known["hosts"]["router"]["settings"]
+    return [each["made_s"] - group["instances"][0]["asked_start_s"] for each in changes]
+
+
+@pytest.mark.lab
+def test_settings_of_a_router_are_in_the_results_with_instants_that_count_from_the_flows_start(
+    tmp_path: Path,
+):
+    outcome = run_script(tmp_path, DURING, pages=True)
+    settings = outcome.manifest(1)["hosts"]["router"]["settings"]
+    rates = [each["after"].partition(" rate ")[2].partition(" ")[0] for each in settings]
+    first_s, second_s = changes_after_start_s(outcome)
+    page = (outcome.out / "1" / "exp.html").read_text()
+    assert (outcome.status, rates, first_s >= 1, second_s >= 2) == (
+        0, ["20Mbit", "5Mbit", "10Mbit"], True, True,
+    )  # fmt: skip
+    assert "1 to 2 in the table of settings" in page
+
+
+@pytest.mark.sim
+@pytest.mark.timeout(TIMEOUT_S)
+def test_in_simulated_time_a_wait_after_start_flows_ends_exactly_that_long_after_the_start(
+    tmp_path: Path,
+):
+    kernel_or_reason("sim")
+    outcome = run_script(tmp_path, DURING, ("--ground", "sim"))
+    assert (outcome.status, changes_after_start_s(outcome)) == (
+        0, pytest.approx([1, 2], abs=0.01),
+    )  # fmt: skip
+
+
 OFFERED = """\
 LAB pair rate=10mbit
 SET_LINK host=y to=x rate=5mbit
