@@ -359,6 +359,9 @@ class AgentStatus:
     waiting: tuple[str, ...] = ()
 
 
+# How the text of an event `left` begins if it is of an earlier run.
+EARLIER_RUN = "in an earlier run: "
+
 EventKind = Literal[
     "held",  # first event of a stream: the controller holds the agent
     "accepted",  # a group was accepted and will start

@@ -16,13 +16,16 @@ One JSON object per line, append-only, so that a kill at any instant leaves it r
 
 Changes of another boot no longer exist, and those in another network namespace cannot be undone
 from here: both are ignored. A change with a step that only another version knows is kept.
+
+The agent reads the file once, when it starts: what it has made itself it undoes even if the file is
+deleted or truncated meanwhile.
 """
 
 import contextlib
 import json
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -100,7 +103,8 @@ class Journal:
         self._path = path
         self._ground = Ground.here()
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        self._number = replay(text.splitlines(), self._ground).highest_number
+        self._known = replay(text.splitlines(), self._ground)
+        self._number = self._known.highest
         self._file = path.open("ab", buffering=0)
         # End a line that a kill cut short.
         self._unwritten = b"\n" if text and not text.endswith("\n") else b""
@@ -113,7 +117,9 @@ class Journal:
                     self._file.truncate(0)
 
     def begin(self, what: str, undo: Sequence[Step], *, thing: str = "", interface: int = 0) -> int:
-        """Note a change before it is made; its number. On return it is on disk."""
+        """Note a change before it is made; its number. On return it is on disk, where the next
+        agent finds it."""
+        self._check_place()
         self._number += 1
         entry = {
             "change": self._number,
@@ -166,11 +172,21 @@ class Journal:
 
     def remains(self) -> Remains:
         """What is left to undo and to end here."""
-        lines = (self._path.read_bytes() + self._unwritten).decode(errors="replace").splitlines()
-        return replay(lines, self._ground)
+        return self._known.remains()
+
+    def _check_place(self) -> None:
+        """AgentError if the file at the path is no longer the open one."""
+        with contextlib.suppress(OSError):
+            if os.path.samestat(self._path.stat(), os.fstat(self._file.fileno())):
+                return
+        raise AgentError(
+            f"{self._path}: another program has deleted or replaced it",
+            remedy="Restart the agent: it makes a change only after it has recorded it on disk.",
+        )
 
     def _append(self, entry: dict[str, object]) -> None:
         """AgentError if it is not on disk on return."""
+        self._known.note(entry)
         self._unwritten += json.dumps(entry).encode() + b"\n"
         try:
             while self._unwritten:
@@ -191,20 +207,22 @@ class Journal:
             log.error("journal not written", extra={"reason": error.message})  # noqa: TRY400 - the reason says it all
 
 
-def replay(lines: Iterable[str], ground: Ground) -> Remains:
-    """The remaining work of a journal's lines on this ground.
+class Known:
+    """What the entries of a journal leave to do on this ground."""
 
-    A line that a kill cut short was not on disk, so its change was not made.
-    """
-    changes: dict[int, Change] = {}
-    lives: dict[str, None] = {}
-    left: list[str] = []
-    highest = 0
-    for entry in jsontext.lines(lines):
+    def __init__(self, ground: Ground) -> None:
+        self.highest = 0
+        self._ground = ground
+        self._changes: dict[int, Change] = {}
+        self._lives: dict[str, None] = {}
+        self._left: list[str] = []
+
+    def note(self, entry: object) -> None:
+        changes = self._changes
         match entry:
             case {"change": int(number), "what": str(what), "undo": list(undo)}:
-                highest = max(highest, number)
-                if Ground(entry.get("boot", ""), entry.get("namespace", 0)) == ground:
+                self.highest = max(self.highest, number)
+                if self._is_here(entry):
                     thing = str(entry.get("thing", ""))
                     index = entry.get("interface", 0)
                     changes[number] = Change(
@@ -220,20 +238,35 @@ def replay(lines: Iterable[str], ground: Ground) -> Remains:
                 changes[number] = replace(changes[number], shows=None)
             case {"undone": int(number)}:
                 changes.pop(number, None)
-            case {"kept": str(thing)}:
-                if Ground(entry.get("boot", ""), entry.get("namespace", 0)) == ground:
-                    changes = {
-                        number: each for number, each in changes.items() if each.thing != thing
-                    }
+            case {"kept": str(thing)} if self._is_here(entry):
+                self._changes = {n: each for n, each in changes.items() if each.thing != thing}
             case {"left": str(sentence)}:
-                left.append(sentence)
+                self._left.append(sentence)
             case {"told": int(count)}:
-                del left[: max(0, count)]
-            case {"life": str(life), "boot": str(boot)} if boot == ground.boot:
-                lives[life] = None
+                del self._left[: max(0, count)]
+            case {"life": str(life), "boot": str(boot)} if boot == self._ground.boot:
+                self._lives[life] = None
             case {"ended": str(life)}:
-                lives.pop(life, None)
-    return Remains(tuple(reversed(changes.values())), tuple(lives), highest, tuple(left))
+                self._lives.pop(life, None)
+
+    def _is_here(self, entry: Mapping[str, object]) -> bool:
+        here = self._ground
+        return (entry.get("boot", ""), entry.get("namespace", 0)) == (here.boot, here.namespace)
+
+    def remains(self) -> Remains:
+        changes = tuple(reversed(self._changes.values()))
+        return Remains(changes, tuple(self._lives), self.highest, tuple(self._left))
+
+
+def replay(lines: Iterable[str], ground: Ground) -> Known:
+    """What a journal's lines leave to do on this ground.
+
+    A line that a kill cut short was not on disk, so its change was not made.
+    """
+    known = Known(ground)
+    for entry in jsontext.lines(lines):
+        known.note(entry)
+    return known
 
 
 def _as_json(step: Step) -> list[str]:

@@ -71,7 +71,7 @@ async def restore(journal: Journal) -> tuple[int, list[str]]:
             continue
         if in_steps := len(change.undo) > 1:
             journal.undoing(change.number)
-        if await undo(change.what, change.undo):
+        if await undo(change.what, change.undo) and await _holds(change):
             journal.undone(change.number)
             undone += 1
             continue
@@ -79,6 +79,19 @@ async def restore(journal: Journal) -> tuple[int, list[str]]:
             journal.made(change.number, now)
         tell(f"{change.what}: not put back; the log of the agent has the reason")
     return undone, left
+
+
+async def _holds(change: Change) -> bool:
+    """Whether the kernel shows what was written back; a file that is gone shows nothing."""
+    match change.undo:
+        case (Write(path, text),):
+            now = await shown(path)
+            wanted = replace(change, thing=path, shows=" ".join(text.split()))
+            if now is not None and not is_ours(wanted, now):
+                extra = {"setting": change.what, "wanted": text, "now": now}
+                log.error("setting not put back", extra=extra)
+                return False
+    return True
 
 
 async def shown(thing: str) -> str | None:
@@ -155,8 +168,12 @@ async def undo(what: str, steps: Iterable[Step]) -> bool:
         try:
             await do(step)
         except (ProcessError, OSError) as error:
-            if isinstance(error, ProcessError) and any(
-                text in str(error) for text in _ALREADY_GONE
+            said = str(error)
+            # A program that is missing is "cannot start: No such file or directory".
+            if (
+                isinstance(error, ProcessError)
+                and "cannot start" not in said
+                and any(text in said for text in _ALREADY_GONE)
             ):
                 continue
             log.error("setting not put back", extra={"setting": what, "reason": str(error)})  # noqa: TRY400 - the reason says it all

@@ -13,7 +13,16 @@ from netesto.agent.settings import Settings
 from netesto.collectors import hostfacts
 from netesto.errors import AgentError
 from netesto.hostsettings import Applied, Setting
-from netesto.model import TESTS, UDP_TESTS, Address, CaptureRequest, Event, GroupRequest, Ports
+from netesto.model import (
+    EARLIER_RUN,
+    TESTS,
+    UDP_TESTS,
+    Address,
+    CaptureRequest,
+    Event,
+    GroupRequest,
+    Ports,
+)
 
 # Faster sampling would mostly measure itself.
 _INTERVAL_MIN_S = 0.01
@@ -49,7 +58,7 @@ class Session:
         premises.spool.experiment(run, 0)  # raises if the name is invalid
         self.emit(Event(time_s=self.begun_s, kind="held"))
         for sentence in premises.journal.remains().left:
-            text = f"in an earlier run: {sentence}"
+            text = f"{EARLIER_RUN}{sentence}"
             self.emit(Event(time_s=self.begun_s, kind="left", text=text))
 
     async def configure(self, setting: Setting) -> Applied:

@@ -8,6 +8,7 @@ somebody set it meanwhile has another such line.
 import asyncio
 import itertools
 import math
+import os
 import re
 import signal
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ from netesto.collectors.base import ByProgram
 from netesto.collectors.clock import ahead_in, steps_of
 from netesto.measured import PingSample
 from netesto.model import SAME_CLOCK, Address, ClockOffset
+
+# How the warning of an agent that cannot start ping begins.
+UNMEASURED = "round trips are not measured"
 
 # Between two requests.
 INTERVAL_S = 0.2
@@ -42,7 +46,7 @@ class PingCollector(ByProgram):
 
     async def start(self) -> None:
         argv = command(self.destination, self.interval_s)
-        job = await self._launch(argv, "round trips are not measured", stdout=self.path)
+        job = await self._launch(argv, UNMEASURED, stdout=self.path)
         if job is not None:
             # In the last 10 ms before a request ping polls, if no reply is due.
             proc.sleep_when_yielding(job.pid)
@@ -55,7 +59,9 @@ class PingCollector(ByProgram):
             when = "at the end, being stopped or hung" if self._is_stopping else "early"
             self._warn(f"ping {self.destination} {process.manner(status)} {when}: {last}")
         try:
-            with self.path.open("a") as file:
+            # It must still be there.
+            with self.path.open("r+") as file:
+                file.seek(0, os.SEEK_END)
                 file.writelines(self._ahead_lines())
         except OSError as error:
             self._warn(f"{self.path.name}: {error.strerror}")

@@ -184,6 +184,8 @@ class Controller:
                 remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
             )
         self._background.call(self._run.fetcher.fetch_rest(experiment))
+        for text in experiment.missing():
+            self._run.progress.spoil(experiment, text)
         if experiment.reasons and not experiment.groups:
             self._drop(experiment)
             return Processed(exp, "failed", {})

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto import jsontext
+from netesto.collectors.ping import UNMEASURED
+from netesto.controller import rawfiles
 from netesto.controller.wallclock import Stopwatch
 from netesto.model import COMPLETION_TESTS, Event, GroupRequest, Ports
 from netesto.results.evidence import OK
@@ -97,6 +99,10 @@ class Group:
             flow.last_lines, flow.ended_s = event.last_lines, time_s
 
 
+def _begins(path: str) -> Callable[[str], bool]:
+    return lambda name: name.startswith(path)
+
+
 def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
     """The status of an experiment, from the statuses of its flows and other reasons for doubt."""
     good = [status == OK for status in flows]
@@ -125,6 +131,8 @@ class Experiment:
     begun: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    # The statistics that hosts have taken: 0 before, 1 after.
+    described: list[tuple[int, str]] = field(default_factory=list)
     # How far this machine's system time was ahead of the controller's clock at its begin.
     system_ahead_s: float = 0.0
 
@@ -194,6 +202,27 @@ class Experiment:
                     else:
                         flow.status, flow.ended_s = OK, at_s
                         yield group, flow
+
+    def missing(self) -> Iterator[str]:
+        """Sentences on the data that hosts owe and that did not come, of those whose data came."""
+        owed: dict[str, dict[str, None]] = {host: {} for host in sorted(self.hosts)}
+        for group in self.groups.values():
+            good = [flow.instance for flow in group.flows if flow.status == OK]
+            for host, names in rawfiles.owed(group.request, good).items():
+                owed[host].update(dict.fromkeys(f"raw/{host}/{name}" for name in names))
+            client = group.request.client
+            no_pings = f"{client}: {UNMEASURED}"
+            if good and not any(text.startswith(no_pings) for text in self.warnings):
+                owed[client][f"raw/{client}/ping."] = None
+        for order, host in self.described:
+            owed[host][f"{order}/{host}.info"] = None
+        for host, paths in owed.items():
+            if host in self.lost or host in self.pending_data:
+                continue
+            lost = [path for path in paths if not any(map(_begins(path), self.files))]
+            if lost:
+                names = ", ".join(path.removeprefix(f"raw/{host}/").rstrip(".") for path in lost)
+                yield f"{host}: its data are not complete: another program has deleted {names}"
 
     @property
     def is_left(self) -> bool:

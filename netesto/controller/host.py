@@ -28,7 +28,7 @@ from netesto.errors import (
     MissingError,
     NetestoError,
 )
-from netesto.hostsettings import Command, Setting
+from netesto.hostsettings import Applied, Command, Setting
 from netesto.language import steps
 from netesto.language.standing import Standing
 from netesto.model import (
@@ -121,6 +121,9 @@ class HostConnection:
         self._tracker: asyncio.Task[None] | None = None
         # The settings of the run, by the thing that is set.
         self._wanted = Standing[tuple[Setting, ...]]()
+        # The first of each thing that is to be put back, and the last.
+        self._first: dict[str, Applied] = {}
+        self._last: dict[str, Applied] = {}
         self._lost_at_s = 0.0
         self._is_there = asyncio.Event()
         self._given_up = asyncio.Event()
@@ -211,7 +214,7 @@ class HostConnection:
             # again.
             await self.ready()
 
-    async def _make(self, agent: Connection, setting: Setting, *, why: str = "") -> None:
+    async def _make(self, agent: Connection, setting: Setting, *, why: str = "") -> Applied:
         made_s = self._clock.now()
         try:
             applied = await agent.configure(setting)
@@ -227,6 +230,15 @@ class HostConnection:
         if applied.made_s is not None:
             made_s = self.from_agent_clock(applied.made_s)
         self.settings.append(SettingRecord(**asdict(applied) | {"made_s": made_s}, why=why))
+        # An older agent does not report how to undo it, nor when it was made.
+        thing = applied.thing or applied.setting
+        if setting.keep:
+            self._first.pop(thing, None)
+            self._last.pop(thing, None)
+        elif applied.undo or (applied.made_s is None and not isinstance(setting, Command)):
+            self._first.setdefault(thing, applied)
+            self._last[thing] = applied
+        return applied
 
     def give_up(self) -> None:
         """Stop waiting for cut connections and lost agents."""
@@ -306,9 +318,31 @@ class HostConnection:
 
     async def _put_back(self) -> None:
         """Make the agent put its settings back while it can still report which it does not."""
-        with contextlib.suppress(AgentError):
+        try:
             for text in await self.agent.put_back():
                 self.note_left(text)
+        except AgentError as error:
+            if not self.is_dismissed:
+                self.note_unconfirmed(error.message.removeprefix(f"{self.name}: "))
+
+    def note_unconfirmed(self, reason: str) -> None:
+        """Report, if anything is set, that it may not be put back, and how to do it. A lab's
+        interfaces vanish with it, and only parameters of modules stay."""
+        changed = {
+            thing: applied
+            for thing, applied in self._last.items()
+            if not self._shares_clock or thing.startswith("/sys/module/")
+        }
+        if not changed:
+            return
+        settings = "; ".join(applied.setting for applied in changed.values())
+        undo = "; ".join(filter(None, (self._first[thing].undo for thing in reversed(changed))))
+        by_hand = f"; by hand: {undo}" if undo else ""
+        self.note_left(
+            f"did not confirm that it put its settings back ({reason}); it may still have:"
+            f" {settings}. Its agent puts them back when its hold ends, or when it is started"
+            f" again{by_hand}"
+        )
 
     def note_left(self, text: str) -> None:
         """Report, as the agent does, a setting that it does not put back."""
@@ -354,11 +388,19 @@ class HostConnection:
                 await self._first_burst(self._agent)
                 if self._peers:
                     await self._examine(self._agent)
+                first = dict(self._first)
                 for settings in self._wanted:
                     for setting in settings:
                         if isinstance(setting, Command):
                             self.ran_again.append(setting.words)
-                        await self._make(self._agent, setting, why=self.lost or "")
+                        made = await self._make(self._agent, setting, why=self.lost or "")
+                        before = first.pop(made.thing, made)
+                        if before.undo != made.undo:
+                            # Its journal was lost, too.
+                            self.note_left(
+                                f"{before.setting}: was not put back when the agent was lost; to"
+                                f" undo it: {before.undo}"
+                            )
             except BaseException:
                 # Also if the run ends meanwhile, or the host stays held until the lease ends.
                 await events.aclose()

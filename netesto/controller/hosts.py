@@ -147,7 +147,7 @@ class Hosts:
         _, late = await asyncio.wait(closing, timeout=timeout_s)
         for task in late:
             task.cancel()
-            closing[task].note_left("did not confirm that it put its settings back")
+            closing[task].note_unconfirmed("no time was left")
         for result in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(result, Exception):
                 raise result

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from netesto import traffic
 from netesto.errors import OutputError
 from netesto.model import GroupRequest
 from netesto.results.manifest import Manifest
@@ -98,6 +99,21 @@ def pings(manifest: Manifest, request: GroupRequest) -> list[str]:
         for other in manifest.groups
         if (other.request.client, other.request.server_address) == pair
     ]
+
+
+def owed(request: GroupRequest, good: Iterable[int]) -> dict[str, tuple[str, ...]]:
+    """The raw files that each host of a group must have if the flows `good` of it ended well, by
+    the beginnings of their names."""
+    group, tool = request.group, traffic.TOOLS.get(request.tool)
+    flows = tuple(f"flow.{group}.{each}{kind}" for each in good for kind in (".json", ".out"))
+    if not flows:
+        return {}
+    servers = ()
+    if tool is not None and not tool.lasting_server:
+        servers = tuple(f"server.{group}.{each}.out" for each in good)
+    both = ("cpu.", "events.jsonl", "links.", "sockets.", "tcp.")
+    client = (*both, f"group.{group}.json", *flows)
+    return {request.client: client, request.server: (*both, f"server.{group}.json", *servers)}
 
 
 def text(path: Path) -> str:

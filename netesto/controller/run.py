@@ -235,6 +235,7 @@ class Run:
                 command.exp, command.order, tests=CLASSIC_TESTS, tools=likely
             ),
         )
+        experiment.described.append((command.order, host.name))
 
     async def _do_tcpdump(self, command: steps.DoTcpdump) -> None:
         experiment = self.experiment(command.exp, command.exp_name)

@@ -65,6 +65,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
         durable.make_folder(folder)
         self._lock = _hold(folder / _LOCK)
         self._faults: dict[int, str] = {}
+        # What this run has written last: the table, and the folders of experiments.
+        self._table = self._table_now()
+        self._written: dict[Path, int] = {}
+        self._foreign: list[str] = []
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and self._made:
@@ -88,6 +92,52 @@ class Store(contextlib.AbstractContextManager["Store"]):
             os.close(self._lock)
             self._lock = -1
 
+    # ---- the folder itself -----------------------------------------------------------------
+
+    def check_place(self) -> None:
+        """ResultsError if the folder is no longer the one that was opened, because it was moved,
+        deleted or replaced."""
+        lock = self.folder / _LOCK
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(self._lock), lock.stat()):
+                return
+        found = Path(f"/proc/self/fd/{self._lock}").readlink()
+        where = "" if found.name != _LOCK or found == lock.absolute() else f", to {found.parent}"
+        raise ResultsError(
+            f"{self.folder}: another program has moved, deleted or replaced it{where}",
+            remedy="What was measured until then is where the folder is now.",
+        )
+
+    def check_untouched(self) -> None:
+        """ResultsError if another program has written, moved or deleted something that this run has
+        written."""
+        self.check_place()
+        self._look_at_table()
+        for path, number in self._written.items():
+            if _inode(path) != number:
+                self._foreign.append(f"{path}: another program has moved, deleted or replaced it")
+        if self._foreign:
+            raise ResultsError(
+                "; ".join(self._foreign),
+                remedy=f"`netesto report {self.folder}` rebuilds what follows from the measurements"
+                " that are still there.",
+            )
+
+    def _look_at_table(self) -> None:
+        if self._table_now() != self._table:
+            self._table = self._table_now()
+            self._foreign.append(
+                f"{self.folder / TABLE}: another program has written or deleted it"
+            )
+
+    def _table_now(self) -> tuple[int, int, int] | None:
+        """What tells one state of exp.csv from another; None without one."""
+        try:
+            found = (self.folder / TABLE).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
     # ---- numbers ---------------------------------------------------------------------------
 
     def counter(self) -> int:
@@ -96,6 +146,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
 
     def take(self, number: int) -> None:
         """Record `number` as the one taken last."""
+        self.check_place()
         durable.replace(self.folder / _COUNTER, f"{number}\n")
 
     # ---- experiments -----------------------------------------------------------------------
@@ -115,9 +166,11 @@ class Store(contextlib.AbstractContextManager["Store"]):
                 f"{self.folder}: experiment {exp} exists already, and is not overwritten",
                 remedy="Take a new number with exp=COUNTER, or another folder with --out.",
             )
+        self.check_place()
         folder = self.partial(exp)
         with durable.writing(folder):
             folder.mkdir()
+            self._written[folder] = folder.stat().st_ino
             for part in ("raw", "0", "1", "plots"):
                 (folder / part).mkdir()
             atomic.sync_folder(self.folder)
@@ -145,15 +198,20 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def drop(self, exp: int) -> None:
         """Remove N.partial, in which nothing was measured."""
         partial = self.partial(exp)
+        self._written.pop(partial, None)
         with durable.writing(partial):
             shutil.rmtree(partial)
 
     def complete(self, exp: int) -> Path:
         """Rename N.partial to N, now that the experiment is complete; its path."""
+        self.check_place()
         partial, whole = self.partial(exp), self.whole(exp)
+        if _inode(partial) != self._written.pop(partial, None):
+            raise ResultsError(f"{partial}: another program has moved, deleted or replaced it")
         with durable.writing(partial):
             atomic.sync_folder(partial)
         self._move_in(partial, whole)
+        self._written[whole] = whole.stat().st_ino
         with durable.writing(whole):
             atomic.sync_folder(self.folder)
         return whole
@@ -282,6 +340,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def append(self, rows: Sequence[Mapping[str, str]]) -> None:
         """Add the rows of experiments to exp.csv, all or none. Experiments are in the order of
         their numbers, which is the script's, although parts side by side end in another one."""
+        self.check_place()
+        self._look_at_table()
         last, new = max(self._in_table, default=0), csvfile.by_experiment(rows)
         csvfile.append(self.folder / TABLE, rows)
         self._in_table.update(new)
@@ -290,6 +350,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
             with contextlib.suppress(ResultsError):
                 ordered = csvfile.in_order(csvfile.read(self.folder / TABLE))
                 csvfile.rewrite(self.folder / TABLE, list(ordered[0]), ordered)
+        self._table = self._table_now()
 
     @cached_property
     def _in_table(self) -> set[int]:
@@ -305,10 +366,20 @@ class Store(contextlib.AbstractContextManager["Store"]):
         """Rebuild exp.csv from the rows of all experiments."""
         whole = [{name: row.get(name, "") for name in fields.names} for row in rows]
         csvfile.rewrite(self.folder / TABLE, fields.names, whole)
+        self._table = self._table_now()
 
     def write_run(self, record: runs.RunRecord) -> Path:
         """Write or update a run's record; return its path."""
+        self.check_place()
         return runs.write(self.folder, record)
+
+
+def _inode(path: Path) -> int | None:
+    """None if there is nothing."""
+    try:
+        return path.lstat().st_ino
+    except OSError:
+        return None
 
 
 def counter(folder: Path) -> int:

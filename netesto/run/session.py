@@ -13,6 +13,7 @@ from netesto.controller.wallclock import Stopwatch
 from netesto.errors import NetestoError, told_place
 from netesto.lab import guest
 from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
+from netesto.model import EARLIER_RUN
 from netesto.results import durable, runs
 from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
@@ -93,6 +94,10 @@ class Session:
                 if not self.request.run:
                     self.keep_plan()
                 end = carry_out(own, results)
+                results.check_untouched()
+                # Of earlier runs, others have failed.
+                left = [text for text in self.watcher.left if EARLIER_RUN not in text]
+                end = end.with_failures(left)
             except KeyboardInterrupt:
                 end = End(status.INTERRUPTED)
                 raise

@@ -526,7 +526,7 @@ async def test_a_setting_is_recorded_with_its_instant_and_how_to_undo_it(
         before_s = (await a.probe_clock()).received_s
         ecn, tbf = [await a.configure(each) for each in (ECN, TBF)]
         after_s = (await a.probe_clock()).received_s
-    times = [before_s, ecn.made_s, tbf.made_s, after_s]
+    times = [before_s, ecn.made_s or 0.0, tbf.made_s or 0.0, after_s]
     assert (ecn.thing, ecn.undo, tbf.thing, tbf.undo, times == sorted(times)) == (
         "/proc/sys/net/ipv4/tcp_ecn",
         "sysctl -w net.ipv4.tcp_ecn=2",

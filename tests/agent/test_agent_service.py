@@ -226,7 +226,10 @@ def experiment_of(service: Service, told: list[tuple[str, str]], *routers: str) 
     def emit(event: Event) -> None:
         told.append((event.kind, event.text))
 
-    return Experiment(1, premises.folder / "1", premises, emit=emit, hung=set())
+    async def unchanged() -> list[str]:
+        return []
+
+    return Experiment(1, premises.folder / "1", premises, emit=emit, hung=set(), changed=unchanged)
 
 
 async def test_group_that_is_aborted_before_its_task_begins_is_over(

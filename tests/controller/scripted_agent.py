@@ -89,6 +89,8 @@ class ScriptedAgent:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     unfetched: tuple[Unfetched, ...] = ()
     altered: tuple[str, ...] = ()
+    # The value that all have before they are set.
+    sysctl: str = "2"
 
     def let_go(self) -> None:
         """Nobody holds it any more, and waiting controllers are informed."""
@@ -184,6 +186,15 @@ class ScriptedAgent:
             raise MissingError(f"{self.host}: command {setting.name}: not in this kernel")
         if isinstance(setting, Sysctl) and setting.value == self.lacks:
             raise MissingError(f"{self.host}: sysctl {setting.name}: not in this kernel")
+        if isinstance(setting, Sysctl):
+            return Applied(
+                f"sysctl {setting.name}={setting.value}",
+                self.sysctl,
+                setting.value,
+                time.time(),
+                f"sysctl {setting.name}",
+                f"sysctl -w {setting.name}={self.sysctl}",
+            )
         return Applied(str(setting), "", "")
 
     async def _expire_at(self, call: str) -> None:

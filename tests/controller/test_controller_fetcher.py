@@ -4,11 +4,11 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from scripted_agent import CONTENT, do_client, get_data, release, set_sysctl, world
+from scripted_agent import CONTENT, do_client, do_server, get_data, release, set_sysctl, world
 
 from netesto import process
 from netesto.language import steps
@@ -220,3 +220,58 @@ async def test_a_router_that_is_lost_makes_the_experiment_partial_if_it_was_set(
         "partial",
         [f"{reason}; what was set there did not hold throughout"],
     )
+
+
+CLIENT = (
+    "cpu.jsonl", "events.jsonl", "flow.1.1.json", "flow.1.1.out", "group.1.json", "links.jsonl.gz",
+    "ping.1.out", "sockets.bin.gz", "tcp.jsonl",
+)  # fmt: skip
+SERVER = ("cpu.jsonl", "events.jsonl", "links.jsonl.gz", "server.1.json", "sockets.2.bin.gz",
+          "tcp.jsonl")  # fmt: skip
+
+
+async def experiment_with(folder: Path, client: Sequence[str], server: Sequence[str], **options):
+    """An experiment whose flow has ended, and of which these files came."""
+    here = world(folder, **options)
+    await here.run.carry_out(do_server("b"))
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    experiment = here.run.progress.experiments[1]
+    experiment.pending_data.clear()
+    files = [*(f"raw/a/{name}" for name in client), *(f"raw/b/{name}" for name in server)]
+    experiment.files = dict.fromkeys((*files, "0/b.info"), "")
+    return experiment
+
+
+async def test_nothing_is_missing_if_every_host_has_sent_what_it_owes(tmp_path: Path):
+    experiment = await experiment_with(tmp_path, CLIENT, SERVER)
+    assert [*experiment.missing()] == []
+
+
+async def test_data_that_a_host_owes_and_that_did_not_come_is_named(tmp_path: Path):
+    client = [name for name in CLIENT if not name.startswith(("cpu", "ping", "sockets"))]
+    experiment = await experiment_with(tmp_path, client, ())
+    del experiment.files["0/b.info"]
+    deleted = "its data are not complete: another program has deleted"
+    assert [*experiment.missing()] == [
+        f"a: {deleted} cpu, sockets, ping",
+        f"b: {deleted} cpu, events.jsonl, links, sockets, tcp, server.1.json, 0/b.info",
+    ]
+
+
+async def test_a_host_without_ping_owes_no_pings(tmp_path: Path):
+    client = [name for name in CLIENT if not name.startswith("ping")]
+    experiment = await experiment_with(tmp_path, client, SERVER)
+    experiment.warnings.append("a: round trips are not measured: ping: cannot start")
+    assert [*experiment.missing()] == []
+
+
+async def test_a_flow_that_failed_owes_nothing(tmp_path: Path):
+    experiment = await experiment_with(tmp_path, (), (), fails="netperf exited 1")
+    assert [*experiment.missing()] == []
+
+
+async def test_a_host_that_was_lost_owes_nothing_more(tmp_path: Path):
+    experiment = await experiment_with(tmp_path, CLIENT, ())
+    experiment.lost["b"] = "b: agent lost"
+    assert [*experiment.missing()] == []

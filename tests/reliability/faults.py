@@ -336,6 +336,22 @@ def between_machines() -> Iterator[Fault]:
     yield fault("disk of the host full", "", "", "are free on the disk", WORLD, BEFORE)
     yield fault("disk of the results full", "", "", room, WORLD, BEFORE)
     yield fault("results folder read-only", "", "", "read-only", WORLD, BEFORE)
+    changed = "another program has changed it, to 0"
+    yield fault("setting of the host changed by another program", "partial", "partial", changed,
+                FAILED)  # fmt: skip
+    deleted = "its data are not complete: another program has deleted"
+    yield fault("data of the host deleted", "partial", "ok", deleted, FAILED)
+    yield fault("journal of the host deleted", "ok", "ok", "experiment 3", OK)
+    yield fault("journal of the host emptied", "ok", "ok", "experiment 3", OK)
+    not_put_back = "was not put back when the agent was lost; to undo it: sysctl -w"
+    yield fault("journal of the host deleted, its agent killed and started again", "failed", "ok",
+                not_put_back, FAILED)  # fmt: skip
+    yield fault("host killed for good", "failed", "failed", "it may still have: sysctl", FAILED)
+    for what in ("moved", "replaced"):
+        replaced = "another program has moved, deleted or replaced it, to"
+        yield fault(f"results folder {what}", "", "", replaced, WORLD)
+    written = "exp.csv: another program has written or deleted it"
+    yield fault("results folder written by another program", "ok", "ok", written, WORLD)
     expired, cut = "certificates expired", "management network cut for 8 s"
     yield fault("certificate of the controller expired", "", "", "has expired", WORLD, BEFORE)
     yield fault("certificate of the agent expired", "", "", "has expired", WORLD, BEFORE)

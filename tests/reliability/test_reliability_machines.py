@@ -69,6 +69,9 @@ BY_TLS = 'agent = "tls://h1:12870"\n'
 # The agent's own limit would refuse what is to fail on a full disk.
 CONFIG = "[limits]\ndisk_reserve = 0\n"
 
+# Where a results folder is moved to.
+MOVED = "/mnt/results/moved"
+
 PATIENCE_S = 200
 HOSTS = ("h1", "h2")
 ECN = ("sysctl", "-n", "net.ipv4.tcp_ecn")
@@ -246,9 +249,25 @@ class Case:
                 self._cut("data" if plane == "data" else "management", float(seconds))
             case ["ssh", "process", "killed,", *_]:
                 self.controller.run(["pkill", "-KILL", "-f", "^ssh .* h1 python3"])
-            case ["host", "killed", *_]:
+            case ["setting", *_]:
+                self.host.run(["sysctl", "-w", "net.ipv4.tcp_ecn=0"])
+            case ["data", "of", *_]:
+                self.host.run(["sh", "-c", "rm -r /mnt/state/agent/spool/*"])
+            case ["journal", "of", "the", "host", *how]:
+                take = "rm" if how[0].startswith("deleted") else "truncate --size 0"
+                self.host.run(["sh", "-c", f"{take} /mnt/state/agent/journal"])
+                if "killed" in how:
+                    self._kill()
+                    self._start_agent()
+            case ["results", "folder", "written", *_]:
+                self.controller.run(["sh", "-c", f"echo >> {self.out}/exp.csv"])
+            case ["results", "folder", "moved" | "replaced" as how]:
+                again = f"; mkdir {self.out}" if how == "replaced" else ""
+                self.controller.run(["sh", "-c", f"mv {self.out} {MOVED}{again}"])
+            case ["host", "killed", *how]:
                 self._kill()
-                self._start_agent()
+                if "for" not in how:
+                    self._start_agent()
             case ["host", "rebooted", *_]:
                 with self._run_cut_off() if self.is_before else contextlib.nullcontext():
                     self.world.reboot("h1")
@@ -334,6 +353,17 @@ class Case:
                 machine.run(["umount", path])
                 self._is_covered = False
             machine.run(["rm", "-f", f"{path}/filler"])
+        if self.controller.exists(MOVED):
+            self.controller.run(["rm", "-rf", self.out])
+            self.controller.run(["mv", MOVED, self.out])
+        if (
+            self.what.startswith("setting")
+            or "killed and started again" in self.what.partition(",")[2]
+        ):
+            # What another program has changed stays so, and what no agent knows of.
+            self.host.run(["sysctl", "-w", f"net.ipv4.tcp_ecn={self._ecn.strip()}"])
+        if self.what == "host killed for good" and self._children[-1].poll() is not None:
+            self._start_agent()
 
     def statuses(self) -> tuple[str, ...]:
         """Those of experiments, in order."""

@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -434,3 +435,82 @@ def test_rows_of_a_damaged_table_are_those_that_are_complete(store):
     with (store.folder / "exp.csv").open("a") as table:
         table.write("2.0")
     assert [row["exp"] for row in tablerows.of(store.folder, [1, 2])] == ["1.0"]
+
+
+MOVED = "another program has moved, deleted or replaced it"
+
+
+def replaced(folder):
+    folder.rename(folder.with_name("old"))
+    folder.mkdir()
+
+
+def other_run(folder):
+    (folder / ".lock").unlink()
+    Store(folder).close()
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        (lambda folder: folder.rename(folder.with_name("other")), "other"),
+        (replaced, "old"),
+        (shutil.rmtree, ""),
+        (other_run, ""),
+    ],
+    ids=["moved", "replaced", "deleted", "locked by another"],
+)
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda store: store.begin(1),
+        lambda store: store.take(1),
+        lambda store: store.append([]),
+        lambda store: store.write_run(RUN),
+        lambda store: store.check_untouched(),
+    ],
+    ids=["begin", "take", "append", "record", "end"],
+)
+def test_a_folder_that_is_no_longer_the_one_of_the_run_is_an_error(
+    store, folder, change, where, write
+):
+    change(folder)
+    with pytest.raises(ResultsError) as caught:
+        write(store)
+    to = f", to {folder.with_name(where)}" if where else ""
+    assert (caught.value.message, folder.exists()) == (
+        f"{folder}: {MOVED}{to}",
+        change in (replaced, other_run),
+    )
+
+
+def test_an_experiment_whose_folder_is_replaced_while_it_is_written_is_an_error(store, folder):
+    store.begin(1).rename(folder / "old")
+    (folder / "1.partial").mkdir()
+    with pytest.raises(ResultsError) as caught:
+        store.complete(1)
+    assert caught.value.message == f"{folder / '1.partial'}: {MOVED}"
+
+
+def test_what_another_program_changes_in_a_results_folder_is_an_error_at_the_end(store, folder):
+    for exp in (1, 2):
+        store.begin(exp)
+        store.complete(exp)
+        store.append([{"exp": f"{exp}.0"}])
+    store.check_untouched()
+    (folder / "exp.csv").write_text("exp\n7.0\n")
+    shutil.rmtree(folder / "1")
+    with pytest.raises(ResultsError) as caught:
+        store.check_untouched()
+    assert caught.value.message == (
+        f"{folder / 'exp.csv'}: another program has written or deleted it; {folder / '1'}: {MOVED}"
+    )
+
+
+def test_rows_that_another_program_adds_between_two_experiments_are_noticed(store, folder):
+    store.append([{"exp": "1.0"}])
+    with (folder / "exp.csv").open("a") as file:
+        file.write("7.0\n")
+    store.append([{"exp": "2.0"}])
+    with pytest.raises(ResultsError, match="another program has written or deleted it"):
+        store.check_untouched()
