@@ -118,6 +118,14 @@ SYSCTLS: Mapping[str, Check] = {
     "net.ipv4.tcp_wmem": _BUFFERS,
 }
 
+# Those of the whole kernel, which network namespaces lack or may only read (net_core_table and
+# ipv4_table of Linux). In a lab they exist where the kernel is the lab's own.
+KERNEL_WIDE = frozenset({
+    "net.core.default_qdisc", "net.core.netdev_budget", "net.core.netdev_max_backlog",
+    "net.core.rmem_default", "net.core.rmem_max", "net.core.wmem_default", "net.core.wmem_max",
+    "net.ipv4.tcp_allowed_congestion_control",
+})  # fmt: skip
+
 # Their values are names of kernel modules.
 NAMING_SYSCTLS: Mapping[str, str] = {
     "net.core.default_qdisc": "qdisc",

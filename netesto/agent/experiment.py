@@ -19,7 +19,8 @@ from netesto.agent.limits import OF_LAB, Limits
 from netesto.agent.observation import Observation
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
-from netesto.collectors import hostfacts
+from netesto.collectors import cgroup, hostfacts
+from netesto.collectors.cgroup import Quota
 from netesto.collectors.clock import Clock, SetTime, words_of_step
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
@@ -107,6 +108,8 @@ class Experiment:
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
         self._reason = ""
         self._set_time = SetTime(self._clock)
+        # In a lab, where all share one machine, the controller looks at it.
+        self._quota = None if premises.is_in_lab else Quota.now()
         folder.mkdir(parents=True, exist_ok=True)
         self._events = (folder / "events.jsonl").open("a", buffering=1)
         self.observation = Observation(
@@ -279,6 +282,8 @@ class Experiment:
         await self.observation.end()
         if steps_s := self._set_time.end():
             self.warn(words_of_step(*steps_s))
+        if not self._premises.is_in_lab and (said := cgroup.words(self._quota, Quota.now())):
+            self.warn(said)
         with contextlib.suppress(OSError):
             # `keep` has logged what is missing.
             self._events.close()

@@ -28,7 +28,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from netesto import jsontext, proc
 from netesto.errors import AgentError
@@ -217,7 +217,7 @@ class Known:
         self._lives: dict[str, None] = {}
         self._left: list[str] = []
 
-    def note(self, entry: object) -> None:
+    def note(self, entry: Any) -> None:
         changes = self._changes
         match entry:
             case {"change": int(number), "what": str(what), "undo": list(undo)}:

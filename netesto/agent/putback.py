@@ -16,12 +16,20 @@ from netesto.errors import NetestoError, ProcessError
 log = logging.getLogger(__name__)
 
 # Things that are not files of the kernel (`shown`).
-QDISC, LINK, ROUTE = "qdisc ", "link ", "route "
+QDISC, LINK, ROUTE, KERNEL = "qdisc ", "link ", "route ", "kernel "
+
+# A command in the network namespace that the kernel began with.
+_IN_FIRST = ("nsenter", "--net=/proc/1/ns/net")
 
 _SYSCTLS = "/proc/sys/"
 
 # The kernel adds the default congestion control to it.
-_ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+_ALLOWED = frozenset(
+    {
+        "/proc/sys/net/ipv4/tcp_allowed_congestion_control",
+        f"{KERNEL}net.ipv4.tcp_allowed_congestion_control",
+    }
+)
 
 # What tc says if there is nothing left to undo.
 _ALREADY_GONE = (
@@ -96,7 +104,8 @@ async def _holds(change: Change) -> bool:
 
 async def shown(thing: str) -> str | None:
     """What the kernel shows of a thing, which is the path of its file, `qdisc DEVICE`, `link DEVICE
-    ATTRIBUTE`, `limits NAMESPACE DEVICE` or `route ADDRESS`; None if there is no such thing."""
+    ATTRIBUTE`, `limits NAMESPACE DEVICE`, `route ADDRESS` or `kernel SYSCTL`; None if there is
+    none."""
     try:
         match thing.split(" "):
             case ["link", device, name]:
@@ -105,6 +114,8 @@ async def shown(thing: str) -> str | None:
                 return await middles.shown(thing)
             case ["route", address]:
                 return await metrics.shown(address)
+            case ["kernel", name]:
+                return await shown_of_kernel(name)
             case ["qdisc", device]:
                 return qdiscs.described(await qdiscs.root(device))
         return fields(Path(thing)) if thing else None
@@ -112,9 +123,19 @@ async def shown(thing: str) -> str | None:
         return None
 
 
+async def shown_of_kernel(name: str) -> str:
+    """A sysctl of the whole kernel. AgentError if there is none."""
+    return " ".join((await asking.output(*_IN_FIRST, "sysctl", "-n", name)).split())
+
+
+def of_kernel(name: str, value: str) -> Run:
+    """How to set a sysctl of the whole kernel."""
+    return Run((*_IN_FIRST, "sysctl", "-q", "-w", f"{name}={value}"))
+
+
 def is_ours(change: Change, now: str) -> bool:
     """Whether a thing is still as this change, the last one of it, has made it."""
-    if change.thing == _ALLOWED and change.shows is not None:
+    if change.thing in _ALLOWED and change.shows is not None:
         return set(change.shows.split()) <= set(now.split())
     return change.shows is None or now == change.shows
 

@@ -21,7 +21,7 @@ from netesto.agent import asking, commands, interfaces, metrics, middles, putbac
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Change, Run, Step, Write
 from netesto.agent.qdiscs import RootQdisc
-from netesto.errors import AgentError, MissingError, ProcessError
+from netesto.errors import AgentError, MissingError, NotAllowedError, ProcessError
 from netesto.hostsettings import (
     Applied,
     Command,
@@ -37,6 +37,8 @@ from netesto.hostsettings import (
 from netesto.units import decimal
 
 Value: TypeAlias = Sysctl | ModuleParameter
+
+ITS_OWN_KERNEL = "With --ground uml or sim the lab has a kernel of its own."
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +160,8 @@ class Settings:
                 return await self._apply_limits(setting)
             case RouteMetrics():
                 return await self._apply_metrics(setting)
+            case Sysctl(name) if name in allowed.KERNEL_WIDE and self._premises.is_in_lab:
+                return await self._apply_to_kernel(setting)
             case Sysctl() | ModuleParameter():
                 return await self._apply_value(setting)
             case Qdisc() | Netem():
@@ -219,6 +223,25 @@ class Settings:
             raise AgentError(f"{plan.what}: {error.strerror}") from None
         after = putback.fields(path)
         return self._noted(plan, number, after, keep=setting.keep, values=(before, after))
+
+    async def _apply_to_kernel(self, setting: Sysctl) -> Applied:
+        """Set it for all hosts of a lab whose kernel ends with the run: nothing is put back."""
+        plan = plan_value(setting, "")
+        if os.environ.get(proc.GROUND_MARK) is None:
+            raise NotAllowedError(
+                f"{plan.what}: belongs to the whole kernel of this machine", remedy=ITS_OWN_KERNEL
+            )
+        name, value = setting.name, " ".join(setting.value.split())
+        before = await putback.shown_of_kernel(name)
+        try:
+            await putback.do(putback.of_kernel(name, value))
+        except ProcessError as error:
+            raise asking.error_of(plan.what, error) from None
+        self._made_s = self._premises.clock.now()
+        thing = f"{putback.KERNEL}{name}"
+        after = await putback.shown_of_kernel(name)
+        self._set[thing] = Change(0, plan.what, (), thing, after)
+        return Applied(plan.what, before, after, thing=thing)
 
     async def _apply_qdisc(self, asked: Qdisc | Netem) -> Applied:
         device = asked.device or self._premises.device

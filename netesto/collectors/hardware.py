@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from netesto.collectors.cgroup import Quota
+
 ROOT = Path("/")
 
 # The parameters of the kernel's command line that influence the handling of packets.
@@ -28,6 +30,8 @@ def facts(device: str, *, root: Path = ROOT) -> dict[str, str]:
     """The facts of this host and its interface, by name."""
     found = dict(_processors(root)) | dict(_interface(root, device))
     found |= {name: text for name, path in _ONE_FILE.items() if (text := _text(root / path))}
+    if quota := Quota.now(root):
+        found["cpu quota"] = str(quota)
     return dict(sorted(found.items()))
 
 

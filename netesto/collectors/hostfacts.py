@@ -17,6 +17,7 @@ import psutil
 import netesto
 from netesto import process
 from netesto.collectors import hardware
+from netesto.collectors.cgroup import Quota
 from netesto.errors import ProcessError
 
 # Together they take some ten milliseconds; a driver that hangs must not hang the experiment.
@@ -235,11 +236,20 @@ def _info(host: str) -> dict[str, str]:
         "clock source": _read(_CLOCK_FOLDER / "current_clocksource").strip(),
         "memory": memory.get("MemTotal", "unknown"),
         "memory available": memory.get("MemAvailable", "unknown"),
+        "cpu throttled": _throttled(),
         "load average": _read(PROC / "loadavg").strip(),
         "uptime": f"{_read(PROC / 'uptime').partition(' ')[0]} s",
         "netesto": netesto.__version__,
         "python": platform.python_version(),
     }
+
+
+def _throttled() -> str:
+    """Since the control group exists."""
+    quota = Quota.now()
+    if quota is None:
+        return "never: no quota"
+    return f"in {quota.throttled} of {quota.periods} periods, {quota.throttled_s:.3f} s"
 
 
 def _fields(text: str) -> dict[str, str]:

@@ -236,6 +236,7 @@ class Controller:
         self._run.observer.doing("results")
         folder = experiment.folder
         self._run.note_set_time(experiment)
+        self._run.note_throttling(experiment)
         asked = record.manifest(
             experiment,
             self._run.hosts.known,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netesto import jsontext
+from netesto.collectors.cgroup import Quota
 from netesto.collectors.ping import UNMEASURED
 from netesto.controller import rawfiles
 from netesto.controller.wallclock import Stopwatch
@@ -135,6 +136,8 @@ class Experiment:
     described: list[tuple[int, str]] = field(default_factory=list)
     # How far this machine's system time was ahead of the controller's clock at its begin.
     system_ahead_s: float = 0.0
+    # That of this machine's processors at its begin.
+    quota: Quota | None = None
 
     @property
     def flows(self) -> Iterator[Flow]:
@@ -221,8 +224,8 @@ class Experiment:
                 continue
             lost = [path for path in paths if not any(map(_begins(path), self.files))]
             if lost:
-                names = ", ".join(path.removeprefix(f"raw/{host}/").rstrip(".") for path in lost)
-                yield f"{host}: its data are not complete: another program has deleted {names}"
+                named = ", ".join(path.removeprefix(f"raw/{host}/").rstrip(".") for path in lost)
+                yield f"{host}: its data are not complete: another program has deleted {named}"
 
     @property
     def is_left(self) -> bool:

@@ -108,7 +108,7 @@ def owed(request: GroupRequest, good: Iterable[int]) -> dict[str, tuple[str, ...
     flows = tuple(f"flow.{group}.{each}{kind}" for each in good for kind in (".json", ".out"))
     if not flows:
         return {}
-    servers = ()
+    servers: tuple[str, ...] = ()
     if tool is not None and not tool.lasting_server:
         servers = tuple(f"server.{group}.{each}.out" for each in good)
     both = ("cpu.", "events.jsonl", "links.", "sockets.", "tcp.")

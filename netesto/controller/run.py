@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from netesto import traffic, units
+from netesto.collectors import cgroup
+from netesto.collectors.cgroup import Quota
 from netesto.collectors.clock import STEP_S, Clock, words_of_step
 from netesto.controller import requests
 from netesto.controller.experiment import Experiment, Flow, Group
@@ -114,6 +116,7 @@ class Run:
                 started_monotonic_s=time.monotonic(),
                 stopwatch=Stopwatch(folder / ".wall", ground=self.ground.kind),
                 system_ahead_s=self._clock.system_ahead_s(),
+                quota=Quota.now() if self.ground.kind == "lab" else None,
             )
             self.progress.experiments[exp] = experiment
             self.observer.experiment_started(exp, exp_name)
@@ -409,6 +412,13 @@ class Run:
     async def close_all(self) -> None:
         """Release all hosts; each puts its settings back."""
         await self.hosts.close_all(timeout_s=RELEASE_S if self.progress.is_in_haste else None)
+
+    def note_throttling(self, experiment: Experiment) -> None:
+        """Report what a quota of processors did to a lab on this machine; other agents report their
+        own."""
+        said = cgroup.words(experiment.quota, Quota.now()) if self.ground.kind == "lab" else ""
+        if said:
+            self.progress.warn(experiment, f"this machine: {said}")
 
     def note_set_time(self, experiment: Experiment) -> None:
         """Report if somebody has set this machine's time during an experiment. In a lab the agents

@@ -5,10 +5,12 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from netesto import allowed
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
-from netesto.errors import LabError, MissingError, UsageError
+from netesto.errors import LabError, MissingError, ScriptError, UsageError
+from netesto.hostsettings import Sysctl
 from netesto.lab import guest, kernelbuild, kernels, netns
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
@@ -50,11 +52,14 @@ def choose(request: Request, head: Head) -> Choice:
         return Choice("lab")
     try:
         netns.check(labs.plan_of(network(head)))
+        check_sysctls(head.commands)
         if needed:
             raise MissingError(f"{', '.join(needed)}: not in this kernel ({platform.release()})")
-    except (LabError, MissingError) as error:
+    except (LabError, MissingError, ScriptError) as error:
         if kernels.find("uml") is None:
             missing = kernels.missing("uml")
+            if isinstance(error, ScriptError):
+                raise
             remedy = f"{error.remedy}\nA user-mode kernel has it: {missing.remedy}"
             raise type(error)(error.message, remedy=remedy.strip()) from None
         return Choice("uml", error.message.partition(";")[0])
@@ -146,6 +151,22 @@ def check_tests(commands: Sequence[steps.RemoteCommand]) -> None:
             remedy="Other tools rely on computation taking time: here iperf3 sends all its"
             " datagrams in the first instant, and netperf never stops. tool=auto selects native.",
         )
+
+
+def check_sysctls(commands: Sequence[steps.RemoteCommand]) -> None:
+    """ScriptError if one of these sets a sysctl of the whole kernel, which a lab in this machine's
+    kernel does not have."""
+    for command in commands:
+        for setting in command.settings if isinstance(command, steps.Configure) else ():
+            if isinstance(setting, Sysctl) and setting.name in allowed.KERNEL_WIDE:
+                raise ScriptError(
+                    f"sysctl {setting.name} belongs to the whole kernel of this machine, and not to"
+                    " a host of a lab in it",
+                    place=command.place.narrowed(f"{setting.name}="),
+                    remedy="With --ground uml or sim the lab has a kernel of its own, where it"
+                    " applies to all hosts.",
+                    chain=command.chain,
+                )
 
 
 def warnings(request: Request, head: Head) -> list[Warned]:

@@ -38,6 +38,8 @@ def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | Non
         _check_parts(request, head)
     if ground == "sim":
         grounds.check_tests(head.commands)
+    if ground == "lab":
+        grounds.check_sysctls(head.commands)
     if not are_ours(columns):
         watcher.say(f"columns of exp.csv: {columns.source}")
     _warn(request, plan, watcher)
@@ -116,6 +118,8 @@ def _run(request: Request, watcher: Watcher, plan: Plan, columns: Fields, out: P
     choice = grounds.choose(request, head)
     if choice.ground == "sim":
         grounds.check_tests(head.commands)
+    if choice.ground == "lab":
+        grounds.check_sysctls(head.commands)
     if not request.run:
         _warn(request, plan, watcher)
     jobs = None if request.run else _jobs(request, choice, plan)
