@@ -279,18 +279,6 @@ def check_link_attribute(name: str, value: str) -> None:
     _check(name, value, check)
 
 
-def check_link_limits(
-    rate_bps: float | None, delay_ms: float | None, loss_percent: float | None, limit: str
-) -> None:
-    """NotAllowedError unless a link can have these limits."""
-    if rate_bps is not None and not SLOWEST_LINK_BPS <= rate_bps <= FASTEST_LINK_BPS:
-        raise NotAllowedError(f"rate: {rate_bps:g} bit/s", remedy="a link has 8 kbit/s or more")
-    _within(f"delay: {decimal(delay_ms or 0)} ms", delay_ms, 0, MAX_LINK_DELAY_MS)
-    _within(f"loss: {loss_percent or 0:g} %", loss_percent, 0, 100)
-    if limit and not _LIMIT.fullmatch(limit):
-        raise NotAllowedError(f"limit={limit}: not allowed", remedy="it takes 100K or 50p")
-
-
 def check_route_metrics(
     rto_min_ms: float | None, initcwnd: int | None, initrwnd: int | None
 ) -> None:

@@ -33,7 +33,8 @@ class Qdisc:
 
 @dataclass(frozen=True, slots=True)
 class Netem:
-    """Root qdisc netem. Delay 0 without loss removes it. `limit_packets` is netem's queue."""
+    """Root qdisc netem. Delay 0 without loss removes it. `limit_packets` is how many it delays at
+    once."""
 
     delay_ms: float
     limit_packets: int = 1000
@@ -70,16 +71,19 @@ class LinkAttribute:
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits:
-    """Limits of the lab's link to the neighbour `to`, of what the host sends there, or in `both`
-    directions. What is None, or "", stays as it is. `limit` is that of the queue: 100K, 50p."""
+    """Settings of the lab's link to the neighbour `to`, `name=value` each, as in LAB
+    (links.settings): of what the host sends there (`direction` to), of what it gets from there
+    (from), or both. Those that are not given stay as they are."""
 
-    rate_bps: float | None = None
-    delay_ms: float | None = None
-    loss_percent: float | None = None
-    limit: str = ""
+    settings: tuple[str, ...] = ()
     to: str = ""
-    both: bool = False
+    direction: str = "both"
     keep: bool = False
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The settings by name."""
+        return dict(each.split("=", 1) for each in self.settings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -505,9 +505,10 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class LabLink:
-    """A link of a lab: the names of both nodes, and its rate in bit/s; None if it is not shaped."""
+    """A direction of a link of a lab: the node that sends and the other one, and its rate in bit/s;
+    None if it is not shaped."""
 
-    ends: frozenset[str]
+    ends: tuple[str, str]
     rate_bps: float | None
 
 

@@ -1,29 +1,25 @@
-"""The middle of a lab's link: its shaper, delay and queue, which change while the lab is up.
+"""The middle of a lab's link, which changes while the lab is up.
 
-They are in the namespace of the links, where an interface leads to each end (lab.plan). A change in
-place keeps what is queued; a link that gets its first delay or rate loses what is on it.
+It is in the namespace of the links, where an interface leads to each end (lab.plan) and records
+the settings of what leaves by it. A change in place keeps what is queued and under way; a link that
+gets another kind of queue, or its first delay or rate, loses it.
 """
 
-import json
-import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from netesto import jsontext, shaping, units
-from netesto.agent import asking, qdiscs
+from netesto import jsontext
+from netesto.agent import asking
 from netesto.agent.journal import Run, Step
-from netesto.errors import AgentError
-from netesto.hostsettings import LinkLimits
-
-# /proc/net/psched of every kernel with timers of high resolution.
-_TICKS_PER_US = 15.625
+from netesto.errors import AgentError, UsageError
+from netesto.links import made
+from netesto.links.made import Direction, Maker
+from netesto.links.queues import QUEUES
+from netesto.links.settings import LinkSettings, as_text, changed, link_settings
 
 _ONTO = re.compile(r"Redirect to device ([^)\s]+)\)")
-_ABOVE_QUEUES = frozenset({"netem", "tbf"})
-
-Options = Mapping[str, Any]
+_COUNT = re.compile(r" refcnt \d+")
 
 
 class NoLimitsError(AgentError):
@@ -31,28 +27,28 @@ class NoLimitsError(AgentError):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """One qdisc of a link: netem, tbf, or the queue below."""
-
-    kind: str
-    options: Options
-
-
-@dataclass(frozen=True, slots=True)
 class Middle:
-    """One direction of a link: an interface in the namespace of the links, and its qdiscs from the
-    root on."""
+    """One direction of a link: in the namespace of the links, the interface that packets enter by,
+    and the one that they leave by."""
 
     namespace: str
+    entry: str
     device: str
-    stages: tuple[Stage, ...]
+    settings: LinkSettings
 
     @property
     def thing(self) -> str:
         return f"limits {self.namespace} {self.device}"
 
+    def after(self, given: Mapping[str, str]) -> LinkSettings:
+        """Its settings when the given ones have changed. AgentError if it cannot have them."""
+        try:
+            return changed(self.settings, given, what=f"link {self.device}")
+        except UsageError as error:
+            raise AgentError(error.message, remedy=error.remedy) from None
 
-async def find(namespace: str, device: str) -> tuple[Middle, ...]:
+
+async def find(namespace: str, device: str) -> tuple[Middle, Middle]:
     """Both directions of the link behind the interface of a lab's host, what it sends first.
     NoLimitsError if it has none."""
     error = NoLimitsError(
@@ -62,183 +58,84 @@ async def find(namespace: str, device: str) -> tuple[Middle, ...]:
     if not namespace:
         raise error
     own = asking.first(await asking.output("ip", "-j", "link", "show", "dev", device))
-    ends = jsontext.parse(
-        await asking.output("ip", "-netns", namespace, "-j", "link", "show") or "[]"
-    )
-    here = next((e["ifname"] for e in ends if e["ifindex"] == own.get("link_index")), None)
+    text = await asking.output("ip", "-netns", namespace, "-j", "link", "show") or "[]"
+    ends = {each["ifname"]: each for each in jsontext.parse(text)}
+    here = next((name for name, e in ends.items() if e["ifindex"] == own.get("link_index")), None)
     if here is None:
         raise error
     text = await asking.output("tc", "-netns", namespace, "filter", "show", "dev", here, "ingress")
     match = _ONTO.search(text)
     if match is None:
         raise error
-    return (await read(namespace, match[1]), await read(namespace, here))
+    there = match[1]
+    return (
+        Middle(namespace, here, there, _recorded(ends[there].get("ifalias", ""))),
+        Middle(namespace, there, here, _recorded(ends[here].get("ifalias", ""))),
+    )
 
 
-async def read(namespace: str, device: str) -> Middle:
-    """One direction as it is now."""
-    words = ("tc", "-netns", namespace, "-raw", "-j", "qdisc", "show", "dev", device)
-    return Middle(namespace, device, parse(await asking.output(*words)))
+def _recorded(alias: str) -> LinkSettings:
+    given = dict(word.split("=", 1) for word in alias.split())
+    return link_settings(given, what="a link")
 
 
 async def shown(thing: str) -> str:
     """What the kernel shows of a direction that is called `limits NAMESPACE DEVICE`."""
     _, namespace, device = thing.split(" ")
-    return described((await read(namespace, device)).stages)
-
-
-def described(stages: Sequence[Stage]) -> str:
-    """The stages in the words of tc(8); those of unknown kinds by what tc shows of them."""
-    return ", ".join(
-        " ".join(_words(stage) or (stage.kind, json.dumps(stage.options, sort_keys=True)))
-        for stage in stages
+    link = asking.first(
+        await asking.output("ip", "-netns", namespace, "-j", "link", "show", "dev", device)
     )
-
-
-def parse(text: str) -> tuple[Stage, ...]:
-    """The stages in the output of `tc -raw -j qdisc show`, from the root on."""
-    return tuple(Stage(each["kind"], each.get("options", {})) for each in qdiscs.installed(text))
-
-
-def changed(
-    stages: Sequence[Stage], limits: LinkLimits, *, mtu: int, burst_s: float
-) -> tuple[Stage, ...]:
-    """The stages that a link has with other limits. AgentError if it cannot have them."""
-    by_kind = {stage.kind: dict(stage.options) for stage in stages}
-    queue = next((each for each in stages if each.kind not in _ABOVE_QUEUES), None)
-    tbf, netem = by_kind.get("tbf"), by_kind.get("netem")
-    if limits.delay_ms is not None or limits.loss_percent is not None or netem is not None:
-        netem = _netem(netem or {}, limits)
-    delay = {"delay": 0.0, "jitter": 0.0, **(netem or {}).get("delay", {})}
-    if limits.rate_bps is not None:
-        room = shaping.queue_bytes(limits.rate_bps, delay["delay"] * 1000, mtu)
-        tbf = {"rate": limits.rate_bps / 8, "burst": 0, "limit": tbf["limit"] if tbf else room}
-    if tbf is not None:
-        # It depends only on the new rate and MTU.
-        burst = shaping.burst_bytes(tbf["rate"] * 8, mtu, burst_s)
-        tbf = {"rate": tbf["rate"], "burst": burst, "limit": tbf["limit"]}
-    if limits.limit:
-        if tbf is None:
-            raise AgentError(f"limit={limits.limit}: nothing queues on a link without rate=")
-        queue, tbf = _queue(limits.limit, queue, tbf)
-    if netem is not None:
-        rate_bps = tbf["rate"] * 8 if tbf is not None else None
-        longest_ms = (delay["delay"] + delay["jitter"]) * 1000
-        netem = {"limit": shaping.delay_line_packets(rate_bps, longest_ms), **netem}
-    made = (
-        Stage("netem", netem) if netem is not None else None,
-        Stage("tbf", tbf) if tbf else None,
+    qdiscs = await asking.output("tc", "-netns", namespace, "qdisc", "show", "dev", device)
+    made_of = ", ".join(
+        _COUNT.sub("", line).strip() for line in qdiscs.splitlines() if made.ENTRANCE not in line
     )
-    return tuple(each for each in (*made, queue) if each is not None)
+    return f"{link.get('ifalias', '')} mtu {link.get('mtu')} ({made_of})"
 
 
-def plan(middle: Middle, wanted: Sequence[Stage]) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """The steps from the stages of a direction to these, and back. AgentError if a stage cannot be
-    rebuilt."""
-    kinds = [stage.kind for stage in middle.stages]
-    if described(wanted) == described(middle.stages):
+def described(settings: LinkSettings) -> str:
+    """As a script writes them."""
+    return " ".join(f"{name}={text}" for name, text in as_text(settings).items())
+
+
+def plan(
+    middle: Middle, wanted: LinkSettings, maker: Maker
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The steps from the settings of a direction to these, and back."""
+    if wanted == middle.settings:
         return (), ()
-    if [stage.kind for stage in wanted] == kinds:
-        return _in_place(middle, wanted, middle.stages), _in_place(middle, middle.stages, wanted)
-    if any(_words(stage) is None for stage in (*middle.stages, *wanted)):
-        raise AgentError(
-            f"link {middle.device}: its queue {kinds[-1]} cannot be rebuilt",
-            remedy="give the link a delay or a rate in LAB; it can then change",
-        )
-    return _rebuilt(middle, wanted), _rebuilt(middle, middle.stages)
-
-
-def _in_place(middle: Middle, stages: Sequence[Stage], now: Sequence[Stage]) -> tuple[Step, ...]:
-    """The steps from the stages `now` to others of the same kinds. tbf gives a FIFO its own limit,
-    so that of a FIFO always follows."""
-    return tuple(
-        Run(("tc", "-netns", middle.namespace, "qdisc", "change", *_place(middle, number), *words))
-        for number, (stage, was) in enumerate(zip(stages, now, strict=True))
-        if stage != was or stage.kind in _ABOVE_QUEUES or "fifo" in stage.kind
-        for words in (_changing(stage, stages),)
-    )
-
-
-def _changing(stage: Stage, stages: Sequence[Stage]) -> tuple[str, ...]:
-    """The words that change a stage in place; of a queue only its limit ever changes."""
-    if stage.kind in _ABOVE_QUEUES:
-        return _words(stage) or ()
-    if stage.kind == "sfq":
-        raise AgentError("the limit of sfq cannot change", remedy="set it in LAB: limit=")
-    name = shaping.limit_word(stage.kind)
-    words = (stage.kind, name, str(stage.options[name]))
-    if stage.kind == "red":
-        rate = next(each.options["rate"] * 8 for each in stages if each.kind == "tbf")
-        return (*words, "avpkt", str(shaping.RED_PACKET_BYTES), "bandwidth", f"{rate:.0f}bit")
-    return words
-
-
-def _rebuilt(middle: Middle, stages: Sequence[Stage]) -> tuple[Step, ...]:
-    tc = ("tc", "-netns", middle.namespace, "qdisc")
     return (
-        Run((*tc, "del", "dev", middle.device, "root")),
-        *(
-            Run((*tc, "add", *_place(middle, number), *(_words(stage) or ())))
-            for number, stage in enumerate(stages)
-        ),
+        _steps(middle, middle.settings, wanted, maker),
+        _steps(middle, wanted, middle.settings, maker),
     )
 
 
-def _place(middle: Middle, number: int) -> tuple[str, ...]:
-    parent = ("parent", f"{number}:1") if number else ("root",)
-    return ("dev", middle.device, *parent, "handle", f"{number + 1}:")
+def _steps(
+    middle: Middle, before: LinkSettings, after: LinkSettings, maker: Maker
+) -> tuple[Step, ...]:
+    old, new = made.direction(before, maker), made.direction(after, maker)
+    tc = ("tc", "-netns", middle.namespace)
+    ip = ("ip", "-netns", middle.namespace, "link", "set", "dev", middle.device)
+    steps: list[Step] = []
+    if before.mtu != after.mtu:
+        steps.append(Run((*ip, "mtu", str(after.mtu))))
+    if old.entrance != new.entrance:
+        words = made.redirection(new.entrance, middle.device)
+        steps.append(Run((*tc, "filter", "replace", "dev", middle.entry, "ingress", *words)))
+    is_in_place = _is_in_place(old, new, is_same_mtu=before.mtu == after.mtu)
+    if old.stages != new.stages or not is_in_place:
+        if not is_in_place and old.stages:
+            steps.append(Run((*tc, "qdisc", "del", "dev", middle.device, "root")))
+        verb = "change" if is_in_place else "add"
+        steps += [
+            Run((*tc, "qdisc", verb, "dev", middle.device, *place, *stage.words))
+            for place, stage in zip(new.places, new.stages, strict=True)
+        ]
+    steps.append(Run((*ip, "alias", described(after))))
+    return tuple(steps)
 
 
-def _words(stage: Stage) -> tuple[str, ...] | None:
-    if stage.kind == "tbf":
-        rate = f"{stage.options['rate'] * 8:.0f}bit"
-        burst = _burst(stage.options)
-        return ("tbf", "rate", rate, "burst", str(burst), "limit", str(stage.options["limit"]))
-    return qdiscs.words(stage.kind, stage.options)
-
-
-def _burst(options: Options) -> int:
-    """The size that makes tc set the kernel's current burst. The kernel stores a time in ticks of
-    64 ns, and shows it in bytes, sometimes fewer than were set."""
-    if "burst_raw" not in options:
-        return int(options["burst"])
-    ticks = int(options["burst_raw"], 16)
-    rate = float(options["rate"])
-    return math.ceil(ticks / _TICKS_PER_US * rate / 1e6 - 1e-6)
-
-
-def _netem(before: Options, limits: LinkLimits) -> dict[str, Any]:
-    """The delay and the loss of a delay line. Without them, packets pass immediately."""
-    delay = dict(before.get("delay", {"delay": 0.0, "jitter": 0.0, "correlation": 0.0}))
-    if limits.delay_ms is not None:
-        delay["delay"] = limits.delay_ms / 1000
-    if delay["jitter"] > delay["delay"]:
-        raise AgentError(f"delay={limits.delay_ms:g}: less than the jitter that varies it")
-    loss = dict(before.get("loss-random", {"loss": 0.0, "correlation": 0.0}))
-    if limits.loss_percent is not None:
-        loss["loss"] = limits.loss_percent / 100
-    return {
-        **({"delay": delay} if delay["delay"] else {}),
-        **({"loss-random": loss} if loss["loss"] else {}),
-    }
-
-
-def _queue(
-    text: str, queue: Stage | None, tbf: dict[str, Any]
-) -> tuple[Stage | None, dict[str, Any]]:
-    """The queue with a capacity of "100K" bytes or "50p" packets."""
-    is_packets = text[-1:] in "pP"
-    amount = int(text[:-1]) if is_packets else units.parse_size(text)
-    counts_packets = queue is not None and shaping.QDISC_COUNTS.get(queue.kind) != "bytes"
-    if is_packets != counts_packets:
-        what = queue.kind if queue is not None else "the queue of this link"
-        raise AgentError(
-            f"limit={text}: {what} counts {'packets (50p)' if counts_packets else 'bytes (100K)'}"
-        )
-    if queue is None:
-        return None, tbf | {"limit": amount}
-    options = {**queue.options, shaping.limit_word(queue.kind): amount}
-    if queue.kind == "red":
-        # The thresholds that tc derives.
-        options |= {"min": amount // 4 // 3, "max": amount // 4}
-    return replace(queue, options=options), tbf
+def _is_in_place(old: Direction, new: Direction, *, is_same_mtu: bool) -> bool:
+    return len(old.stages) == len(new.stages) and all(
+        a.can_become(b) and (is_same_mtu or a.kind not in QUEUES or not QUEUES[a.kind].knows_mtu)
+        for a, b in zip(old.stages, new.stages, strict=True)
+    )

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto import allowed, proc, shaping
+from netesto import allowed, proc
 from netesto.agent import asking, commands, interfaces, metrics, middles, putback, qdiscs, routes
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Change, Run, Step, Write
@@ -34,6 +34,7 @@ from netesto.hostsettings import (
     Setting,
     Sysctl,
 )
+from netesto.links import made
 from netesto.units import decimal
 
 Value: TypeAlias = Sysctl | ModuleParameter
@@ -298,33 +299,33 @@ class Settings:
             plan, number, after.partition(" ")[0], keep=asked.keep, values=(before, after)
         )
         if name == "mtu" and self._premises.links:
-            # A shaper drops packets that are larger than its bucket.
+            # What carries a link has its MTU.
             with contextlib.suppress(middles.NoLimitsError):
-                await self._apply_limits(LinkLimits(to=device))
+                await self._apply_limits(
+                    LinkLimits((f"mtu={asked.value}",), to=device, keep=asked.keep)
+                )
         return applied
 
     async def _apply_limits(self, asked: LinkLimits) -> Applied:
-        limits = (asked.rate_bps, asked.delay_ms, asked.loss_percent, asked.limit)
-        allowed.check_link_limits(*limits)
         allowed.check_device(asked.to)
-        device = asked.to
-        both = (await middles.find(self._premises.links, device))[: 2 if asked.both else 1]
-        mtu = int((await interfaces.shown(device)).get("mtu", "1500"))
-        # Both must be possible before the first change.
-        burst_s = shaping.burst_s(os.environ.get(proc.GROUND_MARK))
-        wanted = [middles.changed(each.stages, asked, mtu=mtu, burst_s=burst_s) for each in both]
-        steps = [middles.plan(each, stages) for each, stages in zip(both, wanted, strict=True)]
-        what = f"link {device}: {middles.described(wanted[0])}"
+        there, back = await middles.find(self._premises.links, asked.to)
+        directions = {"to": (there,), "from": (back,)}.get(asked.direction, (there, back))
+        maker = made.maker(os.environ.get(proc.GROUND_MARK))
+        # All must be possible before the first change.
+        plans = []
+        for each in directions:
+            wanted = each.after(asked.given)
+            what = f"link {each.device}: {' '.join(asked.settings)}"
+            plans.append(Plan(what, each.thing, *middles.plan(each, wanted, maker)))
         applied: list[Applied] = []
-        for each, (make, undo) in zip(both, steps, strict=True):
-            before = middles.described(each.stages)
-            plan = Plan(what, each.thing, make, undo)
+        for plan in plans:
+            before = await middles.shown(plan.thing)
             number = await self._carry_out(plan, before, keep=asked.keep)
-            after = await middles.shown(each.thing)
+            after = await middles.shown(plan.thing)
             applied.append(
                 self._noted(plan, number, after, keep=asked.keep, values=(before, after))
             )
-        return applied[0]
+        return replace(applied[0], setting="; ".join(each.setting for each in applied))
 
     async def _apply_metrics(self, asked: RouteMetrics) -> Applied:
         allowed.check_route_metrics(asked.rto_min_ms, asked.initcwnd, asked.initrwnd)

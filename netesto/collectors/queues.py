@@ -24,7 +24,7 @@ _IF_OPER_UP = b"\x06"
 _TCA_KIND, _TCA_OPTIONS, _TCA_STATS2 = 1, 2, 7
 _STATS_BASIC, _STATS_QUEUE, _STATS_APP, _STATS_PKT64 = 1, 3, 4, 8
 _TBF_PARMS, _TBF_RATE64, _CAKE_BASE_RATE64 = 1, 4, 2
-_NETEM_LOSS = 5
+_NETEM_LOSS, _NETEM_RATE, _NETEM_RATE64 = 5, 6, 8
 _CAKE_TIN_STATS, _CAKE_TIN_ECN_MARKED_PACKETS = 10, 8
 
 _ROOT = 0xFFFFFFFF
@@ -168,10 +168,16 @@ def _handle(number: int) -> str:
 
 
 def _rate_bps(kind: str, found: Mapping[int, bytes]) -> float | None:
-    """The rate of tbf and cake, which are the shapers with one rate for all."""
-    if kind not in {"tbf", "cake"}:
+    """The rate of tbf, cake and netem, which are the shapers with one rate for all."""
+    if kind not in {"tbf", "cake", "netem"}:
         return None
-    options = attributes(found.get(_TCA_OPTIONS, b""))
+    content = found.get(_TCA_OPTIONS, b"")
+    if kind == "netem":
+        options = attributes(content, _NETEM_QOPT.size)
+        wide = _number(options.get(_NETEM_RATE64, b""))
+        rate = wide or int.from_bytes(options.get(_NETEM_RATE, b"")[:4], sys.byteorder)
+        return 8.0 * rate if rate else None
+    options = attributes(content)
     if kind == "cake":
         rate = _number(options.get(_CAKE_BASE_RATE64, b""))
         return 8.0 * rate if rate else None

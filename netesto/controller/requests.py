@@ -33,7 +33,7 @@ def group_request(
     server: tuple[Endpoint, HostInfo],
     *,
     family: int,
-    changed_rates_bps: Mapping[frozenset[str], float],
+    changed_rates_bps: Mapping[tuple[str, str], float | None],
 ) -> GroupRequest:
     """The request that DO_CLIENT sends to both agents. `changed_rates_bps` are those of links of a
     lab that the script has changed, by their ends. WorldError if a host has no address of the
@@ -98,7 +98,7 @@ def _receivers(flow: FlowSpec, client: HostInfo, server: HostInfo) -> str:
 
 
 def _offered_bps(
-    client: Endpoint, server: Endpoint, changed_rates_bps: Mapping[frozenset[str], float]
+    client: Endpoint, server: Endpoint, changed_rates_bps: Mapping[tuple[str, str], float | None]
 ) -> float | None:
     """The rate that a UDP_STREAM without `bitrate` offers; None: as much as its socket accepts.
     MissingError in simulated time, where that would never end."""
@@ -175,14 +175,23 @@ def of_agents(
                 # Interfaces of a lab have the names of their neighbours.
                 peer = _neighbour(inventory, to or device)
                 if peer is None:
-                    own.append(replace(setting, to=to or device, both=True))
+                    own.append(replace(setting, to=to or device))
                     continue
-                own.append(replace(setting, to=peer.host))
-                back = replace(setting, to=inventory.find(command.host).host)
-                others.append((peer.host, replace(command, host=peer.host, settings=(back,))))
+                if setting.direction != "from":
+                    own.append(replace(setting, to=peer.host, direction="to"))
+                if setting.direction != "to":
+                    host = inventory.find(command.host).host
+                    back = replace(setting, to=host, direction="to")
+                    others.append((peer.host, replace(command, host=peer.host, settings=(back,))))
             case _:
                 own.append(setting)
     return [(command.host, replace(command, settings=tuple(own))), *others]
+
+
+def directions(host: str, limits: LinkLimits) -> list[tuple[str, str]]:
+    """The directions of a link that a host limits: who sends, and to whom."""
+    there, back = (host, limits.to), (limits.to, host)
+    return {"to": [there], "from": [back]}.get(limits.direction, [there, back])
 
 
 def _neighbour(inventory: Inventory, name: str) -> Endpoint | None:

@@ -24,6 +24,7 @@ from netesto.controller.wallclock import Stopwatch, await_moment
 from netesto.errors import AgentError, MissingError, WorldError
 from netesto.hostsettings import LinkLimits
 from netesto.language import steps
+from netesto.links.settings import SETTINGS
 from netesto.model import CaptureRequest, Ports
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
@@ -91,7 +92,7 @@ class Run:
         self.family = family
         self._clock = ground.clock
         # Of links of a lab, by their ends.
-        self._changed_rates_bps: dict[frozenset[str], float] = {}
+        self._changed_rates_bps: dict[tuple[str, str], float | None] = {}
         # Concurrent commands of one host keep their order, and the number of all together is
         # limited, because the hosts of a lab share one machine.
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -214,9 +215,10 @@ class Run:
             configured = await self.hosts.named(name)
             await configured.configure(each)
             for setting in each.settings:
-                if isinstance(setting, LinkLimits) and setting.rate_bps is not None:
-                    ends = frozenset((configured.name, setting.to))
-                    self._changed_rates_bps[ends] = setting.rate_bps
+                if isinstance(setting, LinkLimits) and "rate" in setting.given:
+                    rate_bps = SETTINGS["rate"].read(setting.given["rate"])
+                    for direction in requests.directions(configured.name, setting):
+                        self._changed_rates_bps[direction] = rate_bps
 
     async def _do_server(self, command: steps.DoServer) -> None:
         experiment = self.experiment(command.exp, command.exp_name)

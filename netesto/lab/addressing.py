@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from netesto.errors import UsageError
 from netesto.lab.graph import LONGEST_NODE_NAME, Link, Node, Topology
+from netesto.links.settings import LinkSettings
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -30,6 +31,11 @@ class End:
     index: int
     network: int
     number: int
+
+    @property
+    def settings(self) -> LinkSettings:
+        """Those of what leaves by this end."""
+        return self.link.sent_by(self.node.name)
 
     @property
     def addresses(self) -> tuple[IPv4Interface | IPv6Interface, ...]:

@@ -1,8 +1,10 @@
 """A plan as text for ip(8), tc(8) and ethtool(8)."""
 
-from netesto.lab import queueing
-from netesto.lab.links import DEFAULT_MTU
+from collections.abc import Mapping
+
 from netesto.lab.plan import Namespace, Plan
+from netesto.links import made
+from netesto.links.settings import DEFAULT_MTU
 from netesto.model import Address
 
 BRIDGE = "bridge"
@@ -11,9 +13,9 @@ BRIDGE = "bridge"
 def cable_lines(plan: Plan) -> list[str]:
     """Lines for `ip -batch` that make every veth pair, each end where it belongs."""
     return [
-        f"link add name {cable.interface_a} index {cable.index} mtu {cable.mtu_a} "
+        f"link add name {cable.interface_a} index {cable.index} mtu {cable.mtu} "
         f"netns {cable.namespace_a} type veth "
-        f"peer name {cable.interface_b} index {cable.index + 1} mtu {cable.mtu_b} "
+        f"peer name {cable.interface_b} index {cable.index + 1} mtu {cable.mtu} "
         f"netns {cable.namespace_b}"
         for cable in plan.cables
     ]
@@ -35,6 +37,8 @@ def ip_lines(namespace: Namespace) -> list[str]:
             f"addr add {address} dev {end.name}{' nodad' if address.version == 6 else ''}"
             for address in end.addresses
         ]
+        if end.onto:
+            lines.append(f'link set dev {end.name} alias "{end.alias}"')
         lines.append(f"link set dev {end.name} up")
     lines += [
         f"route add {route.network} via {route.gateways[0]}"
@@ -82,21 +86,33 @@ def tc_lines(namespace: Namespace) -> list[str]:
     """Lines for `tc -netns NAME -batch`: qdiscs, and the redirection from one end to another."""
     lines = []
     for end in namespace.interfaces:
-        lines += [f"qdisc add dev {end.name} {' '.join(words)}" for words in end.qdiscs]
+        lines += [
+            f"qdisc add dev {end.name} {' '.join((*place, *stage.words))}"
+            for place, stage in zip(end.made.places, end.made.stages, strict=True)
+        ]
         if end.onto:
-            everything = "protocol all u32 match u32 0 0"
-            onward = f"action mirred egress redirect dev {end.onto}"
+            words = made.redirection(end.entrance, end.onto)
             lines += [
-                f"qdisc add dev {end.name} {queueing.ENTRANCE}",
-                f"filter add dev {end.name} {queueing.ENTRANCE} {everything} {onward}",
+                f"qdisc add dev {end.name} {made.ENTRANCE}",
+                f"filter add dev {end.name} {made.ENTRANCE} {' '.join(words)}",
             ]
     return lines
 
 
-# Segmentation of super-packets by the sender, and merging by the receiver.
-OFFLOADS_OFF = ("tso", "off", "gso", "off", "gro", "off")
+# By `offload`: what the interfaces where packets are made do not do. Without the first, packets are
+# segmented behind the qdisc of the interface; without all of it, TCP makes single packets, and a
+# receiver merges none.
+_OFFLOADS: Mapping[str, tuple[str, ...]] = {
+    "host": ("tso", "tx-udp-segmentation"),
+    "off": ("tso", "tx-udp-segmentation", "gso", "gro"),
+    "on": (),
+}
 
 
-def without_offload(namespace: Namespace) -> list[str]:
-    """The interfaces of the namespace whose link has `offload=off`."""
-    return [end.name for end in namespace.interfaces if not end.settings.offload]
+def offload_words(namespace: Namespace) -> dict[str, list[str]]:
+    """For each interface whose offloads change, the words of `ethtool -K`."""
+    return {
+        end.name: [word for name in _OFFLOADS[end.settings.offload] for word in (name, "off")]
+        for end in namespace.interfaces
+        if (end.segments or end.settings.offload == "off") and _OFFLOADS[end.settings.offload]
+    }

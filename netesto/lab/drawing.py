@@ -15,14 +15,24 @@ def draw(topology: Topology) -> str:
 
 
 def _line(link: Link) -> str:
-    return "══" if link.settings.describe() else "──"
+    return "══" if _words(link) else "──"
+
+
+def _words(link: Link) -> str:
+    """The settings of a link; if its directions differ, of each."""
+    if link.back is None:
+        return link.settings.describe()
+    return "; ".join(
+        f"{node} → {link.other(node)} {link.sent_by(node).describe() or 'without limits'}"
+        for node in (link.a, link.b)
+    )
 
 
 def _limits(topology: Topology) -> list[str]:
     """The limits: "router ══ right: 100 Mbit/s, queue 625K"; links with the same ones together."""
     alike: dict[str, list[Link]] = {}
     for link in topology.links:
-        if words := link.settings.describe():
+        if words := _words(link):
             alike.setdefault(words, []).append(link)
     if len(alike) == 1 and sum(map(len, alike.values())) == len(topology.links) > 1:
         return [f"every link: {words}" for words in alike]

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from netesto.lab.links import LinkSettings
+from netesto.links.settings import LinkSettings
 
 Kind: TypeAlias = Literal["host", "router", "switch", "wires"]
 
@@ -39,11 +39,24 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cable between two nodes."""
+    """A cable between two nodes. `settings` are those of what `a` sends, and of what `b` sends
+    unless `back` has others. `changes`: a script changes them while the lab is up."""
 
     a: str
     b: str
     settings: LinkSettings = field(default_factory=LinkSettings)
+    back: LinkSettings | None = None
+    changes: bool = False
+
+    def sent_by(self, node: str) -> LinkSettings:
+        """The settings of what a node sends."""
+        return self.settings if node == self.a or self.back is None else self.back
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether neither direction has limits, or will have any."""
+        both = self.settings, self.back or self.settings
+        return not self.changes and all(each.is_plain for each in both)
 
     def other(self, node: str) -> str:
         """The node at the other end."""

@@ -313,10 +313,15 @@ def _prepare(objects: Path) -> None:
     if (objects / UNFINISHED).exists():
         shutil.rmtree(objects)
     objects.mkdir(exist_ok=True)
-    header, text = objects / HEADER, kernelconfig.seed_header()
-    # make rebuilds objects older than the header, so do not touch an unchanged one.
-    if not header.is_file() or header.read_text(encoding="utf-8") != text:
-        header.write_text(text, encoding="utf-8")
+    headers = {
+        HEADER: kernelconfig.seed_header(),
+        kernelconfig.WIRE_HEADER: kernelconfig.wire_header(),
+    }
+    for name, text in headers.items():
+        # make rebuilds objects older than a header, so do not touch an unchanged one.
+        header = objects / name
+        if not header.is_file() or header.read_text(encoding="utf-8") != text:
+            header.write_text(text, encoding="utf-8")
 
 
 def _check_options(config: str, progress: Progress) -> None:

@@ -1,5 +1,6 @@
 """The recipe of a kernel for simulated time: its options (kernel.config), its seed (repeatable.h),
-its mapping of programs' memory (memory.h), and its switches between processes (switches.h)."""
+its mapping of programs' memory (memory.h), its switches between processes (switches.h), and the
+links of its labs (wire.h)."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -38,6 +39,11 @@ SEQUENCES: Mapping[str, Sequence[str]] = {
     "others": ("shmem", "fork", "rhashtable", "af_unix", "af_netlink", "af_packet", "uuid"),
 }
 
+# The header that is included before one source file alone, and the words that do it: make compiles
+# in the folder of objects.
+WIRE_HEADER = "netesto-wire.h"
+BEFORE: Mapping[str, Sequence[str]] = {"sch_netem": ("-include", WIRE_HEADER)}
+
 # The files that are compiled with one of the headers' parts (kbuild's per-file flags): random
 # numbers; the clock, system calls, and waiting; memory; switches; and the files with a sequence.
 SEED_FLAGS = (
@@ -58,7 +64,7 @@ SEED_FLAGS = (
     "CFLAGS_um_vdso.o=-DNETESTO_UM_VDSO_C",
     "CFLAGS_hostfs_kern.o=-DNETESTO_HOSTFS_C",
     *(
-        f"CFLAGS_{file}.o=-DNETESTO_OWN={sequence}"
+        f"CFLAGS_{file}.o=-DNETESTO_OWN={sequence}{' '.join(('', *BEFORE.get(file, ())))}"
         for sequence, sources in SEQUENCES.items()
         for file in sources
     ),
@@ -86,13 +92,18 @@ def seed_header() -> str:
     return "".join(map(_text, ("repeatable.h", "memory.h", "switches.h")))
 
 
+def wire_header() -> str:
+    """The header that is included before netem's source file."""
+    return _text("wire.h")
+
+
 def _text(name: str) -> str:
     return files("netesto.lab").joinpath(name).read_text(encoding="utf-8")
 
 
 def recipe() -> str:
     """A name for exactly these options and headers: kernels of one recipe behave alike."""
-    text = "\0".join((fragment(), seed_header(), *SEED_FLAGS, *BUILD_NAMES))
+    text = "\0".join((fragment(), seed_header(), wire_header(), *SEED_FLAGS, *BUILD_NAMES))
     return sha256(text.encode()).hexdigest()[:12]
 
 

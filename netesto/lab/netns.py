@@ -7,6 +7,7 @@ enters the namespace and ends.
 
 import contextlib
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -23,10 +24,11 @@ from netesto.collectors import capabilities
 from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
-from netesto.lab import commands, queueing, records, teardown, ways
+from netesto.lab import commands, records, teardown, ways
 from netesto.lab.agents import Nursery, started
 from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import HostRecord, Record
+from netesto.links import made
 from netesto.model import Endpoint
 from netesto.transport.addresses import SOCKET_PATH_MAX_BYTES
 
@@ -248,11 +250,11 @@ def check(plan: Plan) -> None:
             "a lab in this machine's kernel needs root: it creates network namespaces",
             remedy="Run it with sudo. A lab of `netesto run --ground uml` needs no root.",
         )
-    without_offload = any(map(commands.without_offload, plan.namespaces))
+    without_offload = any(map(commands.offload_words, plan.namespaces))
     for tool, package in TOOLS.items():
         if (tool != "ethtool" or without_offload) and shutil.which(tool) is None:
             raise MissingError(f"{tool}: not found", remedy=f"In Debian: apt install {package}")
-    if any(queueing.kinds(link.settings) for link in plan.topology.links):
+    if plan.links:
         check_kernel(plan, capabilities.probe())
 
 
@@ -262,9 +264,10 @@ def check_kernel(plan: Plan, kernel: capabilities.Capabilities) -> None:
     if kernel.qdiscs is None:
         return
     for link in plan.topology.links:
-        for kind in queueing.kinds(link.settings):
+        each = [made.direction(link.sent_by(node), plan.maker) for node in (link.a, link.b)]
+        for kind in dict.fromkeys(kind for one in each for kind in one.kinds):
             if kind not in kernel.qdiscs:
-                wanted = queueing.wanted_by(link.settings, kind)
+                wanted = made.wanted_by(link.settings, kind)
                 raise MissingError(
                     f"qdisc {kind}: not in this kernel ({kernel.kernel}); `--ground uml` has it",
                     remedy=f"{wanted} needs it, on the link {link.a} - {link.b}.",
@@ -365,8 +368,8 @@ def _set_sysctls(derived: Mapping[str, str], namespace: Namespace) -> None:
 def _fill(namespace: Namespace) -> None:
     _batch(["ip", "-netns", namespace.name], commands.ip_lines(namespace))
     _batch(["tc", "-netns", namespace.name], commands.tc_lines(namespace))
-    for device in commands.without_offload(namespace):
-        ethtool = [process.program("ethtool"), "-K", device, *commands.OFFLOADS_OFF]
+    for device, words in commands.offload_words(namespace).items():
+        ethtool = [process.program("ethtool"), "-K", device, *words]
         _run(["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}", *ethtool])
 
 
@@ -412,7 +415,13 @@ def _batch(tool: Sequence[str], lines: Sequence[str], *, through: Sequence[str] 
     except ProcessError as error:
         raise LabError(f"cannot build the lab: {error}") from error
     if finished.status != 0:
-        raise LabError(f"cannot build the lab: {_complaint(tool, lines, finished.stderr)}")
+        complaint = _complaint(tool, lines, finished.stderr)
+        if "Failed to load TC action module" in complaint:
+            raise MissingError(
+                f"policing: not in this kernel ({platform.release()}); `--ground uml` has it",
+                remedy=f"police= needs it: {complaint}",
+            )
+        raise LabError(f"cannot build the lab: {complaint}")
 
 
 def _complaint(tool: Sequence[str], lines: Sequence[str], stderr: str) -> str:

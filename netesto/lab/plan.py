@@ -6,7 +6,10 @@ the links; there are its shaper, its delay and its queue, one for each direction
     host a ── b-a │ a-b ── host b       a-b has the qdiscs of what a sends, b-a of what b sends
 
 So the interfaces of a host are its own, as on a real machine: qdiscs that its agent sets are before
-the link, and those that it deletes are not the link's.
+the link, and those that it deletes are not the link's. A host segments what it sends behind its own
+qdisc, so that a link carries packets of its MTU; all interfaces of the link have this MTU, from
+which qdiscs derive how large a packet is. The two in the middle record the settings of their
+direction (as the alias, which `ip link` shows), where an agent that changes them finds them.
 
 Nothing here touches the machine or needs root; `netns` builds a plan.
 """
@@ -21,12 +24,14 @@ from ipaddress import (
 )
 from typing import TypeAlias
 
-from netesto import shaping
-from netesto.lab import addressing, queueing
+from netesto import units
+from netesto.lab import addressing
 from netesto.lab.addressing import End
 from netesto.lab.graph import LONGEST_NODE_NAME, Node, Topology
-from netesto.lab.links import LARGEST_MTU, LinkSettings
 from netesto.lab.routes import Route, Routes
+from netesto.links import made
+from netesto.links.made import Direction, Maker, Words
+from netesto.links.settings import LinkSettings, as_text
 from netesto.model import Address
 
 # The node with the middles of the links that have limits.
@@ -77,19 +82,30 @@ SWITCH_SYSCTLS: Mapping[str, str] = {
 }
 
 
+NOTHING = Direction((), ())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
     """One end of a cable. A switch's ends have no addresses.
 
-    In the middle of a link, everything that enters by one end leaves by another, `onto`, through
-    its `qdiscs` (words of tc(8)).
+    In the middle of a link, `settings` are those of what leaves by it, through `made`; everything
+    that enters by it leaves by another, `onto`, after the actions of the `entrance`.
+    `segments`: what it sends are packets of its MTU.
     """
 
     name: str
     settings: LinkSettings
     addresses: tuple[IPv4Interface | IPv6Interface, ...] = ()
+    segments: bool = False
     onto: str = ""
-    qdiscs: tuple[queueing.Words, ...] = ()
+    made: Direction = NOTHING
+    entrance: Words = ()
+
+    @property
+    def alias(self) -> str:
+        """The settings of the direction, as a person reads them and `link_settings`."""
+        return " ".join(f"{name}={text}" for name, text in as_text(self.settings).items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +144,7 @@ class Cable:
     interface_a: str
     namespace_b: str
     interface_b: str
-    mtu_a: int
-    mtu_b: int
+    mtu: int
     index: int
 
 
@@ -137,11 +152,13 @@ class Cable:
 class Plan:
     """Everything that `netns` makes for one lab, with names that begin with `prefix`.
 
-    The last namespace is that of the links with limits, if there are any.
+    The last namespace is that of the links with limits, if there are any; `maker` says what they
+    are made of.
     """
 
     prefix: str
     topology: Topology
+    maker: Maker
     routes: Routes = field(compare=False, repr=False)
     namespaces: tuple[Namespace, ...]
     cables: tuple[Cable, ...]
@@ -173,13 +190,12 @@ class Plan:
         host, a router or the middle of a link; of several equal paths, those of all."""
         left = {end.index for way in self.routes.ways(source, destination) for end in way}
         wires = self.namespaces[-1]
-        middles = iter(wires.interfaces if self.links else ())
+        middles = iter(self.middles)
         found = []
         ends = self.routes.ends
         for a, b in zip(ends[::2], ends[1::2], strict=True):
             # Interfaces are in the order of the topology's links; the middle of a link has two.
-            has_middle = queueing.kinds(a.link.settings)
-            to_a, to_b = (next(middles), next(middles)) if has_middle else (None, None)
+            to_a, to_b = (None, None) if a.link.is_plain else (next(middles), next(middles))
             for end, middle in ((a, to_b), (b, to_a)):
                 if end.index not in left:
                     continue
@@ -190,30 +206,45 @@ class Plan:
         return tuple(found)
 
     @property
+    def middles(self) -> tuple[Interface, ...]:
+        """The interfaces in the middle of links."""
+        return self.namespaces[-1].interfaces if self.links else ()
+
+    @property
     def links(self) -> str:
         """The name of the namespace of the links with limits, "" if there are none."""
         last = self.namespaces[-1]
         return last.name if last.node.kind == "wires" else ""
 
 
-def plan(topology: Topology, *, prefix: str, burst_s: float = shaping.BURST_S) -> Plan:
+def plan(topology: Topology, *, prefix: str, maker: Maker = Maker()) -> Plan:  # noqa: B008 - frozen
     """The plan of a lab. The same arguments always give the same plan.
 
-    `burst_s` is the burst of shapers in seconds of their rates. UsageError if the topology has too
-    many nodes for its addresses.
+    `maker` says what links are made of. UsageError if the topology has too many nodes for its
+    addresses.
     """
     ways = Routes(topology)
     ends = ways.ends
     routes = {node.name: () if node.kind == "switch" else ways.of(node) for node in topology.nodes}
     choosing = [name for name, own in routes.items() if any(len(r.gateways) > 1 for r in own)]
     buckets = dict(zip(choosing, _primes(), strict=False))
+    # A link, or a router's own qdisc, acts on packets. Without both, nothing in the lab can tell
+    # super-packets from packets.
+    segments = any(not link.is_plain for link in topology.links) or any(
+        node.kind == "router" for node in topology.nodes
+    )
     namespaces = tuple(
         Namespace(
             name=f"{prefix}-{node.name}",
             node=node,
             device="" if node.kind == "switch" else ways.tested(node).name,
             interfaces=tuple(
-                Interface(name=end.name, settings=end.link.settings, addresses=end.addresses)
+                Interface(
+                    name=end.name,
+                    settings=end.link.sent_by(node.name),
+                    addresses=end.addresses,
+                    segments=segments and node.kind != "switch",
+                )
                 for end in ends
                 if end.node is node
             ),
@@ -223,19 +254,19 @@ def plan(topology: Topology, *, prefix: str, burst_s: float = shaping.BURST_S) -
         )
         for node in topology.nodes
     )
-    middles = _middles(ends, burst_s)
+    middles = _middles(ends, maker)
     links = Node(addressing.free_name(LINKS, {node.name for node in topology.nodes}), "wires")
     cables = tuple(_cables(prefix, ends, middles, links))
     if any(middles):
         namespaces = (*namespaces, _wires(prefix, middles, links))
-    return Plan(prefix, topology, ways, namespaces, cables)
+    return Plan(prefix, topology, maker, ways, namespaces, cables)
 
 
 # The middle of a link with limits: the end that leads to its `a`, and that to its `b`.
 _Middle: TypeAlias = tuple[Interface, Interface]
 
 
-def _middles(ends: Sequence[End], burst_s: float) -> list[_Middle | None]:
+def _middles(ends: Sequence[End], maker: Maker) -> list[_Middle | None]:
     """The middle of each link, None for a link without limits.
 
     The end by which packets of `a` leave for `b` is called `a-b`, shortened if that is too long.
@@ -244,15 +275,20 @@ def _middles(ends: Sequence[End], burst_s: float) -> list[_Middle | None]:
     middles: list[_Middle | None] = []
     for end in ends[::2]:
         link = end.link
-        qdiscs = queueing.qdiscs(link.settings, burst_s=burst_s)
-        if not qdiscs:
+        if link.is_plain:
             middles.append(None)
             continue
+        sent, back = (link.sent_by(node) for node in (link.a, link.b))
+        forth_made, back_made = (made.direction(each, maker) for each in (sent, back))
         to_a = addressing.free_name(_between(link.b, link.a), taken)
         to_b = addressing.free_name(_between(link.a, link.b), {*taken, to_a})
         taken |= {to_a, to_b}
-        here = Interface(name=to_a, settings=link.settings, onto=to_b, qdiscs=qdiscs)
-        there = Interface(name=to_b, settings=link.settings, onto=to_a, qdiscs=qdiscs)
+        here = Interface(
+            name=to_a, settings=back, onto=to_b, made=back_made, entrance=forth_made.entrance
+        )
+        there = Interface(
+            name=to_b, settings=sent, onto=to_a, made=forth_made, entrance=back_made.entrance
+        )
         middles.append((here, there))
     return middles
 
@@ -286,12 +322,11 @@ def _cables(
         there = (f"{prefix}-{b.node.name}", b.name)
         mtu = a.link.settings.mtu
         if middle is None:
-            yield Cable(*here, *there, mtu, mtu, next(indices))
+            yield Cable(*here, *there, mtu, next(indices))
             continue
         to_a, to_b = ((f"{prefix}-{links.name}", end.name) for end in middle)
-        # The middle passes whatever MTU a script gives to an end.
-        yield Cable(*here, *to_a, mtu, LARGEST_MTU, next(indices))
-        yield Cable(*to_b, *there, LARGEST_MTU, mtu, next(indices))
+        yield Cable(*here, *to_a, mtu, next(indices))
+        yield Cable(*to_b, *there, mtu, next(indices))
 
 
 def _sysctls(node: Node, *, chooses: bool) -> dict[str, str]:
@@ -312,13 +347,19 @@ def _primes() -> Iterator[int]:
             yield number
 
 
-def notes(topology: Topology) -> list[str]:
+def notes(plan: Plan) -> list[str]:
     """Notes for users on the results of this lab."""
-    return [
-        f"link {link.a} - {link.b}: a queue of {link.settings.queue} counts super-packets of up to "
-        "64 kB as one; offload=off makes them single packets"
-        for link in topology.links
-        if link.settings.offload
-        and link.settings.queue is not None
-        and link.settings.queue.unit == "packets"
-    ]
+    found = []
+    for link in plan.topology.links:
+        if not link.is_plain and link.settings.offload == "on":
+            found.append(
+                f"link {link.a} - {link.b}: offload=on: it carries super-packets of up to 64 kB, "
+                "and a queue overflows by a whole one"
+            )
+        sent = (link.sent_by(node) for node in (link.a, link.b))
+        if burst := max(made.error_bytes(each, plan.maker) for each in sent):
+            found.append(
+                f"link {link.a} - {link.b}: when it was idle, the first {units.format_size(burst)} "
+                "pass at once instead of at its rate (a token bucket); ground sim has exact links"
+            )
+    return list(dict.fromkeys(found))

@@ -5,6 +5,7 @@ link and direction, but only if that is cheap: a packet train must fit into half
 machine must be able to send it.
 """
 
+import math
 import re
 import statistics
 import sys
@@ -18,11 +19,11 @@ from netesto import jsontext, process, units
 from netesto.errors import LabError, ProcessError
 from netesto.lab import train
 from netesto.lab.addressing import End
-from netesto.lab.graph import Link
 from netesto.lab.netns import Lab
 from netesto.lab.plan import Plan
+from netesto.links.queues import FRAME_HEADER_BYTES
+from netesto.links.settings import LinkSettings
 from netesto.results.manifest import PathRecord
-from netesto.shaping import FRAME_HEADER_BYTES
 
 # Larger relative errors are reported, or stop the run.
 WARNING_DEVIATION = 0.05
@@ -39,6 +40,15 @@ ECHO_GAP_MS = 15.0
 # A shorter train measures the scheduler's rate, not the link's.
 TRAIN_PACKETS = 40
 SHORTEST_TRAIN_S, LONGEST_TRAIN_S = 0.15, 0.5
+
+# Both ends of a train may arrive that much earlier or later: an error of 3 %.
+IN_JITTERS = 100
+
+# With more losses there is nothing to measure; else no reply at all is less likely than this.
+MOST_LOST, UNLIKELY = 0.9, 1e-6
+
+# The Ethernet, IPv4 and ICMP headers of an echo, and the 56 bytes that ping sends.
+ECHO_FRAME_BYTES = 14 + 20 + 8 + 56
 
 # The shaper must be offered more than its rate, also with loss on the path.
 OFFERED = 1.3
@@ -72,26 +82,24 @@ class PathMeasurement(PathRecord):
 
     @property
     def deviation(self) -> float:
-        """The larger relative error of RTT and rate; 0 if nothing was requested."""
-        pairs = (
-            (self.asked_rtt_ms, self.measured_rtt_ms),
-            (self.asked_rate_bps, self.measured_rate_bps),
-        )
-        return max(
-            (
-                abs(measured - asked) / asked
-                for asked, measured in pairs
-                if asked and measured is not None
-            ),
-            default=0.0,
-        )
+        """The larger relative error of RTT and rate; 0 if nothing was requested. Jitter is none."""
+        errors = [0.0]
+        if self.asked_rtt_ms and self.measured_rtt_ms is not None:
+            off_ms = abs(self.measured_rtt_ms - self.sending_ms - self.asked_rtt_ms)
+            errors.append(max(0.0, off_ms - self.jitter_ms) / self.asked_rtt_ms)
+        if self.asked_rate_bps and self.measured_rate_bps is not None:
+            errors.append(abs(self.measured_rate_bps - self.asked_rate_bps) / self.asked_rate_bps)
+        return max(errors)
 
     def describe(self) -> str:
         """One line: "client1 → server1: RTT 40.1 ms (requested 40 ms), 99.9 Mbit/s (…)"."""
         words = []
         if self.measured_rtt_ms is not None:
-            asked = f" (requested {self.asked_rtt_ms:.3g} ms)" if self.asked_rtt_ms else ""
-            words.append(f"RTT {self.measured_rtt_ms:.3g} ms{asked}")
+            asked = f" (requested {self.asked_rtt_ms:.3g} ms" if self.asked_rtt_ms else ""
+            asked += f" ± {self.jitter_ms:.3g}" if asked and self.jitter_ms else ""
+            sent = f"{self.sending_ms:.3g} ms to send" if self.sending_ms >= 0.01 else ""
+            about = f"{asked}, and {sent})" if asked and sent else f"{asked})" if asked else ""
+            words.append(f"RTT {self.measured_rtt_ms:.3g} ms{about}")
         if self.asked_rate_bps is not None:
             measured_bps = self.measured_rate_bps
             rate = units.format_rate(measured_bps) if measured_bps else "rate not measured"
@@ -114,7 +122,10 @@ def measure(
     paths = {pair: plan.path(*pair) for pair in pairs}
     asked = {pair: _asked_rtt_ms(plan, *pair) for pair in paths}
     with ThreadPoolExecutor(PINGERS) as pingers:
-        rtts = list(pingers.map(lambda pair: _ping(lab, pair, asked[pair], family), paths))
+        ways = {pair: (*ends, *plan.path(*reversed(pair))) for pair, ends in paths.items()}
+        rtts = list(
+            pingers.map(lambda pair: _ping(lab, pair, asked[pair], ways[pair], family), paths)
+        )
     trains: dict[End, float | None] = {}
     found = []
     for (pair, ends), rtt_ms in zip(paths.items(), rtts, strict=True):
@@ -123,16 +134,22 @@ def measure(
             destination=pair[1],
             asked_rtt_ms=asked[pair] or None,
             measured_rtt_ms=rtt_ms,
+            sending_ms=_sending_ms(plan, ways[pair]),
+            jitter_ms=sum(end.settings.jitter_ms for end in ways[pair]),
             queues=plan.queues(*pair),
             queues_back=plan.queues(*reversed(pair)),
         )
         # The bottleneck, by the end from which it is entered; of several the first.
-        shaped = [end for end in ends if end.link.settings.rate_bps is not None]
-        slowest = min(shaped, key=lambda end: end.link.settings.rate_bps or 0.0, default=None)
+        shaped = [end for end in ends if end.settings.rate_bps is not None]
+        slowest = min(shaped, key=lambda end: end.settings.rate_bps or 0.0, default=None)
         if slowest is not None:
             if slowest not in trains:
-                trains[slowest] = _rate(lab, pair, slowest.link, family)
-            asked_bps = slowest.link.settings.rate_bps
+                arriving = _arriving(ends) if plan.maker.has_wires else 1.0
+                jitter_ms = sum(end.settings.jitter_ms for end in ends)
+                found_bps = _rate(lab, pair, slowest.settings, family, jitter_ms=jitter_ms)
+                # Losses come behind a wire, and before a shaper.
+                trains[slowest] = found_bps and arriving and found_bps / arriving
+            asked_bps = slowest.settings.rate_bps
             path = replace(path, asked_rate_bps=asked_bps, measured_rate_bps=trains[slowest])
         found.append(path)
     return found
@@ -160,19 +177,44 @@ def refuse(paths: Iterable[PathMeasurement]) -> None:
 def _asked_rtt_ms(plan: Plan, source: str, destination: str) -> float:
     there, back = plan.path(source, destination), plan.path(destination, source)
     # In one order, so that a path and the same one back have twice its delay, to the last digit.
-    ways = ([end.link.settings.delay_ms for end in way] for way in (there, back[::-1]))
+    ways = ([end.settings.delay_ms for end in way] for way in (there, back[::-1]))
     return sum(map(sum, ways))
 
 
-def _ping(lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, family: int) -> float:
+def _sending_ms(plan: Plan, ways: Iterable[End]) -> float:
+    """What it takes to send an echo and its reply over these links, one after the other."""
+    if not plan.maker.has_wires:
+        return 0.0
+    rates = (end.settings.rate_bps for end in ways if end.settings.police_bytes is None)
+    return sum(ECHO_FRAME_BYTES * 8000 / rate_bps for rate_bps in rates if rate_bps)
+
+
+def _arriving(ends: Iterable[End]) -> float:
+    """The share of packets that arrive over these links, copies counted."""
+    share = 1.0
+    for end in ends:
+        link = end.settings
+        lost = 1.0 if link.is_down else link.loss.mean_percent / 100
+        share *= (1 - lost) * (1 + link.duplicate_percent / 100)
+    return share
+
+
+def _ping(
+    lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, ways: Sequence[End], family: int
+) -> float | None:
+    """The base RTT in ms; None if hardly a packet arrives."""
     source, destination = pair
+    lost = 1 - min(1.0, _arriving(ways))
+    if lost > MOST_LOST:
+        return None
+    echoes = ECHOES if not lost else max(ECHOES, math.ceil(math.log(UNLIKELY) / math.log(lost)))
     own, address = (str(lab.endpoints[host].addresses[family]) for host in pair)
     # The first reply takes two RTTs: it arrives long before the second request, or after it.
     resolving_ms = asked_rtt_ms if asked_rtt_ms < ECHO_GAP_MS else 0
     interval_ms = asked_rtt_ms + resolving_ms + ECHO_GAP_MS
     interval = f"{interval_ms / 1000:.4f}"
     # From the address of its flows: replies to another one may take another path.
-    argv = ["ping", "-n", "-q", "-I", own, "-i", interval, "-c", str(ECHOES), address]
+    argv = ["ping", "-n", "-q", "-I", own, "-i", interval, "-c", str(echoes), address]
     try:
         finished = lab.exec(source, argv, timeout=DEADLINE_S, check=False)
     except ProcessError as error:
@@ -184,13 +226,17 @@ def _ping(lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, family: int) -> 
     return float(rtt["min"])
 
 
-def _rate(lab: Lab, pair: tuple[str, str], link: Link, family: int) -> float | None:
+def _rate(
+    lab: Lab, pair: tuple[str, str], link: LinkSettings, family: int, *, jitter_ms: float
+) -> float | None:
     """The rate of a shaped link, in bit/s of frames; None if measuring it is not cheap, or the link
     was never busy. If the first train deviates, the median of several counts."""
-    rate_bps = link.settings.rate_bps
+    rate_bps = link.rate_bps
     assert rate_bps is not None, "only shaped links have trains"
-    frame_bytes = link.settings.mtu + FRAME_HEADER_BYTES
-    seconds = max(SHORTEST_TRAIN_S, TRAIN_PACKETS * frame_bytes * 8 / rate_bps)
+    frame_bytes = link.mtu + FRAME_HEADER_BYTES
+    seconds = max(
+        SHORTEST_TRAIN_S, TRAIN_PACKETS * frame_bytes * 8 / rate_bps, jitter_ms / 1000 * IN_JITTERS
+    )
     if seconds > LONGEST_TRAIN_S or rate_bps > FASTEST_TRAIN_BPS:
         return None
     found: list[float] = []
@@ -207,10 +253,11 @@ def _rate(lab: Lab, pair: tuple[str, str], link: Link, family: int) -> float | N
     return statistics.median(found) if found else None
 
 
-def _queue_bytes(link: Link) -> int:
-    queue = link.settings.queue
-    assert queue is not None, "a shaped link has a queue"
-    frame_bytes = link.settings.mtu + FRAME_HEADER_BYTES
+def _queue_bytes(link: LinkSettings) -> int:
+    queue = link.queue
+    if queue is None:  # it polices
+        return link.police_bytes or 0
+    frame_bytes = link.mtu + FRAME_HEADER_BYTES
     return queue.amount * frame_bytes if queue.unit == "packets" else queue.amount
 
 

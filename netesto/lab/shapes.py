@@ -17,7 +17,8 @@ from typing import TypeAlias
 
 from netesto.errors import UsageError
 from netesto.lab.graph import Link, Node, Topology
-from netesto.lab.links import (
+from netesto.links.queues import QUEUES
+from netesto.links.settings import (
     LINK_SETTINGS,
     LinkSettings,
     link_settings,
@@ -25,7 +26,6 @@ from netesto.lab.links import (
     value,
     whole_number,
 )
-from netesto.shaping import QDISC_COUNTS
 
 # A host's number is the last byte of its IPv4 address; routers count down from 254.
 MOST_HOSTS = 200
@@ -118,7 +118,7 @@ def _queues(text: str) -> tuple[str, ...]:
     # On the command line a comma ends the setting, so + separates the kinds.
     kinds = tuple(text.replace("+", ",").split(","))
     for kind in kinds:
-        if kind not in QDISC_COUNTS:
+        if kind not in QUEUES:
             raise ValueError(f"{kind} is not a queue that a link can have")
     if len(set(kinds)) < len(kinds):
         raise ValueError("a kind is given twice")

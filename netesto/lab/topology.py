@@ -2,6 +2,8 @@
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 from netesto import texts
@@ -15,9 +17,16 @@ from netesto.lab.graph import (
     Node,
     Topology,
 )
-from netesto.lab.links import LINK_SETTINGS, link_settings, meant
 from netesto.lab.routes import Routes
 from netesto.lab.shapes import SHAPES
+from netesto.links.settings import (
+    LINK_SETTINGS,
+    OF_BOTH,
+    LinkSettings,
+    link_settings,
+    meant,
+    merged,
+)
 
 __all__ = ["Link", "Node", "Topology", "build", "load"]
 
@@ -35,16 +44,97 @@ def build(name: str, settings: Mapping[str, str], *, script: str = "", text: str
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
         raise UsageError(f"LAB {name}: no such topology{meant(name, SHAPES)}", remedy=remedy)
     shape, own = SHAPES[name]
-    _refuse_unknown(settings, {**own, **LINK_SETTINGS}, f"LAB {name}")
-    return shape(settings)
+    common, single = _divided(settings)
+    _refuse_unknown(common, {**own, **_OF_LINKS}, f"LAB {name}")
+    direction = common.pop("dir", "both")
+    return _with_single(_one_way(shape(common), direction, f"LAB {name}"), single, f"LAB {name}")
+
+
+_OF_LINKS: Mapping[str, str] = {
+    **LINK_SETTINGS,
+    "dir": "both, or to or from: only that direction of each link has the settings, as drawn",
+    "NODE.SETTING": "of the link of one node, both directions: client1.delay=5",
+    "A-B.SETTING": "of what A sends to B: right-router.rate=1mbit",
+}
+
+
+def _divided(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """The settings of all links, and those of one link or direction, by its name."""
+    common: dict[str, str] = {}
+    single: dict[str, dict[str, str]] = {}
+    for key, text in settings.items():
+        name, dot, setting = key.rpartition(".")
+        if dot:
+            single.setdefault(name, {})[setting] = text
+        else:
+            common[key] = text
+    return common, single
+
+
+def _one_way(topology: Topology, direction: str, what: str) -> Topology:
+    """The topology with the settings of its links in one direction only; the other is unlimited."""
+    if direction == "both":
+        return topology
+    if direction not in {"to", "from"}:
+        raise UsageError(f"{what}: dir={direction}: to, from or both")
+    return replace(topology, links=tuple(_sending(link, direction) for link in topology.links))
+
+
+def _sending(link: Link, direction: str) -> Link:
+    plain = LinkSettings(mtu=link.settings.mtu, offload=link.settings.offload)
+    if direction == "to":
+        return replace(link, back=plain)
+    return replace(link, settings=plain, back=link.settings)
+
+
+def _with_single(
+    topology: Topology, single: Mapping[str, Mapping[str, str]], what: str
+) -> Topology:
+    """The topology with the settings of single links. UsageError if a name means none, or
+    several."""
+    links = list(topology.links)
+    for name, given in single.items():
+        _refuse_unknown(given, LINK_SETTINGS, f"{what}: {name}")
+        place, sender = _meant(topology, name, what)
+        links[place] = _changed(links[place], given, sender, f"{what}: {name}")
+    return replace(topology, links=tuple(links))
+
+
+def _meant(topology: Topology, name: str, what: str) -> tuple[int, str]:
+    """The place of the link that a name means, and the node whose packets it is about: "" for both
+    directions."""
+    nodes = {node.name for node in topology.nodes}
+    if name in nodes:
+        own = topology.links_of(name)
+        if len(own) > 1:
+            ways = ", ".join(f"{name}-{link.other(name)}" for link in own)
+            raise UsageError(f"{what}: {name} has several links", remedy=f"Write one of: {ways}.")
+        return topology.links.index(own[0]), ""
+    for at, character in enumerate(name):
+        a, b = name[:at], name[at + 1 :]
+        if character == "-" and a in nodes and b in nodes:
+            places = [i for i, link in enumerate(topology.links) if {link.a, link.b} == {a, b}]
+            if places:
+                return places[0], a
+    names = {f"{a}-{b}" for link in topology.links for a, b in permutations((link.a, link.b))}
+    raise UsageError(f"{what}: no link {name}{meant(name, nodes | names)}")
+
+
+def _changed(link: Link, given: Mapping[str, str], sender: str, what: str) -> Link:
+    both = {key: text for key, text in given.items() if key in OF_BOTH}
+    there = merged(link.settings, given if sender in {"", link.a} else both, what=what)
+    back = merged(link.sent_by(link.b), given if sender in {"", link.b} else both, what=what)
+    return replace(link, settings=there, back=None if back == there else back)
 
 
 def _from_file_setting(settings: Mapping[str, str], script: str, text: str) -> Topology:
     if "file" not in settings:
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
         raise UsageError("LAB: no topology", remedy=remedy)
-    _refuse_unknown(settings, {"file": "a topology file"}, f"LAB file={settings['file']}")
-    return load(find(settings["file"], script), text=text)
+    what = f"LAB file={settings['file']}"
+    common, single = _divided(settings)
+    _refuse_unknown(common, {"file": "a topology file"}, what)
+    return _with_single(load(find(settings["file"], script), text=text), single, what)
 
 
 def find(name: str, script: str) -> Path:
@@ -144,10 +234,35 @@ def _link(entry: object, what: str) -> Link:
     between = table.pop("between", None)
     if not isinstance(between, list) or len(between) != 2:
         raise UsageError(f"{what}: between = [node, node] is required")
-    _refuse_unknown(table, LINK_SETTINGS, what)
+    direction = str(table.pop("dir", "both"))
+    ways = {way: _table(table.pop(way), f"{what}: {way}") for way in ("to", "from") if way in table}
+    _refuse_unknown(table, {**LINK_SETTINGS, **_WAYS}, what)
     a, b = map(str, between)
-    limits = {key: str(number) for key, number in table.items()}
-    return Link(a, b, link_settings(limits, what=f"{what} ({a}, {b})"))
+    what = f"{what} ({a}, {b})"
+    link = Link(a, b, link_settings(_texts(table), what=what))
+    if direction != "both":
+        link = _sending(link, direction) if direction in {"to", "from"} else link
+        if direction not in {"to", "from"}:
+            raise UsageError(f"{what}: dir={direction}: to, from or both")
+    for way, own in ways.items():
+        _refuse_unknown(own, LINK_SETTINGS, f"{what}: {way}")
+        link = _changed(link, _texts(own), a if way == "to" else b, f"{what}: {way}")
+    return link
+
+
+_WAYS: Mapping[str, str] = {
+    "dir": "both, or to or from: only that direction has the settings",
+    "to": "a table: settings of what the first node sends, beside those of both",
+    "from": "a table: those of what the second sends",
+}
+
+
+def _texts(table: Mapping[str, object]) -> dict[str, str]:
+    """Settings as a script writes them."""
+    return {
+        key: "01"[number] if isinstance(number, bool) else str(number)
+        for key, number in table.items()
+    }
 
 
 def _check(topology: Topology, path: Path) -> None:

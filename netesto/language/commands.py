@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from netesto.allowed import INT_MAX, MAX_NETEM_DELAY_MS
 from netesto.language.kinds import Kind
+from netesto.links.settings import CHANGEABLE
 from netesto.model import ARRIVALS, LARGEST_EXPERIMENT, TESTS, TRAFFIC_TOOLS
 
 
@@ -123,7 +124,7 @@ REMOTE = _named(
     _remote(
         "SET_NETEM",
         Argument("netem_delay", Kind.MILLISECONDS, required=True, low=0, high=MAX_NETEM_DELAY_MS),
-        Argument("limit", Kind.INTEGER, default="1000", low=1, high=INT_MAX),
+        Argument("limit", Kind.INTEGER, low=1, high=INT_MAX),
         Argument("loss", Kind.PERCENT, default="0", low=0, high=100),
         KEEP,
     ),
@@ -147,10 +148,8 @@ REMOTE = _named(
             for name in ("tso", "gso", "gro", "lro", "gro_hw")
         ),
         *(Argument(f"{of}_max_size", Kind.SIZE) for of in ("gso", "gro", "gso_ipv4", "gro_ipv4")),
-        Argument("rate", Kind.RATE),
-        Argument("delay", Kind.MILLISECONDS),
-        Argument("loss", Kind.PERCENT),
-        Argument("limit", Kind.WORD),
+        *(Argument(name, Kind.WORD) for name in CHANGEABLE),
+        Argument("dir", Kind.WORD, choices=("to", "from", "both"), default="both"),
         KEEP,
     ),
     _remote(

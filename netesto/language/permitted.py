@@ -11,7 +11,6 @@ from netesto import allowed, units
 from netesto.errors import NotAllowedError, Place
 from netesto.hostsettings import (
     LinkAttribute,
-    LinkLimits,
     ModuleParameter,
     Netem,
     Qdisc,
@@ -54,8 +53,6 @@ def _check(setting: Setting) -> None:
             allowed.check_qdisc(kind, options, action)
         case LinkAttribute(name=name, value=value):
             allowed.check_link_attribute(name, value)
-        case LinkLimits(rate_bps=rate, delay_ms=delay, loss_percent=lost, limit=queue):
-            allowed.check_link_limits(rate, delay, lost, queue)
         case RouteMetrics(rto_min_ms=rto_min, initcwnd=sent, initrwnd=received):
             allowed.check_route_metrics(rto_min, sent, received)
         case Sysctl(name=name, value=value):

@@ -25,6 +25,8 @@ from netesto.language.draft import Draft
 from netesto.language.kinds import Value
 from netesto.language.scope import MisuseError, NoExperimentError
 from netesto.language.steps import REPETITION
+from netesto.links.made import delay_line_packets
+from netesto.links.settings import CHANGEABLE, LINK_SETTINGS, SETTINGS
 from netesto.model import COMPLETION_TESTS, UDP_TESTS, UNTIL_DONE_S
 
 CLASSIC_NAME = "Exp"
@@ -395,8 +397,8 @@ def settings_of(name: str, given: Given) -> tuple[Setting, ...]:
     keep = bool(given.values.get("keep"))
     match name:
         case "SET_NETEM":
-            limit = given.values["limit"]
             delay_ms, loss = given.values["netem_delay"], given.values["loss"]
+            limit = given.values.get("limit") or delay_line_packets(None, delay_ms)
             return (Netem(delay_ms, limit, loss, keep=keep),)
         case "SET_QDISC":
             named = [(key, texts[key]) for key in ("rate", "burst", "limit") if key in texts]
@@ -441,16 +443,19 @@ def _link(given: Given, *, keep: bool) -> tuple[Setting, ...]:
         for name in LINK_ATTRIBUTES
         if name in given.values
     ]
-    limits = LinkLimits(
-        given.values.get("rate"),
-        given.values.get("delay"),
-        given.values.get("loss"),
-        given.texts.get("limit", ""),
-        to,
-        keep=keep,
-    )
+    texts = {name: given.texts[name] for name in CHANGEABLE if name in given.texts}
+    for name, text in texts.items():
+        try:
+            SETTINGS.get(name, SETTINGS["delay"]).read(text)
+        except ValueError as error:
+            raise MisuseError(
+                f"{name}={text}: {error}",
+                remedy=f"{name}: {LINK_SETTINGS[name]}",
+                near=(f"{name}=",),
+            ) from None
+    words = tuple(f"{name}={text}" for name, text in texts.items())
     settings: list[Setting] = [*attributes]
-    settings += [limits] if limits != LinkLimits(to=to, keep=keep) else []
+    settings += [LinkLimits(words, to, given.texts["dir"], keep=keep)] if words else []
     if not settings:
         raise MisuseError("nothing to set", remedy="Write: SET_LINK host=h mtu=9000")
     return tuple(settings)

@@ -164,8 +164,9 @@ def _target(setting: Setting) -> str:
             return f"{module}/{name}"
         case LinkAttribute(name=name, to=to):
             return f"{name} of {to}" if to else name
-        case LinkLimits(to=to):
-            return f"limits of {to}" if to else "limits"
+        case LinkLimits(to=to, direction=direction):
+            of = f"limits of {to}" if to else "limits"
+            return of if direction == "both" else f"{of}, {direction}"
         case Command(name=name, values=values):
             return " ".join(("command", name, *values))
         case RouteMetrics(to=to):
@@ -176,7 +177,9 @@ def _target(setting: Setting) -> str:
 
 def _given(setting: Setting) -> Iterator[str]:
     """The names of the limits of a link, or metrics of a route, that a setting changes."""
-    if isinstance(setting, LinkLimits | RouteMetrics):
+    if isinstance(setting, LinkLimits):
+        yield from setting.given
+    if isinstance(setting, RouteMetrics):
         for each in fields(setting):
             if getattr(setting, each.name) not in {None, ""}:
                 yield each.name
@@ -191,7 +194,7 @@ def _demand(setting: Setting) -> Hashable:
         case Netem():
             needs = (bool(setting.delay_ms or setting.loss_percent),)
         case LinkLimits():
-            needs = (setting.rate_bps, setting.limit)
+            needs = (setting.direction, setting.settings)
         case Sysctl() if setting.name in NAMING_SYSCTLS:
             needs = (setting.value,)
         case _:

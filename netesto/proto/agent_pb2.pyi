@@ -345,22 +345,16 @@ class Command(_message.Message):
     def __init__(self, name: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., keep: _Optional[bool] = ...) -> None: ...
 
 class LinkLimits(_message.Message):
-    __slots__ = ("rate_bps", "delay_ms", "loss_percent", "limit", "to", "both", "keep")
-    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
-    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
-    LOSS_PERCENT_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("to", "keep", "settings", "direction")
     TO_FIELD_NUMBER: _ClassVar[int]
-    BOTH_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
-    rate_bps: float
-    delay_ms: float
-    loss_percent: float
-    limit: str
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    DIRECTION_FIELD_NUMBER: _ClassVar[int]
     to: str
-    both: bool
     keep: bool
-    def __init__(self, rate_bps: _Optional[float] = ..., delay_ms: _Optional[float] = ..., loss_percent: _Optional[float] = ..., limit: _Optional[str] = ..., to: _Optional[str] = ..., both: _Optional[bool] = ..., keep: _Optional[bool] = ...) -> None: ...
+    settings: _containers.RepeatedScalarFieldContainer[str]
+    direction: str
+    def __init__(self, to: _Optional[str] = ..., keep: _Optional[bool] = ..., settings: _Optional[_Iterable[str]] = ..., direction: _Optional[str] = ...) -> None: ...
 
 class RouteMetrics(_message.Message):
     __slots__ = ("to", "address", "rto_min_ms", "initcwnd", "initrwnd", "keep")

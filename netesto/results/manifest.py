@@ -110,8 +110,10 @@ class HostRecord:
 class PathRecord:
     """A lab path: requested, and measured before traffic. Rates in bit/s, None: not requested.
 
-    `queues` are the interfaces, as `node/device`, by which its packets leave a node; `queues_back`
-    those of packets in the other direction.
+    `asked_rtt_ms` is the sum of delays; `sending_ms` what it takes besides to send the packets that
+    measure it, one bit after the other; `jitter_ms` by how much the sum varies. `queues` are the
+    interfaces, as `node/device`, by which its packets leave a node; `queues_back` those of packets
+    in the other direction.
     """
 
     source: str
@@ -120,6 +122,8 @@ class PathRecord:
     measured_rtt_ms: float | None
     asked_rate_bps: float | None = None
     measured_rate_bps: float | None = None
+    sending_ms: float = 0.0
+    jitter_ms: float = 0.0
     queues: tuple[str, ...] = ()
     queues_back: tuple[str, ...] = ()
 

@@ -12,6 +12,9 @@ from netesto.measured import Counted, InstalledQdisc, LinkSamples
 # A delay line: its backlog consists of packets in flight, and its drops are the loss of the link.
 DELAY_LINE = "netem"
 
+# The qdiscs with one rate for all.
+SHAPERS = frozenset({"tbf", "cake", "netem"})
+
 CLASSFUL_SHAPERS = frozenset({"htb", "hfsc", "cbq"})
 
 Column = tuple[int | None, ...]
@@ -78,10 +81,12 @@ def of(node: str, samples: LinkSamples) -> list[Queue]:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A sample of a queue. `levels` are its qdiscs, from the outermost on."""
+    """A sample of a queue. `levels` are its qdiscs, from the outermost on; of an interface without
+    any, the delay line, which drops what it has no room for."""
 
     time_s: float
     levels: Sequence[InstalledQdisc]
+    rate_bps: float | None
     backlog_bytes: int | None
     backlog_packets: int | None
     drops: int | None
@@ -90,10 +95,9 @@ class _Moment:
 
     @property
     def delay_us(self) -> float | None:
-        rate_bps = self.levels[0].rate_bps
         return (
-            self.backlog_bytes * 8e6 / rate_bps
-            if self.backlog_bytes is not None and rate_bps
+            self.backlog_bytes * 8e6 / self.rate_bps
+            if self.backlog_bytes is not None and self.rate_bps
             else None
         )
 
@@ -120,14 +124,19 @@ def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[
                 at[time_s][qdisc] = place
     levels_of = functools.cache(_levels)
     for time_s, places in sorted(at.items(), key=itemgetter(0)):
-        if levels := levels_of(tuple(places)):
-            line = next((each for each in places if each.is_lossless), None)
+        line = next((each for each in places if each.is_lossless), None)
+        queued = levels_of(tuple(places))
+        if levels := queued or ([line] if line is not None else []):
             counted, place = qdiscs[levels[0]], places[levels[0]]
+            # A wire has the rate, and its queue below it.
+            rates = (each.rate_bps for each in (levels[0], *places) if each.kind in SHAPERS)
             yield _Moment(
                 time_s=time_s,
                 levels=levels,
-                backlog_bytes=counted.at(place, "backlog_bytes"),
-                backlog_packets=counted.at(place, "backlog_packets"),
+                rate_bps=next(filter(None, rates), None),
+                # What is in a delay line is under way.
+                backlog_bytes=counted.at(place, "backlog_bytes") if queued else None,
+                backlog_packets=counted.at(place, "backlog_packets") if queued else None,
                 drops=counted.at(place, "drops"),
                 marks=_sum([qdiscs[each].at(places[each], "marks") for each in levels]),
                 line_drops=None if line is None else qdiscs[line].at(places[line], "drops"),
@@ -164,7 +173,7 @@ def _children(
 
 def _queue(place: str, moments: Sequence[_Moment]) -> Queue:
     replaced = [after.is_of_another(before) for before, after in itertools.pairwise(moments)]
-    rates_bps = {each.levels[0].rate_bps for each in moments}
+    rates_bps = {each.rate_bps for each in moments}
     kinds = (" ".join(dict.fromkeys(qdisc.kind for qdisc in each.levels)) for each in moments)
     overflow = tuple(
         each.line_drops - each.drops

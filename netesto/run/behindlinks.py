@@ -8,13 +8,12 @@ from itertools import pairwise
 
 from netesto import units
 from netesto.controller.inventory import Inventory
-from netesto.errors import WorldError
-from netesto.hostsettings import LinkLimits, Qdisc
-from netesto.lab import links, queueing
+from netesto.errors import ScriptError, UsageError, WorldError
+from netesto.hostsettings import LinkLimits, Qdisc, Setting
 from netesto.lab.graph import Link, Topology
-from netesto.lab.links import LinkSettings
 from netesto.language import steps
 from netesto.language.plan import Warned
+from netesto.links.settings import LinkSettings, changed
 
 # The options that set the rate of a shaping qdisc.
 RATE_WORDS = frozenset({"bandwidth", "rate"})
@@ -23,9 +22,9 @@ RATE_WORDS = frozenset({"bandwidth", "rate"})
 def warnings(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> list[Warned]:
-    """A warning for each SET_QDISC that does not move the bottleneck and its queue; for each
-    SET_LINK that makes the link the bottleneck after an earlier SET_QDISC; and for each SET_LINK of
-    limits on a link without any.
+    """A warning for each SET_QDISC that does not move the bottleneck and its queue, and for each
+    SET_LINK that makes the link the bottleneck after an earlier SET_QDISC. ScriptError for settings
+    that a link cannot have.
 
     A host that paces (for example with fq), or is slower than its link, needs no warning. Packets
     that a router forwards meet no queue before that of the link, unless the router is slower.
@@ -33,45 +32,78 @@ def warnings(
     return list(dict.fromkeys(_warnings(network, commands, inventory)))
 
 
+def with_changes(
+    network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
+) -> Topology:
+    """The network, in which each link that a SET_LINK changes can change."""
+    changing = {
+        link
+        for command, host, setting in _settings(commands, inventory)
+        if isinstance(setting, LinkLimits)
+        for link in _meant(network, host, setting, inventory)
+    }
+    links = (replace(link, changes=link in changing) for link in network.links)
+    return replace(network, links=tuple(links))
+
+
+def _settings(
+    commands: Sequence[steps.RemoteCommand], inventory: Inventory
+) -> Iterator[tuple[steps.Configure, str, Setting]]:
+    """Every setting of a host that exists, with its command and the host."""
+    for command in commands:
+        if isinstance(command, steps.Configure):
+            # A host that does not exist is reported elsewhere, as an error.
+            with contextlib.suppress(WorldError):
+                host = inventory.find(command.host).host
+                yield from ((command, host, setting) for setting in command.settings)
+
+
 def _warnings(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Iterator[Warned]:
-    # The limits of links after SET_LINK, and the SET_QDISC that is in force at each host.
-    changed: dict[Link, LinkSettings] = {}
+    # The settings of each direction of links after SET_LINK, and the SET_QDISC that is in force at
+    # each host.
+    directions = {
+        (link, node): link.sent_by(node) for link in network.links for node in (link.a, link.b)
+    }
     shaped: dict[str, Qdisc] = {}
-    for command in commands:
-        for setting in command.settings if isinstance(command, steps.Configure) else ():
-            try:
-                host = inventory.find(command.host).host
-            except WorldError:
-                continue  # reported elsewhere, as an error
-            match setting:
-                case LinkLimits():
-                    for link in _meant(network, host, setting, inventory):
-                        if not queueing.kinds(link.settings):
-                            yield Warned(_without_limits(command.host, link, host), command.place)
-                            continue
-                        was = changed.get(link, link.settings)
-                        changed[link] = made = _limited(was, setting)
-                        for end in (link.a, link.b):
-                            qdisc = shaped.get(end) if network.tested(end) == link else None
-                            forwards = network.node(end).forwards
-                            if (
-                                qdisc is not None
-                                and not _is_idle(qdisc, was, forwards=forwards)
-                                and _is_idle(qdisc, made, forwards=forwards)
-                            ):
-                                text = _overtaken(command.host, qdisc, link, made, end)
-                                yield Warned(text, command.place)
-                case Qdisc(action="delete"):
-                    shaped.pop(host, None)
-                case Qdisc():
-                    shaped[host] = setting
-                    link = network.tested(host)
-                    settings = changed.get(link, link.settings)
-                    if _is_idle(setting, settings, forwards=network.node(host).forwards):
-                        text = _sentence(command.host, setting, link, settings, host)
-                        yield Warned(text, command.place)
+    for command, host, setting in _settings(commands, inventory):
+        match setting:
+            case LinkLimits():
+                for link in _meant(network, host, setting, inventory):
+                    senders = {"to": (host,), "from": (link.other(host),)}.get(
+                        setting.direction, (link.a, link.b)
+                    )
+                    for end in senders:
+                        was = directions[link, end]
+                        made = directions[link, end] = _changed(command, was, setting)
+                        qdisc = shaped.get(end) if network.tested(end) == link else None
+                        forwards = network.node(end).forwards
+                        if (
+                            qdisc is not None
+                            and not _is_idle(qdisc, was, forwards=forwards)
+                            and _is_idle(qdisc, made, forwards=forwards)
+                        ):
+                            text = _overtaken(command.host, qdisc, link, made, end)
+                            yield Warned(text, command.place)
+            case Qdisc(action="delete"):
+                shaped.pop(host, None)
+            case Qdisc():
+                shaped[host] = setting
+                link = network.tested(host)
+                settings = directions[link, host]
+                if _is_idle(setting, settings, forwards=network.node(host).forwards):
+                    text = _sentence(command.host, setting, link, settings, host)
+                    yield Warned(text, command.place)
+
+
+def _changed(command: steps.Configure, was: LinkSettings, limits: LinkLimits) -> LinkSettings:
+    try:
+        return changed(was, limits.given, what=f"SET_LINK host={command.host}")
+    except UsageError as error:
+        raise ScriptError(
+            error.message, place=command.place, remedy=error.remedy, chain=command.chain
+        ) from None
 
 
 def _meant(
@@ -82,19 +114,6 @@ def _meant(
     with contextlib.suppress(WorldError):  # not a host: a router, by its own name
         to = inventory.find(to).host
     return (link for link in network.links_of(host) if link.other(host) == to)
-
-
-def _limited(link: LinkSettings, limits: LinkLimits) -> LinkSettings:
-    rate_bps = link.rate_bps if limits.rate_bps is None else limits.rate_bps
-    queue = links.queue_limit(limits.limit, link) if limits.limit else link.queue
-    return replace(link, rate_bps=rate_bps, limit=queue)
-
-
-def _without_limits(name: str, link: Link, host: str) -> str:
-    return (
-        f"SET_LINK host={name}: the link {host} - {link.other(host)} has no limits to"
-        " change; set some in LAB: rate=, delay= or loss="
-    )
 
 
 def _overtaken(name: str, qdisc: Qdisc, link: Link, settings: LinkSettings, host: str) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import shaping
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
 from netesto.errors import Place, UsageError
@@ -13,6 +12,7 @@ from netesto.lab import guest, plan, records, topology
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language.steps import LabRequest, RemoteCommand
+from netesto.links import made
 from netesto.model import Endpoint, LabLink
 
 
@@ -80,7 +80,7 @@ def endpoints(
     paths: defaultdict[str, dict[str, Sequence[LabLink]]] = defaultdict(dict)
     for source, destination in pairs:
         paths[source][destination] = [
-            LabLink(frozenset((end.link.a, end.link.b)), end.link.settings.rate_bps)
+            LabLink((end.node.name, end.link.other(end.node.name)), end.settings.rate_bps)
             for end in built.path(source, destination)
         ]
     return [
@@ -91,8 +91,8 @@ def endpoints(
 
 def plan_of(network: Topology) -> plan.Plan:
     """The plan of a new lab on this machine."""
-    burst_s = shaping.burst_s(guest.ground_inside())
-    return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER), burst_s=burst_s)
+    maker = made.maker(guest.ground_inside())
+    return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER), maker=maker)
 
 
 def inventory(

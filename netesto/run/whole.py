@@ -23,7 +23,7 @@ from netesto.language.plan import Totals
 from netesto.model import Endpoint
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
-from netesto.run import agents, earlier, grounds, labs, status
+from netesto.run import agents, behindlinks, earlier, grounds, labs, status
 from netesto.run.drawer import Index
 from netesto.run.executor import Executor
 from netesto.run.session import End, Session, tell
@@ -137,6 +137,8 @@ class _Whole:
         self._watcher.doing("building the lab")
         self._tidy_up()
         assert self._nursery is not None, "a lab is built only where there is one"
+        planned = labs.inventory(network, self._head.commands, aliases=self._request.aliases)
+        network = behindlinks.with_changes(network, self._head.commands, planned)
         built = labs.plan_of(network)
         with netns.up(built, nursery=self._nursery, allowed=self._request.commands) as lab:
             where = f"{_GROUNDS[kind]} {platform.release()}"
@@ -145,9 +147,8 @@ class _Whole:
             wallclock.await_moment(kind)
             text = drawing.draw(network)
             self._watcher.say(text)
-            for note in plan.notes(network):
+            for note in plan.notes(built):
                 self._watcher.say(note)
-            planned = labs.inventory(network, self._head.commands, aliases=self._request.aliases)
             pairs = self._pairs(planned)
             hosts = labs.endpoints(lab, built, pairs, ground=kind)
             inventory = planned.at(hosts)

@@ -13,16 +13,30 @@ from agent_daemons import Daemon, StartDaemon
 from netesto import process
 from netesto.agent import interfaces, metrics, middles
 from netesto.agent.journal import Run
-from netesto.agent.middles import Middle, Stage
+from netesto.agent.middles import Middle
 from netesto.errors import AgentError, MissingError, NotAllowedError
 from netesto.hostsettings import LinkAttribute, LinkLimits, RouteMetrics, Setting
-from netesto.lab import links, netns, plan, queueing, records, topology
+from netesto.lab import netns, plan, records, topology
 from netesto.lab.netns import Lab
+from netesto.links.made import Maker
+from netesto.links.settings import link_settings
 
 TIMEOUT_S = 30
 
-TBF = Stage("tbf", {"rate": 1_250_000, "burst": 3027, "burst_raw": "93da", "limit": 125_000})
-SHAPED = Middle("n-links", "a-b", (TBF,))
+
+def middle(**settings: str) -> Middle:
+    return Middle("n-links", "b-a", "a-b", link_settings(settings, what=""))
+
+
+def steps(before: Middle, *, wire: bool = False, **given: str) -> tuple[list[str], list[str]]:
+    """What is run when a link changes, and when that is undone, without `ip|tc -netns n-links`."""
+    there, back = middles.plan(before, before.after(given), Maker(has_wires=wire))
+    first, second = (
+        [" ".join((each.argv[0], *each.argv[3:])) for each in made if isinstance(each, Run)]
+        for made in (there, back)
+    )
+    return first, second
+
 
 # Everything that a script can set on a link of a lab, in turns that depend on each other.
 ALL: tuple[Setting, ...] = (
@@ -31,10 +45,10 @@ ALL: tuple[Setting, ...] = (
     LinkAttribute("gro", "on"),
     LinkAttribute("gso_max_size", "32768"),
     LinkAttribute("gro_max_size", "150000"),
-    LinkLimits(rate_bps=5e6, limit="50K", to="b", both=True),
+    LinkLimits(("rate=5mbit", "limit=50K"), to="b"),
     LinkAttribute("mtu", "4000", to="b"),
     LinkAttribute("gso_max_size", "150000"),
-    LinkLimits(rate_bps=8e6, to="b"),
+    LinkLimits(("rate=8mbit",), to="b", direction="to"),
     RouteMetrics("b", "10.0.1.2", rto_min_ms=50, initcwnd=20),
     RouteMetrics("b", "10.0.1.2", initcwnd=30, initrwnd=40),
 )
@@ -129,95 +143,106 @@ def test_metric_of_a_route_replaces_that_metric_alone():
 
 
 def test_rate_of_a_link_changes_in_place():
-    wanted = middles.changed([TBF], LinkLimits(rate_bps=1e9), mtu=1500, burst_s=0.001)
-    change = "tc -netns n-links qdisc change dev a-b root handle 1:"
-    tbf = "tbf rate {} burst {} limit 125000"
-    assert [
-        [" ".join(step.argv) for step in steps if isinstance(step, Run)]
-        for steps in middles.plan(SHAPED, wanted)
-    ] == [
-        [f"{change} {tbf.format('1000000000bit', 125000)}"],
-        [f"{change} {tbf.format('10000000bit', 3028)}"],
-    ]
+    change = "tc qdisc change dev a-b root handle 1: tbf rate {} burst {} limit 125000"
+    alias = "ip link set dev a-b alias rate={} limit=125000"
+    assert steps(middle(rate="10mbit", limit="125K"), rate="1gbit") == (
+        [change.format("1000000000bit", 125000), alias.format("1000000000bit")],
+        [change.format("10000000bit", 3028), alias.format("10000000bit")],
+    )
 
 
-def test_shaper_depends_on_nothing_that_was_before():
-    once = middles.changed([TBF], LinkLimits(rate_bps=1e7), mtu=1500, burst_s=0.001)
-    large = middles.changed([TBF], LinkLimits(rate_bps=1e9), mtu=9000, burst_s=0.001)
-    assert middles.changed(large, LinkLimits(rate_bps=1e7), mtu=1500, burst_s=0.001) == once
-
-
-def test_first_delay_of_a_link_makes_it_anew():
-    wanted = middles.changed([TBF], LinkLimits(delay_ms=20), mtu=1500, burst_s=0.001)
-    steps, undo = middles.plan(SHAPED, wanted)
-    assert [" ".join(step.argv[4:]) for step in (*steps, *undo) if isinstance(step, Run)] == [
-        "del dev a-b root",
-        "add dev a-b root handle 1: netem limit 10782 delay 0.02s 0s 0%",
-        "add dev a-b parent 1:1 handle 2: tbf rate 10000000bit burst 3028 limit 125000",
-        "del dev a-b root",
-        "add dev a-b root handle 1: tbf rate 10000000bit burst 3028 limit 125000",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("queue", "limit", "words"),
-    [
-        (Stage("bfifo", {"limit": 9}), "50K", "bfifo limit 50000"),
-        (Stage("cake", {"memlimit": 9, "rtt": 100000}), "50K", "cake memlimit 50000"),
-        (Stage("codel", {"limit": 9, "target": 4999}), "50p", "codel limit 50"),
-        (Stage("fq_codel", {"limit": 9, "flows": 7, "quantum": 5}), "50p", "fq_codel limit 50"),
+def test_wire_changes_in_place():
+    (change, queue, _), _ = steps(middle(rate="10mbit", limit="50K"), wire=True, delay="20")
+    assert (change, queue) == (
         (
-            Stage("red", {"limit": 9, "min": 1, "max": 2}),
-            "50K",
-            "red limit 50000 avpkt 1000 bandwidth 10000000bit",
+            "tc qdisc change dev a-b root handle 1: netem limit 4294967295 delay 20000us "
+            "rate 10000000bit"
         ),
-    ],
-)
-def test_limit_of_every_queue_changes_in_place(queue, limit, words):
-    middle = Middle("n-links", "a-b", (TBF, queue))
-    wanted = middles.changed(middle.stages, LinkLimits(limit=limit), mtu=1500, burst_s=0.001)
-    (_, changed), (_, back) = middles.plan(middle, wanted)
-    assert isinstance(changed, Run)
-    assert isinstance(back, Run)
-    assert (" ".join(changed.argv[11:]), back.argv[:11]) == (words, changed.argv[:11])
+        "tc qdisc change dev a-b parent 1:1 handle 2: bfifo limit 50000",
+    )
 
 
-def test_queue_without_another_limit_stays_as_it_is_beside_another_rate():
-    middle = Middle("n-links", "a-b", (TBF, Stage("fq_codel", {"limit": 9, "flows": 7})))
-    wanted = middles.changed(middle.stages, LinkLimits(rate_bps=1e9), mtu=1500, burst_s=0.001)
-    steps, undo = middles.plan(middle, wanted)
-    assert [step.argv[10] for step in (*steps, *undo) if isinstance(step, Run)] == ["tbf", "tbf"]
+def test_what_stays_as_it_is_needs_no_step():
+    assert steps(middle(rate="10mbit", limit="50K"), rate="10mbit") == ([], [])
 
 
-def test_limit_that_the_kernel_cannot_change_is_refused():
-    middle = Middle("n-links", "a-b", (TBF, Stage("sfq", {"limit": 127})))
-    wanted = middles.changed(middle.stages, LinkLimits(limit="50p"), mtu=1500, burst_s=0.001)
-    with pytest.raises(AgentError, match="the limit of sfq cannot change"):
-        middles.plan(middle, wanted)
+def test_first_delay_of_a_shaped_link_makes_it_anew():
+    there, back = steps(middle(rate="10mbit", limit="99K"), delay="20")
+    assert (there[:-1], back[:-1]) == (
+        [
+            "tc qdisc del dev a-b root",
+            "tc qdisc add dev a-b root handle 1: netem limit 10782 delay 20000us",
+            "tc qdisc add dev a-b parent 1:1 handle 2: tbf rate 10000000bit burst 3028 limit 99000",
+        ],
+        [
+            "tc qdisc del dev a-b root",
+            "tc qdisc add dev a-b root handle 1: tbf rate 10000000bit burst 3028 limit 99000",
+        ],
+    )
 
 
-def test_queue_of_a_first_rate_is_that_of_a_lab():
-    delay = {"delay": {"delay": 0.1, "jitter": 0.0, "correlation": 0.0}, "limit": 1000}
-    wanted = middles.changed([Stage("netem", delay)], LinkLimits(rate_bps=1e7), mtu=1280, burst_s=0)
-    lab = links.link_settings({"rate": "10mbit", "delay": "100", "mtu": "1280"}, what="")
-    (_, *netem), (_, *tbf) = (words[2:] for words in queueing.qdiscs(lab, burst_s=0))
-    assert [str(wanted[0].options["limit"]), str(wanted[1].options["limit"])] == [
-        netem[netem.index("limit") + 1],
-        tbf[tbf.index("limit") + 1],
-    ]
+def test_first_rate_of_a_plain_link_makes_its_qdiscs():
+    there, back = steps(middle(), wire=True, rate="10mbit")
+    assert (there, back) == (
+        [
+            "tc qdisc add dev a-b root handle 1: netem limit 4294967295 rate 10000000bit",
+            "tc qdisc add dev a-b parent 1:1 handle 2: bfifo limit 62500",
+            "ip link set dev a-b alias rate=10000000bit",
+        ],
+        ["tc qdisc del dev a-b root", "ip link set dev a-b alias "],
+    )
 
 
 @pytest.mark.parametrize(
-    ("limits", "queue", "said"),
+    ("qdisc", "limit", "words"),
     [
-        (LinkLimits(limit="50p"), None, "counts bytes"),
-        (LinkLimits(limit="50K"), Stage("pfifo", {"limit": 100}), "pfifo counts packets"),
+        ("bfifo", "50K", "bfifo limit 50000"),
+        ("cake", "50K", "cake memlimit 50000"),
+        ("codel", "50p", "codel limit 50"),
+        ("fq_codel", "50p", "fq_codel limit 50"),
+        ("red", "50K", "red limit 50000 avpkt 1000 bandwidth 10000000bit"),
     ],
 )
-def test_limit_in_what_the_queue_does_not_count_is_refused(limits, queue, said):
-    stages = [TBF, *([queue] if queue else [])]
-    with pytest.raises(AgentError, match=said):
-        middles.changed(stages, limits, mtu=1500, burst_s=0.001)
+def test_limit_of_every_queue_changes_in_place(qdisc, limit, words):
+    (_, queue, _), _ = steps(middle(rate="10mbit", qdisc=qdisc), wire=True, limit=limit)
+    assert queue == f"tc qdisc change dev a-b parent 1:1 handle 2: {words}"
+
+
+def test_queue_that_cannot_change_is_made_anew():
+    (remove, *_), _ = steps(middle(rate="10mbit", qdisc="sfq"), wire=True, limit="50p")
+    assert remove == "tc qdisc del dev a-b root"
+
+
+def test_option_that_only_a_new_qdisc_forgets_makes_it_anew():
+    (remove, *_), _ = steps(middle(delay="10", corrupt="1"), corrupt="0")
+    assert remove == "tc qdisc del dev a-b root"
+
+
+def test_option_that_netem_forgets_changes_in_place():
+    (change, _), _ = steps(middle(delay="10", loss="1"), loss="0")
+    assert change == "tc qdisc change dev a-b root handle 1: netem limit 791250 delay 10000us"
+
+
+def test_queue_that_derives_values_from_the_mtu_is_made_anew_with_it():
+    (mtu, remove, *_), _ = steps(middle(rate="10mbit", qdisc="codel"), wire=True, mtu="9000")
+    assert (mtu, remove) == (
+        "ip link set dev a-b mtu 9000",
+        "tc qdisc del dev a-b root",
+    )
+
+
+def test_policing_begins_where_packets_enter():
+    (filtered, *_), _ = steps(middle(rate="10mbit"), police="30K")
+    assert filtered == (
+        "tc filter replace dev b-a ingress protocol all pref 1 handle 800::800 u32 match u32 0 0 "
+        "action police rate 10000000bit burst 30000 mtu 64kb conform-exceed drop/pipe "
+        "action mirred egress redirect dev a-b"
+    )
+
+
+def test_limit_in_what_the_queue_does_not_count_is_refused():
+    with pytest.raises(AgentError, match="limit=50K: pfifo counts packets"):
+        middle(rate="10mbit", limit="50p", qdisc="pfifo").after({"limit": "50K"})
 
 
 # ---- on a real kernel ----------------------------------------------------------------------------
@@ -229,7 +254,17 @@ async def test_everything_is_set_while_held_and_put_back(linked: Linked):
     async with linked.start().held() as a:
         achieved = [(await a.configure(each)).after for each in ALL]
     assert (achieved[:6], achieved[-1], linked.state()) == (
-        ["9000", "off", "on", "32768", "150000", "tbf rate 5000000bit burst 18028 limit 50000"],
+        [
+            "9000",
+            "off",
+            "on",
+            "32768",
+            "150000",
+            (
+                "rate=5000000bit limit=50000 mtu=9000 mtu 9000 (qdisc tbf 1: root "
+                "rate 5Mbit burst 18027b lat 51.2ms)"
+            ),
+        ],
         "10.0.1.2 dev b scope link src 10.0.1.1 initcwnd 30 rto_min lock 50ms initrwnd 40",
         before,
     )
@@ -282,7 +317,7 @@ async def test_interface_that_leads_nowhere_is_told(linked: Linked):
 async def test_limits_are_those_of_links_of_labs(linked: Linked):
     async with linked.start().held() as a:
         with pytest.raises(AgentError, match="the link of lo has no limits to change"):
-            await a.configure(LinkLimits(rate_bps=1e6, to="lo"))
+            await a.configure(LinkLimits(("rate=1mbit",), to="lo"))
 
 
 @pytest.mark.lab

@@ -20,6 +20,7 @@ from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import netns, plan, probe, records, topology
 from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
+from netesto.links.made import Direction, Stage
 from netesto.model import Endpoint
 
 KERNEL = Capabilities(
@@ -323,10 +324,12 @@ def test_what_is_not_removed_is_told_with_the_error_before_it(state: Path, plann
 def test_namespaces_go_away_when_the_building_fails(state: Path, planned):
     good = planned("pair")
     side = good.namespaces[1]
-    broken = replace(side.interfaces[0], qdiscs=(("root", "bogus"),))
+    broken = replace(side.interfaces[0], made=Direction((), (Stage("bogus", {}),)))
     bad = replace(good, namespaces=(good.namespaces[0], replace(side, interfaces=(broken,))))
     with (
-        pytest.raises(LabError, match=f"tc -netns {side.name} qdisc add dev a root bogus: "),
+        pytest.raises(
+            LabError, match=f"tc -netns {side.name} qdisc add dev a root handle 1: bogus: "
+        ),
         netns.up(bad, state=state, agents=False),
     ):
         pass

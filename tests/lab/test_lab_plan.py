@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netesto.errors import UsageError
-from netesto.lab.commands import choice_lines, ip_lines, tc_lines, without_offload
+from netesto.lab.commands import choice_lines, ip_lines, offload_words, tc_lines
 from netesto.lab.graph import Link, Node, Topology
-from netesto.lab.links import LinkSettings
 from netesto.lab.plan import (
     IP_SYSCTLS,
     MULTIPATH_SYSCTLS,
@@ -25,9 +24,14 @@ from netesto.lab.plan import (
 from netesto.lab.routes import Route, Routes
 from netesto.lab.shapes import SHAPES
 from netesto.lab.topology import build
+from netesto.links.made import Direction, Maker, Stage
+from netesto.links.settings import LinkSettings
 
 TEN = LinkSettings(rate_bps=1e7)
-TBF = ("root", "handle", "1:", "tbf", "rate", "10000000bit", "burst", "3028", "limit", "62500")
+TBF = Stage("tbf", {"rate": ("10000000bit",), "burst": ("3028",), "limit": ("62500",)})
+MADE = f"root handle 1: {' '.join(TBF.words)}"
+EVERY = "ingress protocol all pref 1 handle 800::800 u32 match u32 0 0"
+HOST = ["tso", "off", "tx-udp-segmentation", "off"]
 
 
 def planned(name: str, **settings: str) -> Plan:
@@ -48,6 +52,7 @@ def test_a_pair_whole():
                         ip_interface(f"10.0.1.{number}/24"),
                         ip_interface(f"fd4e:6574:6573:1::{number}/64"),
                     ),
+                    segments=True,
                 ),
             ),
             routes=(),
@@ -55,7 +60,7 @@ def test_a_pair_whole():
         )
 
     def middle(name: str, onto: str) -> Interface:
-        return Interface(name=name, settings=TEN, onto=onto, qdiscs=(TBF,))
+        return Interface(name=name, settings=TEN, onto=onto, made=Direction((), (TBF,)))
 
     links = Namespace(
         name="nt3f-links",
@@ -66,17 +71,19 @@ def test_a_pair_whole():
         sysctls=SWITCH_SYSCTLS,
     )
     cables = (
-        Cable("nt3f-a", "b", "nt3f-links", "b-a", 1500, 65535, 10),
-        Cable("nt3f-links", "a-b", "nt3f-b", "a", 65535, 1500, 12),
+        Cable("nt3f-a", "b", "nt3f-links", "b-a", 1500, 10),
+        Cable("nt3f-links", "a-b", "nt3f-b", "a", 1500, 12),
     )
     pair = build("pair", {"rate": "10mbit"})
     namespaces = (side("a", "b", 1), side("b", "a", 2), links)
-    assert plan(pair, prefix="nt3f") == Plan("nt3f", pair, Routes(pair), namespaces, cables)
+    assert plan(pair, prefix="nt3f") == Plan(
+        "nt3f", pair, Maker(), Routes(pair), namespaces, cables
+    )
 
 
 def test_a_link_without_limits_is_one_cable():
     plain = planned("pair", mtu="9000", offload="off")
-    assert plain.cables == (Cable("nt3f-a", "b", "nt3f-b", "a", 9000, 9000, 10),)
+    assert plain.cables == (Cable("nt3f-a", "b", "nt3f-b", "a", 9000, 10),)
     assert ([each.name for each in plain.namespaces], plain.links) == (["nt3f-a", "nt3f-b"], "")
 
 
@@ -85,10 +92,11 @@ def test_no_interface_of_a_host_has_a_qdisc_of_the_link():
     assert [line for host in hosts for line in tc_lines(host)] == []
 
 
-def test_both_ends_in_the_middle_have_the_offloads_of_the_link_and_pass_every_mtu():
-    links = planned("pair", rate="10mbit", mtu="9000", offload="off")
-    assert [(cable.mtu_a, cable.mtu_b) for cable in links.cables] == [(9000, 65535), (65535, 9000)]
-    assert without_offload(links.namespace("links")) == ["b-a", "a-b"]
+def test_what_carries_a_link_has_its_mtu():
+    assert [cable.mtu for cable in planned("pair", rate="10mbit", mtu="9000").cables] == [
+        9000,
+        9000,
+    ]
 
 
 def test_the_router_of_a_dumbbell():
@@ -102,11 +110,13 @@ def test_the_router_of_a_dumbbell():
                 name="left",
                 settings=LinkSettings(),
                 addresses=(ip_interface("10.0.1.254/24"), ip_interface("fd4e:6574:6573:1::fe/64")),
+                segments=True,
             ),
             Interface(
                 name="right",
                 settings=TEN,
                 addresses=(ip_interface("10.0.2.254/24"), ip_interface("fd4e:6574:6573:2::fe/64")),
+                segments=True,
             ),
         ),
         routes=(),
@@ -134,15 +144,14 @@ def test_both_directions_of_the_bottleneck_are_shaped_and_nothing_else():
         for namespace in planned("dumbbell", rate="10mbit").namespaces
         if tc_lines(namespace)
     }
-    every = "ingress protocol all u32 match u32 0 0"
     assert shaped == {
         "nt3f-links": [
-            f"qdisc add dev right-router {' '.join(TBF)}",
+            f"qdisc add dev right-router {MADE}",
             "qdisc add dev right-router ingress",
-            f"filter add dev right-router {every} action mirred egress redirect dev router-right",
-            f"qdisc add dev router-right {' '.join(TBF)}",
+            f"filter add dev right-router {EVERY} action mirred egress redirect dev router-right",
+            f"qdisc add dev router-right {MADE}",
             "qdisc add dev router-right ingress",
-            f"filter add dev router-right {every} action mirred egress redirect dev right-router",
+            f"filter add dev router-right {EVERY} action mirred egress redirect dev right-router",
         ],
     }
 
@@ -213,7 +222,35 @@ def test_idle_routers_do_not_forward():
 
 def test_offloads_are_turned_off_at_both_ends():
     namespaces = planned("pair", offload="off").namespaces
-    assert [without_offload(namespace) for namespace in namespaces] == [["b"], ["a"]]
+    off = [*HOST, "gso", "off", "gro", "off"]
+    assert [offload_words(namespace) for namespace in namespaces] == [{"b": off}, {"a": off}]
+
+
+def test_hosts_of_a_link_with_limits_segment_behind_their_own_qdisc():
+    namespaces = planned("pair", rate="10mbit").namespaces
+    assert [offload_words(each) for each in namespaces] == [{"b": HOST}, {"a": HOST}, {}]
+
+
+def test_hosts_before_a_router_segment_for_its_own_qdisc():
+    client = planned("dumbbell", rate="none").namespace("client1")
+    assert offload_words(client) == {"left": HOST}
+
+
+def test_hosts_of_a_plain_cable_send_super_packets():
+    assert [offload_words(each) for each in planned("pair").namespaces] == [{}, {}]
+
+
+def test_a_link_carries_super_packets_if_asked_for():
+    hosts = planned("pair", rate="1gbit", offload="on").namespaces
+    assert [offload_words(each) for each in hosts] == [{}, {}, {}]
+
+
+def test_the_settings_of_a_direction_are_the_alias_of_its_interface():
+    links = planned("pair", rate="10mbit", delay="5", **{"b-a.rate": "1mbit"}).namespaces[-1]
+    assert [line for line in ip_lines(links) if "alias" in line] == [
+        'link set dev b-a alias "rate=1000000bit delay=5"',
+        'link set dev a-b alias "rate=10000000bit delay=5"',
+    ]
 
 
 def test_a_second_cable_between_two_nodes_has_a_name_of_its_own():
@@ -248,16 +285,40 @@ def test_a_node_may_be_called_links():
     assert called.links == "nt3f-links.2"
 
 
-def test_a_limit_in_packets_is_worth_a_note():
-    [note] = notes(build("dumbbell", {"limit": "50p"}))
-    assert note == (
-        "link router - right: a queue of 50p counts super-packets of up to 64 kB as one; "
-        "offload=off makes them single packets"
-    )
+def test_super_packets_on_a_link_are_worth_a_note():
+    built = plan(build("pair", {"rate": "1gbit", "offload": "on"}), prefix="n", maker=Maker(True))
+    assert notes(built) == [
+        (
+            "link a - b: offload=on: it carries super-packets of up to 64 kB, and a queue overflows"
+            " by a whole one"
+        )
+    ]
 
 
-def test_a_limit_in_single_packets_is_not():
-    assert notes(build("dumbbell", {"limit": "50p", "offload": "off"})) == []
+def test_what_a_token_bucket_passes_at_once_is_worth_a_note():
+    assert notes(planned("pair", rate="100mbit")) == [
+        (
+            "link a - b: when it was idle, the first 12500 pass at once instead of at its rate"
+            " (a token bucket); ground sim has exact links"
+        )
+    ]
+
+
+def test_a_wire_is_exact():
+    assert notes(plan(build("pair", {"rate": "100mbit"}), prefix="n", maker=Maker(True))) == []
+
+
+def test_a_link_that_a_script_changes_has_a_middle():
+    nodes = (Node("a", "host", agent=True), Node("b", "host", agent=True))
+    changing = plan(Topology("t", nodes, (Link("a", "b", changes=True),)), prefix="n")
+    assert [tc_lines(each) for each in changing.namespaces if each.node.kind == "wires"] == [
+        [
+            "qdisc add dev b-a ingress",
+            f"filter add dev b-a {EVERY} action mirred egress redirect dev a-b",
+            "qdisc add dev a-b ingress",
+            f"filter add dev a-b {EVERY} action mirred egress redirect dev b-a",
+        ]
+    ]
 
 
 def test_a_network_has_room_for_so_many():
@@ -272,21 +333,15 @@ def test_a_network_has_room_for_so_many():
 
 
 def test_the_middle_of_a_link_redirects_from_one_end_to_the_other():
-    every = "ingress protocol all u32 match u32 0 0"
     links = planned("pair", rate="10mbit").namespaces[-1]
     assert tc_lines(links) == [
-        f"qdisc add dev b-a {' '.join(TBF)}",
+        f"qdisc add dev b-a {MADE}",
         "qdisc add dev b-a ingress",
-        f"filter add dev b-a {every} action mirred egress redirect dev a-b",
-        f"qdisc add dev a-b {' '.join(TBF)}",
+        f"filter add dev b-a {EVERY} action mirred egress redirect dev a-b",
+        f"qdisc add dev a-b {MADE}",
         "qdisc add dev a-b ingress",
-        f"filter add dev a-b {every} action mirred egress redirect dev b-a",
+        f"filter add dev a-b {EVERY} action mirred egress redirect dev b-a",
     ]
-
-
-def test_offload_off_is_told_to_the_middle_of_a_link_too():
-    links = planned("pair", rate="10mbit", offload="off").namespaces[-1]
-    assert without_offload(links) == ["b-a", "a-b"]
 
 
 @given(st.sampled_from(sorted(SHAPES)))

@@ -7,7 +7,7 @@ import pytest
 from netesto.errors import UsageError
 from netesto.lab import topology
 from netesto.lab.graph import Link, Node, Topology
-from netesto.lab.links import LinkSettings
+from netesto.links.settings import LinkSettings
 
 TEN = LinkSettings(rate_bps=1e7)
 
@@ -72,7 +72,7 @@ def test_the_link_that_a_node_tests_through(node, neighbour):
 
 def test_mtu_and_offload_of_a_dumbbell_are_for_all_its_links():
     built = topology.build("dumbbell", {"mtu": "9000", "offload": "off"})
-    assert {(link.settings.mtu, link.settings.offload) for link in built.links} == {(9000, False)}
+    assert {(link.settings.mtu, link.settings.offload) for link in built.links} == {(9000, "off")}
 
 
 def test_the_hosts_of_a_dumbbell_are_those_with_agents():
@@ -359,3 +359,74 @@ def test_queues_that_cannot_be_are_refused(asked, message):
     with pytest.raises(UsageError) as caught:
         topology.build("parallel", asked)
     assert str(caught.value).startswith(message)
+
+
+# ---- settings of single links --------------------------------------------------------------------
+
+
+def sent(built: Topology, source: str, destination: str) -> LinkSettings:
+    [link] = [link for link in built.links if {link.a, link.b} == {source, destination}]
+    return link.sent_by(source)
+
+
+def test_a_setting_of_a_node_is_of_both_directions_of_its_link():
+    built = topology.build("dumbbell", {"client1.delay": "5"})
+    assert (
+        sent(built, "client1", "left"),
+        sent(built, "left", "client1"),
+        sent(built, "client2", "left"),
+    ) == (LinkSettings(delay_ms=5.0), LinkSettings(delay_ms=5.0), LinkSettings())
+
+
+def test_a_setting_of_a_direction_is_of_that_direction_alone():
+    built = topology.build("dumbbell", {"rate": "10mbit", "right-router.rate": "1mbit"})
+    assert (sent(built, "right", "router"), sent(built, "router", "right")) == (
+        LinkSettings(rate_bps=1e6),
+        TEN,
+    )
+
+
+def test_the_mtu_of_one_direction_is_that_of_the_link():
+    built = topology.build("pair", {"a-b.mtu": "9000"})
+    assert (sent(built, "a", "b").mtu, sent(built, "b", "a").mtu) == (9000, 9000)
+
+
+def test_settings_of_one_direction_leave_the_other_without_limits():
+    built = topology.build("pair", {"rate": "10mbit", "dir": "to"})
+    assert (sent(built, "a", "b"), sent(built, "b", "a")) == (TEN, LinkSettings())
+
+
+def test_a_router_has_several_links():
+    error = refusal("dumbbell", **{"router.rate": "1mbit"})
+    assert (error.message, error.remedy) == (
+        "LAB dumbbell: router has several links",
+        "Write one of: router-left, router-right.",
+    )
+
+
+def test_a_link_that_does_not_exist_is_refused():
+    assert refusal("dumbbell", **{"right-ruter.rate": "1mbit"}).message == (
+        "LAB dumbbell: no link right-ruter; did you mean right-router?"
+    )
+
+
+def test_a_setting_of_a_link_that_does_not_exist_is_refused():
+    assert refusal("pair", **{"a.rat": "1mbit"}).message.startswith("LAB pair: a: no setting 'rat'")
+
+
+def test_links_of_a_file_have_a_table_for_each_direction(tmp_path):
+    path = tmp_path / "net.toml"
+    path.write_text(
+        '[nodes]\na = "host"\nb = "host"\n[[links]]\nbetween = ["a", "b"]\nrate = "10mbit"\n'
+        'from = { rate = "1mbit", delay = 5 }\n'
+    )
+    assert topology.load(path).links == (
+        Link("a", "b", TEN, back=LinkSettings(rate_bps=1e6, delay_ms=5.0)),
+    )
+
+
+def test_links_of_a_file_are_changed_by_name(tmp_path):
+    path = tmp_path / "net.toml"
+    path.write_text('[nodes]\na = "host"\nb = "host"\n[[links]]\nbetween = ["a", "b"]\n')
+    built = topology.build("", {"file": str(path), "a.rate": "10mbit"})
+    assert built.links == (Link("a", "b", TEN),)

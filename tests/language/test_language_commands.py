@@ -249,7 +249,8 @@ def test_netem_is_read_in_milliseconds_and_percent(asked):
     SET_NETEM host=a netem_delay=200us limit=20000
     """
     assert [each.settings for each in asked.commands] == [
-        (Netem(0.5, 1000, 0.01),),
+        # What 20 Gbit/s of the smallest frames carry in 0.5 ms, twice, beside 10,000.
+        (Netem(0.5, 49_063, 0.01),),
         (Netem(0.2, 20000, 0.0),),
     ]
 
@@ -672,7 +673,7 @@ def test_every_setting_can_be_kept(asked):
     assert [each.settings for each in asked.commands] == [
         (Sysctl("net.ipv4.tcp_ecn", "1", keep=True),),
         (Qdisc("fq", keep=True),),
-        (Netem(3, keep=True),),
+        (Netem(3, 244_375, keep=True),),
         (ModuleParameter("tcp_cubic", "hystart", "0", keep=True),),
     ]
 
@@ -685,8 +686,16 @@ def test_set_link_sets_in_the_order_that_works(asked):
         LinkAttribute("mtu", "9000", to="b"),
         LinkAttribute("tso", "off", to="b"),
         LinkAttribute("gso_max_size", "150000", to="b"),
-        LinkLimits(rate_bps=1e9, delay_ms=5.0, loss_percent=1.0, limit="100K", to="b"),
+        LinkLimits(("rate=1gbit", "delay=5", "loss=1", "limit=100K"), to="b"),
     )
+
+
+def test_set_link_sets_one_direction(asked):
+    """
+    SET_LINK host=a to=b dir=from loss=ge(1,10) qdisc=codel target=2 mark=100K down=1
+    """
+    words = ("loss=ge(1,10)", "qdisc=codel", "target=2", "mark=100K", "down=1")
+    assert asked.commands[0].settings == (LinkLimits(words, to="b", direction="from"),)
 
 
 def test_set_route_sets_metrics(asked):
@@ -707,8 +716,8 @@ def test_set_route_sets_metrics(asked):
         ("SET_LINK host=a mtu=100", "mtu=100: not allowed"),
         ("SET_LINK host=a tso=yes", "tso=yes is unknown"),
         ("SET_LINK host=a gso_max_size=1M", "gso_max_size=1000000: not allowed"),
-        ("SET_LINK host=a limit=many", "limit=many: not allowed"),
-        ("SET_LINK host=a loss=200", "loss: 200 %; from 0 to 100 are allowed"),
+        ("SET_LINK host=a limit=many", "limit=many: 'many' is not a size"),
+        ("SET_LINK host=a loss=200", "loss=200: not between 0 and 100 percent"),
         ("SET_ROUTE host=a to=b", "no metric given"),
         ("SET_ROUTE host=a initcwnd=10", "SET_ROUTE: missing to="),
         ("SET_ROUTE host=a to=b initcwnd=0", "initcwnd: 0 segments"),
