@@ -148,7 +148,7 @@ REMOTE = _named(
             for name in ("tso", "gso", "gro", "lro", "gro_hw")
         ),
         *(Argument(f"{of}_max_size", Kind.SIZE) for of in ("gso", "gro", "gso_ipv4", "gro_ipv4")),
-        *(Argument(name, Kind.WORD) for name in CHANGEABLE),
+        *(Argument(name, Kind.TEXT) for name in CHANGEABLE),
         Argument("dir", Kind.WORD, choices=("to", "from", "both"), default="both"),
         KEEP,
     ),

@@ -37,7 +37,7 @@ _GROUND_BURSTS_S: Mapping[str, float] = {"uml": 0.005}
 # The minimum burst: a packet being sent and the next one.
 _SMALLEST_BURST_PACKETS = 2
 
-# A policer counts what a burst may have as time, in 32 bits of 64 ns.
+# An AQM with this target never acts.
 _NEVER_MS = 1_000_000.0
 
 # A delay line without a rate must hold this: the highest rate measured with veth.
@@ -197,7 +197,8 @@ def _entrance(link: LinkSettings) -> Words:
     burst = max(link.police_bytes, link.mtu + FRAME_HEADER_BYTES)
     return (
         *("action", "police", "rate", rate, "burst", str(burst), "mtu", "64kb"),
-        *("conform-exceed", "drop/pipe"),
+        # Where packets enter, they are counted without their Ethernet header.
+        *("overhead", str(FRAME_HEADER_BYTES), "conform-exceed", "drop/pipe"),
     )
 
 

@@ -235,7 +235,7 @@ def test_policing_begins_where_packets_enter():
     (filtered, *_), _ = steps(middle(rate="10mbit"), police="30K")
     assert filtered == (
         "tc filter replace dev b-a ingress protocol all pref 1 handle 800::800 u32 match u32 0 0 "
-        "action police rate 10000000bit burst 30000 mtu 64kb conform-exceed drop/pipe "
+        "action police rate 10000000bit burst 30000 mtu 64kb overhead 14 conform-exceed drop/pipe "
         "action mirred egress redirect dev a-b"
     )
 

@@ -90,7 +90,7 @@ def test_a_policed_link_drops_where_packets_enter_it():
     assert (direction.entrance, [stage.kind for stage in direction.stages]) == (
         (
             *("action", "police", "rate", "10000000bit", "burst", "30000", "mtu", "64kb"),
-            *("conform-exceed", "drop/pipe"),
+            *("overhead", "14", "conform-exceed", "drop/pipe"),
         ),
         ["netem"],
     )
