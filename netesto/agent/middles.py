@@ -28,11 +28,10 @@ class NoLimitsError(AgentError):
 
 @dataclass(frozen=True, slots=True)
 class Middle:
-    """One direction of a link: in the namespace of the links, the interface that packets enter by,
-    and the one that they leave by."""
+    """One direction of a link: the interface in the namespace of the links by which packets leave
+    it."""
 
     namespace: str
-    entry: str
     device: str
     settings: LinkSettings
 
@@ -69,8 +68,8 @@ async def find(namespace: str, device: str) -> tuple[Middle, Middle]:
         raise error
     there = match[1]
     return (
-        Middle(namespace, here, there, _recorded(ends[there].get("ifalias", ""))),
-        Middle(namespace, there, here, _recorded(ends[here].get("ifalias", ""))),
+        Middle(namespace, there, _recorded(ends[there].get("ifalias", ""))),
+        Middle(namespace, here, _recorded(ends[here].get("ifalias", ""))),
     )
 
 
@@ -118,9 +117,9 @@ def _steps(
     steps: list[Step] = []
     if before.mtu != after.mtu:
         steps.append(Run((*ip, "mtu", str(after.mtu))))
-    if old.entrance != new.entrance:
-        words = made.redirection(new.entrance, middle.device)
-        steps.append(Run((*tc, "filter", "replace", "dev", middle.entry, "ingress", *words)))
+    if old.police != new.police:
+        words = made.policing(middle.device, new.police)
+        steps.append(Run((*tc, "filter", "replace" if new.police else "del", *words)))
     is_in_place = _is_in_place(old, new, is_same_mtu=before.mtu == after.mtu)
     if old.stages != new.stages or not is_in_place:
         if not is_in_place and old.stages:

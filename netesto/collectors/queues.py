@@ -54,7 +54,7 @@ QDISC_COUNTS = (
 )  # fmt: skip
 
 # The kind of an interface without a qdisc: packets never wait.
-_WITHOUT_QUEUE = frozenset({"noqueue", "ingress", "clsact"})
+_WITHOUT_QUEUE = frozenset({"noqueue", "ingress"})
 
 Counts = tuple[int | None, ...]
 
@@ -175,8 +175,8 @@ def _rate_bps(kind: str, found: Mapping[int, bytes]) -> float | None:
     if kind == "netem":
         options = attributes(content, _NETEM_QOPT.size)
         wide = _number(options.get(_NETEM_RATE64, b""))
-        rate = wide or int.from_bytes(options.get(_NETEM_RATE, b"")[:4], sys.byteorder)
-        return 8.0 * rate if rate else None
+        narrow = int.from_bytes(options.get(_NETEM_RATE, b"")[:4], sys.byteorder)
+        return 8.0 * (wide or narrow) or None
     options = attributes(content)
     if kind == "cake":
         rate = _number(options.get(_CAKE_BASE_RATE64, b""))

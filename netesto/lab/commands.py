@@ -91,11 +91,11 @@ def tc_lines(namespace: Namespace) -> list[str]:
             for place, stage in zip(end.made.places, end.made.stages, strict=True)
         ]
         if end.onto:
-            words = made.redirection(end.entrance, end.onto)
-            lines += [
-                f"qdisc add dev {end.name} {made.ENTRANCE}",
-                f"filter add dev {end.name} {made.ENTRANCE} {' '.join(words)}",
-            ]
+            filters = [made.entering(end.name, end.onto)]
+            if end.made.police:
+                filters.append(made.policing(end.name, end.made.police))
+            lines.append(f"qdisc add dev {end.name} {made.ENTRANCE}")
+            lines += [f"filter add {' '.join(words)}" for words in filters]
     return lines
 
 

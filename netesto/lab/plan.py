@@ -30,7 +30,7 @@ from netesto.lab.addressing import End
 from netesto.lab.graph import LONGEST_NODE_NAME, Node, Topology
 from netesto.lab.routes import Route, Routes
 from netesto.links import made
-from netesto.links.made import Direction, Maker, Words
+from netesto.links.made import Direction, Maker
 from netesto.links.settings import LinkSettings, as_text
 from netesto.model import Address
 
@@ -90,7 +90,7 @@ class Interface:
     """One end of a cable. A switch's ends have no addresses.
 
     In the middle of a link, `settings` are those of what leaves by it, through `made`; everything
-    that enters by it leaves by another, `onto`, after the actions of the `entrance`.
+    that enters by it leaves by another, `onto`.
     `segments`: what it sends are packets of its MTU.
     """
 
@@ -100,7 +100,6 @@ class Interface:
     segments: bool = False
     onto: str = ""
     made: Direction = NOTHING
-    entrance: Words = ()
 
     @property
     def alias(self) -> str:
@@ -283,12 +282,8 @@ def _middles(ends: Sequence[End], maker: Maker) -> list[_Middle | None]:
         to_a = addressing.free_name(_between(link.b, link.a), taken)
         to_b = addressing.free_name(_between(link.a, link.b), {*taken, to_a})
         taken |= {to_a, to_b}
-        here = Interface(
-            name=to_a, settings=back, onto=to_b, made=back_made, entrance=forth_made.entrance
-        )
-        there = Interface(
-            name=to_b, settings=sent, onto=to_a, made=forth_made, entrance=back_made.entrance
-        )
+        here = Interface(name=to_a, settings=back, onto=to_b, made=back_made)
+        there = Interface(name=to_b, settings=sent, onto=to_a, made=forth_made)
         middles.append((here, there))
     return middles
 

@@ -1,4 +1,4 @@
-"""What tc makes of a link's settings: one direction is an entrance and a row of qdiscs.
+"""What tc makes of a link's settings: one direction is a policer or none, and a row of qdiscs.
 
 ```
 police or nothing ─ root ─ netem (delay, loss, …) ─ tbf (rate) ─ queue (limit, AQM)
@@ -23,8 +23,8 @@ from netesto.links.settings import LinkSettings, as_text
 # Words of tc(8).
 Words: TypeAlias = tuple[str, ...]
 
-# The qdisc by which packets enter the middle of a link.
-ENTRANCE = "ingress"
+# The qdisc by which packets enter the middle of a link, and at which a policer drops what it does.
+ENTRANCE = "clsact"
 
 # A token bucket achieves its rate only if it never overflows between two refills. Timers of a busy
 # virtual machine are late by some hundred microseconds.
@@ -97,10 +97,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """One direction of a link: the actions for a packet that enters it, before it is redirected,
-    and its qdiscs from the root on."""
+    """One direction of a link: the action of its policer, if it has one, and its qdiscs from the
+    root on."""
 
-    entrance: Words
+    police: Words
     stages: tuple[Stage, ...]
 
     @property
@@ -114,7 +114,7 @@ class Direction:
     def kinds(self) -> tuple[str, ...]:
         """The kinds of qdiscs that it needs from the kernel."""
         made = tuple(stage.kind for stage in self.stages)
-        return (*made, ENTRANCE) if made or self.entrance else ()
+        return (*made, ENTRANCE) if made or self.police else ()
 
 
 def direction(link: LinkSettings, maker: Maker) -> Direction:
@@ -134,27 +134,32 @@ def direction(link: LinkSettings, maker: Maker) -> Direction:
         # A FIFO of bytes is what a token bucket has already.
         below = () if queue[0].kind == "bfifo" else queue
         stages = (*_delay_line(link), _shaper(link, maker.burst_s), *below)
-    return Direction(_entrance(link), stages)
+    return Direction(_police(link), stages)
 
 
-def redirection(entrance: Words, onto: str) -> Words:
+def entering(device: str, onto: str) -> Words:
     """The filter by which everything that enters the middle of a link leaves it by `onto`; after
-    `tc filter add|replace dev DEVICE ingress`."""
-    everything = (
+    `tc filter add`."""
+    action = ("action", "mirred", "egress", "redirect", "dev", onto)
+    return ("dev", device, "ingress", "protocol", "all", "u32", "match", "u32", "0", "0", *action)
+
+
+def policing(device: str, police: Words) -> Words:
+    """The filter of a policer, or its name alone if there is none; after `tc filter
+    add|replace|del`."""
+    return (
+        "dev",
+        device,
+        "egress",
         "protocol",
         "all",
         "pref",
         "1",
         "handle",
-        "800::800",
-        "u32",
-        "match",
-        "u32",
-        "0",
-        "0",
+        "1",
+        "matchall",
+        *police,
     )
-    onward = ("action", "mirred", "egress", "redirect", "dev", onto)
-    return (*everything, *entrance, *onward)
 
 
 def error_bytes(link: LinkSettings, maker: Maker) -> int:
@@ -189,7 +194,7 @@ def delay_line_packets(rate_bps: float | None, longest_ms: float) -> int:
     return min(packets, LARGEST_DELAY_LINE_PACKETS)
 
 
-def _entrance(link: LinkSettings) -> Words:
+def _police(link: LinkSettings) -> Words:
     if link.police_bytes is None or link.rate_bps is None:
         return ()
     rate = units.format_tc_rate(link.rate_bps)
@@ -197,8 +202,7 @@ def _entrance(link: LinkSettings) -> Words:
     burst = max(link.police_bytes, link.mtu + FRAME_HEADER_BYTES)
     return (
         *("action", "police", "rate", rate, "burst", str(burst), "mtu", "64kb"),
-        # Where packets enter, they are counted without their Ethernet header.
-        *("overhead", str(FRAME_HEADER_BYTES), "conform-exceed", "drop/pipe"),
+        *("conform-exceed", "drop/ok"),
     )
 
 

@@ -12,6 +12,9 @@ from netesto.measured import Counted, InstalledQdisc, LinkSamples
 # A delay line: its backlog consists of packets in flight, and its drops are the loss of the link.
 DELAY_LINE = "netem"
 
+# The qdisc at which a policer drops; it has no queue.
+POLICER = "clsact"
+
 # The qdiscs with one rate for all.
 SHAPERS = frozenset({"tbf", "cake", "netem"})
 
@@ -123,10 +126,16 @@ def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[
             for place, time_s in enumerate(counted.time_s):
                 at[time_s][qdisc] = place
     levels_of = functools.cache(_levels)
+    policing = {
+        qdisc
+        for qdisc, counted in qdiscs.items()
+        if qdisc.kind == POLICER and _counts_drops(counted)
+    }
     for time_s, places in sorted(at.items(), key=itemgetter(0)):
         line = next((each for each in places if each.is_lossless), None)
-        queued = levels_of(tuple(places))
-        if levels := queued or ([line] if line is not None else []):
+        queued = levels_of(tuple(each for each in places if each.kind != POLICER))
+        policers = [each for each in places if each.kind == POLICER and each in policing]
+        if levels := queued or ([line] if line is not None else policers):
             counted, place = qdiscs[levels[0]], places[levels[0]]
             # A wire has the rate, and its queue below it.
             rates = (each.rate_bps for each in (levels[0], *places) if each.kind in SHAPERS)
@@ -137,10 +146,29 @@ def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[
                 # What is in a delay line is under way.
                 backlog_bytes=counted.at(place, "backlog_bytes") if queued else None,
                 backlog_packets=counted.at(place, "backlog_packets") if queued else None,
-                drops=counted.at(place, "drops"),
+                drops=_sum(
+                    [
+                        *_policed(places, qdiscs),
+                        *([] if levels == policers else [counted.at(place, "drops")]),
+                    ]
+                ),
                 marks=_sum([qdiscs[each].at(places[each], "marks") for each in levels]),
                 line_drops=None if line is None else qdiscs[line].at(places[line], "drops"),
             )
+
+
+def _policed(
+    places: Mapping[InstalledQdisc, int], qdiscs: Mapping[InstalledQdisc, Counted]
+) -> Iterator[int | None]:
+    """What policers of the interface have dropped."""
+    for each, place in places.items():
+        if each.kind == POLICER:
+            yield qdiscs[each].at(place, "drops")
+
+
+def _counts_drops(counted: Counted) -> bool:
+    """Whether a qdisc has dropped anything."""
+    return any(counted.at(place, "drops") for place in range(len(counted.time_s)))
 
 
 def _levels(installed: Sequence[InstalledQdisc]) -> list[InstalledQdisc]:

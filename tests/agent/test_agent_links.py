@@ -25,7 +25,7 @@ TIMEOUT_S = 30
 
 
 def middle(**settings: str) -> Middle:
-    return Middle("n-links", "b-a", "a-b", link_settings(settings, what=""))
+    return Middle("n-links", "a-b", link_settings(settings, what=""))
 
 
 def steps(before: Middle, *, wire: bool = False, **given: str) -> tuple[list[str], list[str]]:
@@ -234,10 +234,14 @@ def test_queue_that_derives_values_from_the_mtu_is_made_anew_with_it():
 def test_policing_begins_where_packets_enter():
     (filtered, *_), _ = steps(middle(rate="10mbit"), police="30K")
     assert filtered == (
-        "tc filter replace dev b-a ingress protocol all pref 1 handle 800::800 u32 match u32 0 0 "
-        "action police rate 10000000bit burst 30000 mtu 64kb overhead 14 conform-exceed drop/pipe "
-        "action mirred egress redirect dev a-b"
+        "tc filter replace dev a-b egress protocol all pref 1 handle 1 matchall "
+        "action police rate 10000000bit burst 30000 mtu 64kb conform-exceed drop/ok"
     )
+
+
+def test_policing_ends_with_its_filter():
+    (filtered, *_), _ = steps(middle(rate="10mbit", police="30K"), rate="none")
+    assert filtered == "tc filter del dev a-b egress protocol all pref 1 handle 1 matchall"
 
 
 def test_limit_in_what_the_queue_does_not_count_is_refused():

@@ -24,7 +24,7 @@ from netesto.links.made import Direction, Stage
 from netesto.model import Endpoint
 
 KERNEL = Capabilities(
-    kernel="6.18.44", congestion_controls=("cubic",), qdiscs=("ingress", "pfifo", "tbf")
+    kernel="6.18.44", congestion_controls=("cubic",), qdiscs=("clsact", "pfifo", "tbf")
 )
 
 

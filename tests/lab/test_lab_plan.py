@@ -30,7 +30,7 @@ from netesto.links.settings import LinkSettings
 TEN = LinkSettings(rate_bps=1e7)
 TBF = Stage("tbf", {"rate": ("10000000bit",), "burst": ("3028",), "limit": ("62500",)})
 MADE = f"root handle 1: {' '.join(TBF.words)}"
-EVERY = "ingress protocol all pref 1 handle 800::800 u32 match u32 0 0"
+EVERY = "ingress protocol all u32 match u32 0 0"
 HOST = ["tso", "off", "tx-udp-segmentation", "off"]
 
 
@@ -147,10 +147,10 @@ def test_both_directions_of_the_bottleneck_are_shaped_and_nothing_else():
     assert shaped == {
         "nt3f-links": [
             f"qdisc add dev right-router {MADE}",
-            "qdisc add dev right-router ingress",
+            "qdisc add dev right-router clsact",
             f"filter add dev right-router {EVERY} action mirred egress redirect dev router-right",
             f"qdisc add dev router-right {MADE}",
-            "qdisc add dev router-right ingress",
+            "qdisc add dev router-right clsact",
             f"filter add dev router-right {EVERY} action mirred egress redirect dev right-router",
         ],
     }
@@ -313,9 +313,9 @@ def test_a_link_that_a_script_changes_has_a_middle():
     changing = plan(Topology("t", nodes, (Link("a", "b", changes=True),)), prefix="n")
     assert [tc_lines(each) for each in changing.namespaces if each.node.kind == "wires"] == [
         [
-            "qdisc add dev b-a ingress",
+            "qdisc add dev b-a clsact",
             f"filter add dev b-a {EVERY} action mirred egress redirect dev a-b",
-            "qdisc add dev a-b ingress",
+            "qdisc add dev a-b clsact",
             f"filter add dev a-b {EVERY} action mirred egress redirect dev b-a",
         ]
     ]
@@ -336,10 +336,10 @@ def test_the_middle_of_a_link_redirects_from_one_end_to_the_other():
     links = planned("pair", rate="10mbit").namespaces[-1]
     assert tc_lines(links) == [
         f"qdisc add dev b-a {MADE}",
-        "qdisc add dev b-a ingress",
+        "qdisc add dev b-a clsact",
         f"filter add dev b-a {EVERY} action mirred egress redirect dev a-b",
         f"qdisc add dev a-b {MADE}",
-        "qdisc add dev a-b ingress",
+        "qdisc add dev a-b clsact",
         f"filter add dev a-b {EVERY} action mirred egress redirect dev b-a",
     ]
 

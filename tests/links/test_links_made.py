@@ -87,10 +87,10 @@ def test_a_wire_that_is_down_passes_nothing():
 def test_a_policed_link_drops_where_packets_enter_it():
     settings = link_settings({"rate": "10mbit", "delay": "5", "police": "30K"}, what="link")
     direction = made.direction(settings, Maker(has_wires=True))
-    assert (direction.entrance, [stage.kind for stage in direction.stages]) == (
+    assert (direction.police, [stage.kind for stage in direction.stages]) == (
         (
             *("action", "police", "rate", "10000000bit", "burst", "30000", "mtu", "64kb"),
-            *("overhead", "14", "conform-exceed", "drop/pipe"),
+            *("conform-exceed", "drop/ok"),
         ),
         ["netem"],
     )
@@ -169,7 +169,7 @@ def test_a_loss_without_a_delay():
 def test_the_kinds_are_those_of_the_words():
     asked = {"rate": "10mbit", "delay": "20", "limit": "50p"}
     kinds = made.direction(link_settings(asked, what="link"), Maker()).kinds
-    assert kinds == ("netem", "tbf", "pfifo", "ingress")
+    assert kinds == ("netem", "tbf", "pfifo", "clsact")
 
 
 def test_a_plain_link_needs_nothing_of_the_kernel():
@@ -183,7 +183,7 @@ def test_a_plain_link_needs_nothing_of_the_kernel():
         ("tbf", {"rate": "10mbit"}, "a rate of 10 Mbit/s"),
         ("fq_codel", {"rate": "10mbit", "qdisc": "fq_codel"}, "qdisc=fq_codel"),
         ("pfifo", {"rate": "10mbit", "limit": "50p"}, "limit=50p"),
-        ("ingress", {"rate": "10mbit"}, "a link with limits (10 Mbit/s, queue 62500)"),
+        ("clsact", {"rate": "10mbit"}, "a link with limits (10 Mbit/s, queue 62500)"),
     ],
 )
 def test_what_asks_for_a_qdisc(kind, asked, wanted):
