@@ -179,6 +179,10 @@ def _size(text: str) -> int:
     return size
 
 
+def _or_none(read: Callable[[str], Value]) -> Callable[[str], Value | None]:
+    return lambda text: None if text == "none" else read(text)
+
+
 def _one_of(choices: Iterable[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
@@ -356,7 +360,7 @@ class LinkSettings:
     mark: Mark | None = _of(  # noqa: RUF009 - a field
         None,
         "mark",
-        _mark,
+        _or_none(_mark),
         "ECN, of packets that queued longer than this (ms: 1), or behind more bytes (100K); "
         "without qdisc= a queue that does nothing else",
         "mark {}",
@@ -372,8 +376,9 @@ class LinkSettings:
     police_bytes: int | None = _of(
         None,
         "police",
-        _size,
-        "drop what is faster than rate= instead of queueing it; a burst may have this size: 30K",
+        _or_none(_size),
+        "drop what is faster than rate= instead of queueing it; a burst may have this size: 30K; "
+        "none: queue it again",
         "police {}",
     )
     is_down: bool = _of(False, "down", _switch, "1: every packet is lost", write=_write_switch)
@@ -526,7 +531,7 @@ def merged(settings: LinkSettings, given: Mapping[str, str], *, what: str) -> Li
         dropped.add("delay")
     if "qdisc" in given:
         dropped.update(_OF_QDISCS)
-    if given.get("rate") == "none" or "police" in given:
+    if given.get("rate") == "none" or given.get("police", "none") != "none":
         dropped.update(("limit", "qdisc", *_OF_QDISCS))
     if given.get("rate") == "none":
         dropped.add("police")
@@ -582,7 +587,7 @@ def _check_queue(settings: LinkSettings, given: Mapping[str, str], what: str) ->
             if name in given:
                 raise UsageError(f"{what}: {name}={given[name]}: police= leaves nothing to queue")
     for name in ("limit", "qdisc", "mark", "police"):
-        if name in given and settings.rate_bps is None:
+        if given.get(name, "none") != "none" and settings.rate_bps is None:
             raise UsageError(
                 f"{what}: {name}={given[name]}: nothing queues on a link without rate=",
                 remedy="SET_QDISC gives an interface of a host a queue.",

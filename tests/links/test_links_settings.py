@@ -137,6 +137,11 @@ def test_an_rtt_replaces_the_delay():
     assert after(read(delay="20"), rtt="10").delay_ms == 5.0
 
 
+def test_a_policed_link_queues_again():
+    before = read(rate="10mbit", police="30K")
+    assert after(before, police="none", qdisc="codel") == read(rate="10mbit", qdisc="codel")
+
+
 def test_a_link_without_a_rate_loses_its_queue():
     assert after(read(rate="10mbit", limit="50K"), rate="none") == LinkSettings()
 
