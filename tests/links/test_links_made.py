@@ -9,8 +9,11 @@ from netesto.links.made import Maker
 from netesto.links.settings import link_settings
 
 
-def words(*, wire: bool = False, burst_s: float = made.BURST_S, **asked: str) -> list[str]:
-    direction = made.direction(link_settings(asked, what="link"), Maker(wire, burst_s))
+SHAPERS, WIRES = Maker(), Maker(has_wires=True)
+
+
+def words(maker: Maker = SHAPERS, /, **asked: str) -> list[str]:
+    direction = made.direction(link_settings(asked, what="link"), maker)
     return [
         " ".join((*place, *stage.words))
         for place, stage in zip(direction.places, direction.stages, strict=True)
@@ -61,27 +64,27 @@ def test_a_delay_line_holds_what_a_full_link_carries_in_the_smallest_packets():
 
 
 def test_a_user_mode_kernel_needs_a_larger_burst():
-    assert words(rate="100mbit", burst_s=made.maker("uml").burst_s) == [
+    assert words(made.maker("uml"), rate="100mbit") == [
         "root handle 1: tbf rate 100000000bit burst 62500 limit 625000"
     ]
 
 
 def test_a_wire_has_its_queue_before_its_rate():
-    assert words(wire=True, rate="10mbit", rtt="40", limit="bdp", qdisc="fq_codel") == [
+    assert words(WIRES, rate="10mbit", rtt="40", limit="bdp", qdisc="fq_codel") == [
         "root handle 1: netem limit 4294967295 delay 20000us rate 10000000bit",
         "parent 1:1 handle 2: fq_codel limit 34",
     ]
 
 
 def test_a_wire_without_a_qdisc_has_a_queue_of_bytes():
-    assert words(wire=True, rate="100mbit") == [
+    assert words(WIRES, rate="100mbit") == [
         "root handle 1: netem limit 4294967295 rate 100000000bit",
         "parent 1:1 handle 2: bfifo limit 625000",
     ]
 
 
 def test_a_wire_that_is_down_passes_nothing():
-    assert words(wire=True, rate="100mbit", down="1") == ["root handle 1: blackhole"]
+    assert words(WIRES, rate="100mbit", down="1") == ["root handle 1: blackhole"]
 
 
 def test_a_policed_link_drops_where_packets_enter_it():
@@ -113,12 +116,10 @@ def test_a_delay_below_a_microsecond_is_written_in_nanoseconds():
 def test_thresholds_of_an_aqm_are_its_options():
     asked = {"rate": "10mbit", "limit": "50p"}
     assert [
-        words(wire=True, qdisc="codel", target="1", interval="20", ecn="1", **asked)[1],
-        words(wire=True, qdisc="fq_pie", tupdate="30", quantum="300", flows="8", **asked)[1],
-        words(wire=True, rate="10mbit", qdisc="red", min="30K", max="90K", ecn="1", limit="200K")[
-            1
-        ],
-        words(wire=True, rate="10mbit", qdisc="cake", interval="30", limit="2M")[1],
+        words(WIRES, qdisc="codel", target="1", interval="20", ecn="1", **asked)[1],
+        words(WIRES, qdisc="fq_pie", tupdate="30", quantum="300", flows="8", **asked)[1],
+        words(WIRES, rate="10mbit", qdisc="red", min="30K", max="90K", ecn="1", limit="200K")[1],
+        words(WIRES, rate="10mbit", qdisc="cake", interval="30", limit="2M")[1],
     ] == [
         "parent 1:1 handle 2: codel limit 50 target 1000us interval 20000us ecn",
         "parent 1:1 handle 2: fq_pie limit 50 tupdate 30000us quantum 300 flows 8",
@@ -132,7 +133,7 @@ def test_thresholds_of_an_aqm_are_its_options():
 
 def test_a_threshold_of_marks_alone_makes_a_queue_that_drops_only_when_it_is_full():
     # 100 kB take 0.8 ms at 1 Gbit/s.
-    assert words(wire=True, rate="1gbit", mark="100K", limit="400p")[1] == (
+    assert words(WIRES, rate="1gbit", mark="100K", limit="400p")[1] == (
         "parent 1:1 handle 2: codel limit 400 ce_threshold 800us "
         "target 1000000000us interval 1000000000us"
     )
