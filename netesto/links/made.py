@@ -261,7 +261,8 @@ def _queue(link: LinkSettings) -> tuple[Stage, ...]:
         if setting in written:
             made |= _option(link, setting, word, written[setting])
     if link.mark is not None and not link.qdisc:
-        made |= {"target": (_time(_NEVER_MS),), "interval": (_time(_NEVER_MS),)}
+        never = (_microseconds(_NEVER_MS),)
+        made |= {"target": never, "interval": never}
     return (Stage(kind, made),)
 
 
@@ -270,11 +271,11 @@ def _option(link: LinkSettings, setting: str, word: str, text: str) -> dict[str,
     match setting:
         case "mark":
             assert link.mark is not None, "it is written"
-            return {word: (_time(link.mark.after_ms(link.rate_bps)),)}
+            return {word: (_microseconds(link.mark.after_ms(link.rate_bps)),)}
         case "ecn":
             return {"ecn": ()} if link.ecn else ({} if link.qdisc == "red" else {"noecn": ()})
         case "target" | "interval" | "tupdate":
-            return {word: (_time(float(text)),)}
+            return {word: (_microseconds(float(text)),)}
         case _:
             return {word: (text,)}
 
@@ -283,3 +284,8 @@ def _time(duration_ms: float) -> str:
     """In whole microseconds, or nanoseconds."""
     nanoseconds = round(duration_ms * 1e6)
     return f"{nanoseconds}ns" if nanoseconds % 1000 else f"{nanoseconds // 1000}us"
+
+
+def _microseconds(duration_ms: float) -> str:
+    """For options of queues, of which tc takes no smaller unit."""
+    return f"{max(1, round(duration_ms * 1000))}us"

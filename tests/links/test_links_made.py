@@ -8,7 +8,6 @@ from netesto.links import made
 from netesto.links.made import Maker
 from netesto.links.settings import link_settings
 
-
 SHAPERS, WIRES = Maker(), Maker(has_wires=True)
 
 
@@ -129,6 +128,12 @@ def test_thresholds_of_an_aqm_are_its_options():
         ),
         "parent 1:1 handle 2: cake memlimit 2000000 rtt 30000us",
     ]
+
+
+def test_a_threshold_of_marks_is_rounded_to_a_microsecond():
+    assert words(WIRES, rate="10mbit", qdisc="codel", mark="2.4224", limit="50p")[1] == (
+        "parent 1:1 handle 2: codel limit 50 ce_threshold 2422us"
+    )
 
 
 def test_a_threshold_of_marks_alone_makes_a_queue_that_drops_only_when_it_is_full():
