@@ -40,10 +40,10 @@ def lines(each: Iterable[str]) -> Iterator[Any]:
         yield value
 
 
-def first(text: str, place: int = 0) -> tuple[Any, int]:
+def first(text: str, place: int = 0, decoder: json.JSONDecoder = _DECODER) -> tuple[Any, int]:
     """The value that begins at `place`, and the place behind it, whatever follows."""
     try:
-        return _DECODER.raw_decode(text, place)
+        return decoder.raw_decode(text, place)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

@@ -85,16 +85,20 @@ class DatagramInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Datagrams:
-    """What became of the datagrams of a UDP_STREAM. docs/measurements.md defines each.
+    """What became of the datagrams of a UDP_STREAM; None is unknown. docs/measurements.md defines
+    each.
 
+    `received`: arrived, as the receiver counted. `numbered`: the highest number that it saw.
     `skipped`: the sender was too late for them. `dropped`: of those lost, the ones that found the
     receiver's socket full. `marked`: arrived with the mark CE of RFC 3168. `delay_bound_ms`: the
     error of the clocks in one-way delays.
     """
 
-    sent: int
-    lost: int
-    sent_bps: float
+    sent: int | None
+    lost: int | None
+    sent_bps: float | None
+    received: int | None = None
+    numbered: int | None = None
     jitter_ms: float | None = None
     reordered: int | None = None
     duplicates: int | None = None
@@ -126,17 +130,20 @@ class TransferResult:
     """What a traffic tool reports of a flow that ended well. Latencies are in microseconds.
 
     `rate_bps` of a stream is goodput; of a request/reply test it is the goodput of requests, which
-    is transactions per second times the bits of a request, as in the classic tool.
+    is transactions per second times the bits of a request, as in the classic tool. None: the output
+    does not say. `sent_bps` is what a stream's sender passed to its socket, if the tool reports it.
     `transactions_per_s` is None for streams. `client_ports` are the client's ends of the data
     connections, if the tool reports them.
 
     `reverse_rate_bps` is goodput from the server to the client, of a test in both directions.
     `latencies` is the number of transactions or transfers that were timed, `unfinished` that of the
-    transfers that were not completed, `unanswered` that of the datagrams without a reply.
+    transfers that were not completed, `unanswered` that of the datagrams without a reply. `doubts`
+    are contradictions in what the tool reports, in words: `results.consistency` finds them.
     """
 
-    rate_bps: float
+    rate_bps: float | None
     elapsed_s: float
+    sent_bps: float | None = None
     intervals: tuple[Interval, ...] = ()
     transactions_per_s: float | None = None
     local_cpu_percent: float | None = None
@@ -163,6 +170,7 @@ class TransferResult:
     mss_bytes: int | None = None
     client_ports: tuple[int, ...] = ()
     datagrams: Datagrams | None = None
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

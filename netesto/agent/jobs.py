@@ -271,7 +271,7 @@ class Flow:
         if outcome.reason:
             last_lines = outcome.last_lines
             event = replace(event, kind="failed", text=outcome.reason, last_lines=last_lines)
-        elif outcome.result is not None:
+        elif outcome.result is not None and outcome.result.rate_bps is not None:
             event = replace(event, rate_bps=outcome.result.rate_bps)
         self._emit(event)
 

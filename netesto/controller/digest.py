@@ -27,7 +27,7 @@ from netesto.measured import (
 )
 from netesto.model import REAL_TIME, SAME_CLOCK, Address, ClockOffset, GroupRequest, Ports
 from netesto.packets.found import Capture, Flow
-from netesto.results import flows, queues, silence, systemtime
+from netesto.results import consistency, flows, queues, silence, systemtime
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
@@ -419,7 +419,7 @@ def _result(
         )
         for interval in result.intervals
     )
-    return replace(result, intervals=shifted)
+    return consistency.checked(replace(result, intervals=shifted), request)
 
 
 def _pings(

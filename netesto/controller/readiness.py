@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import Literal, TypeAlias
 
 import netesto
-from netesto import amounts, units
+from netesto import amounts, traffic, units
 from netesto.controller import preflight
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.errors import MissingError, NetestoError, WorldError, told_place
@@ -218,6 +218,14 @@ def _of_info(endpoint: Endpoint, info: HostInfo, family: int) -> Iterator[Proble
             f"{tool} is installed, and not used: {reason}",
             "It must print its version within 2 s.",
         )
+    for name, version in info.tools.items():
+        if (driver := traffic.TOOLS.get(name)) is not None:
+            for test in sorted(driver.tests):
+                if lack := driver.cannot(test, version):
+                    yield _warning(
+                        f"{name} cannot run {test}: version {lack}",
+                        "Install a later version on the host, or use another tool: tool=native",
+                    )
     if not info.tools:
         yield _error("no traffic tool", "Install one on the host: apt install iperf3, or netperf")
     if not info.qdiscs:

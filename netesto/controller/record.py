@@ -311,7 +311,9 @@ def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
 def _unfinished(request: GroupRequest, flow: InstanceEvidence) -> str:
     """A text saying that a flow of requests completed none of them; "" if it did, or failed."""
     result = flow.result
-    if result is None or result.rate_bps > 0 or request.test not in REQUEST_TESTS:
+    if result is None or result.rate_bps is None or result.rate_bps > 0:
+        return ""
+    if request.test not in REQUEST_TESTS:
         return ""
     size = format_size(request.request_bytes)
     text = f"no transaction was completed in {result.elapsed_s:.3g} s"

@@ -52,6 +52,7 @@ def group_request(
             for info in infos
             for tool, reason in info.unusable_tools.items()
         },
+        [pair for info in infos for pair in info.tools.items()],
     )
     if not _is_receivers_chosen(command):
         control = _receivers(flow, client[1], server[1])

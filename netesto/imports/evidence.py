@@ -1,23 +1,15 @@
 """Turns the raw files of an imported run into evidence, like that of our own experiments."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from netesto.errors import OutputError
 from netesto.imports import formats, iperf3, mpstat
-from netesto.imports.iperf3 import ClientOutput, Document
+from netesto.imports.directions import Direction, Output
 from netesto.imports.mpstat import CpuLoad
-from netesto.measured import (
-    CPU_STATES,
-    CpuSample,
-    Datagrams,
-    Interval,
-    SocketSample,
-    TransferResult,
-)
-from netesto.model import GroupRequest
-from netesto.results import imported
+from netesto.measured import CPU_STATES, CpuSample, PingSample, SocketSample
+from netesto.results import consistency, flows, imported
 from netesto.results.evidence import (
     OK,
     ExperimentEvidence,
@@ -26,12 +18,12 @@ from netesto.results.evidence import (
     Source,
 )
 from netesto.results.imported import ImportedRun
-from netesto.results.manifest import Manifest
+from netesto.results.manifest import GroupRecord, Manifest
 
 _IDLE = (CPU_STATES.index("idle"), CPU_STATES.index("iowait"))
 # The sum of all cores, which mpstat prints beside them.
 _ALL = "all"
-_PORT_MAX = 65_535
+_GONE = "its file no longer has this flow"
 
 
 def of(
@@ -55,20 +47,21 @@ def update(folder: Path, run: ImportedRun, *, damaged: Collection[str]) -> None:
         imported.write(folder, known)
 
 
-def summarised(run: ImportedRun, output: ClientOutput) -> ImportedRun:
+def summarised(run: ImportedRun, output: Output) -> ImportedRun:
     """A run with what summaries need of its client's output."""
     document = output.document or {}
+    sent = output.sent
     return replace(
         run,
         reason=output.reason or run.reason,
-        sent_bps=None if output.sent is None else output.sent.bps,
-        retransmits=None if output.sent is None else output.sent.retransmits,
-        congestion_control=congestion_control(document),
-        mss_bytes=mss_bytes(document),
+        sent_bps=None if sent is None else sent.bps,
+        retransmits=None if sent is None else sent.retransmits,
+        congestion_control=iperf3.congestion_control(document),
+        mss_bytes=iperf3.mss_bytes(document),
     )
 
 
-def _output(folder: Path, run: ImportedRun, damaged: Collection[str]) -> ClientOutput | None:
+def _output(folder: Path, run: ImportedRun, damaged: Collection[str]) -> Output | None:
     if run.output in damaged or not (folder / run.output).is_file():
         return None
     return formats.read((folder / run.output).read_bytes(), run.form)
@@ -89,29 +82,79 @@ def _loads(
 
 def build(
     manifest: Manifest,
-    output: ClientOutput | None,
+    output: Output | None,
     *,
     sender: Iterable[CpuLoad],
     receiver: Iterable[CpuLoad],
 ) -> ExperimentEvidence:
     """The evidence of a run whose files were read; `output` is None if it is damaged."""
-    (record,) = manifest.groups
+    started_s = manifest.started_s
+    # The client of the first group, or of datagrams from its server the server, is the sender.
+    cpus = {"sender": _cpu(sender, started_s), "receiver": _cpu(receiver, started_s)}
+    groups = [
+        _group(manifest, record, _direction(output, record, len(manifest.groups)), output, cpus)
+        for record in manifest.groups
+    ]
+    busy = flows.span_s(flow for group in groups for flow in group.instances)
+    is_known = busy[0] <= busy[1]
+    return ExperimentEvidence(
+        exp=manifest.exp,
+        exp_name=manifest.exp_name,
+        started_s=started_s,
+        ended_s=manifest.ended_s,
+        groups=tuple(replace(group, busy=busy if is_known else None) for group in groups),
+    )
+
+
+def _direction(output: Output | None, record: GroupRecord, there: int) -> Direction | None:
+    """The direction of a group; None if the output has none, or no result."""
+    found: Sequence[Direction] = () if output is None else output.directions
+    place = record.request.group - 1
+    if place >= len(found):
+        return None
+    direction = found[place]
+    if len(found) > there and direction.result is not None:
+        # An earlier version imported it.
+        text = (
+            f"the file has {len(found)} flows, of which this experiment has {there}: import again"
+        )
+        doubts = (*direction.result.doubts, text)
+        return replace(direction, result=replace(direction.result, doubts=doubts))
+    return direction
+
+
+def _group(
+    manifest: Manifest,
+    record: GroupRecord,
+    direction: Direction | None,
+    output: Output | None,
+    cpus: dict[str, tuple[CpuSample, ...]],
+) -> GroupEvidence:
     (flow,) = record.instances
     request = record.request
     info = manifest.hosts[request.client].info
-    started_s = flow.started_s if flow.started_s is not None else manifest.started_s
     # The version that imported it may have found a result where there is none.
-    status = flow.status if output is None else output.reason or flow.status
+    status = flow.status
+    if output is not None:
+        gone = _GONE if direction is None and not output.reason else ""
+        status = output.reason or (direction.reason if direction else "") or gone or flow.status
     result = None
     samples: tuple[SocketSample, ...] = ()
-    if status == OK and output is not None and output.sent is not None:
+    pings: tuple[PingSample, ...] = ()
+    if direction is not None and status == OK:
         # iperf3 counts the time anew after the omitted part.
-        zero_s = started_s + request.omit_s
-        samples = tuple(_samples(output.document or {}, zero_s))
-        result = _result(output, request, zero_s)
+        there = direction.at(manifest.started_s + request.omit_s)
+        samples, pings = there.samples, there.pings
+        if there.result is not None:
+            told = there.result
+            took_s = told.elapsed_s or request.duration_s
+            result = consistency.checked(replace(told, elapsed_s=took_s), request)
     is_reverse = request.is_reverse
+    # In the order of the run's files, not of the data.
+    is_swapped = direction is not None and direction.is_from_server and not is_reverse
+    ends = ("receiver", "sender") if is_swapped else ("sender", "receiver")
     sources: tuple[Source, ...] = ("tool", "client sockets", "server sockets")
-    group = GroupEvidence(
+    return GroupEvidence(
         request=request,
         full_host=record.full_host,
         full_server=record.full_server,
@@ -130,117 +173,11 @@ def build(
                 last_lines=flow.last_lines,
             ),
         ),
-        client_cpu=_cpu(sender, started_s),
-        server_cpu=_cpu(receiver, started_s),
+        pings=pings,
+        client_cpu=cpus[ends[0]],
+        server_cpu=cpus[ends[1]],
         damaged=frozenset(sources if output is None else ()),
     )
-    return ExperimentEvidence(
-        exp=manifest.exp,
-        exp_name=manifest.exp_name,
-        started_s=manifest.started_s,
-        ended_s=manifest.ended_s,
-        groups=(group,),
-    )
-
-
-def _result(output: ClientOutput, request: GroupRequest, zero_s: float) -> TransferResult:
-    document = output.document or {}
-    sent = output.sent
-    if sent is None:
-        raise AssertionError("a run without a result has no evidence of one")
-    is_reverse = request.is_reverse
-    return TransferResult(
-        rate_bps=sent.bps if output.received_bps is None else output.received_bps,
-        elapsed_s=output.duration_s or request.duration_s,
-        intervals=tuple(_intervals(document, zero_s)),
-        local_retransmits=None if is_reverse else sent.retransmits,
-        remote_retransmits=sent.retransmits if is_reverse else None,
-        local_congestion_control=congestion_control(document),
-        mss_bytes=mss_bytes(document),
-        mean_latency_us=output.latency_us,
-        datagrams=_datagrams(document, sent.bps) if request.test == "UDP_STREAM" else None,
-    )
-
-
-def _datagrams(document: Document, sent_bps: float) -> Datagrams | None:
-    """The fate of datagrams; for older versions, which have one sum, as far as it shows."""
-    for name in ("sum_received", "sum"):
-        told = iperf3.at(document, "end", name)
-        packets, lost = (iperf3.whole(told, key) for key in ("packets", "lost_packets"))
-        if packets is not None and lost is not None:
-            jitter_ms = iperf3.number(told, "jitter_ms")
-            return Datagrams(sent=packets, lost=lost, sent_bps=sent_bps, jitter_ms=jitter_ms)
-    return None
-
-
-def congestion_control(document: Document) -> str:
-    """What the sender really used; "" if unknown."""
-    return iperf3.words(document, "end", "sender_tcp_congestion")
-
-
-def mss_bytes(document: Document) -> int | None:
-    """The segment size; None if unknown."""
-    return iperf3.whole(document, "start", "tcp_mss_default") or None
-
-
-def _intervals(document: Document, zero_s: float) -> Iterator[Interval]:
-    for entry in _list(iperf3.at(document, "intervals")):
-        values = [iperf3.number(entry, "sum", name) for name in ("start", "end", "bits_per_second")]
-        start_s, end_s, rate_bps = values
-        if start_s is None or end_s is None or rate_bps is None or end_s <= start_s:
-            continue
-        if iperf3.at(entry, "sum", "omitted") is not True:
-            yield Interval(zero_s + start_s, zero_s + end_s, rate_bps)
-
-
-def _samples(document: Document, zero_s: float) -> Iterator[SocketSample]:
-    """A sample for each connection and interval; at least one, with the values of the whole run."""
-    control, mss = congestion_control(document), mss_bytes(document)
-    ports = dict(_ports(document))
-    totals: dict[object, int | None] = {}
-    yielded = False
-    for entry in _list(iperf3.at(document, "intervals")):
-        for place, stream in enumerate(_list(iperf3.at(entry, "streams"))):
-            end_s = iperf3.number(stream, "end")
-            if end_s is None or iperf3.at(stream, "omitted") is True:
-                continue
-            name = iperf3.whole(stream, "socket")
-            again = iperf3.whole(stream, "retransmits")
-            before = totals.get(name, 0)
-            totals[name] = None if again is None or before is None else before + again
-            window, rtt_us = (iperf3.number(stream, key) for key in ("snd_cwnd", "rtt"))
-            local, peer = ports.get(name, (place + 1, 0))
-            yielded = True
-            yield SocketSample(
-                time_s=zero_s + end_s,
-                local_port=local,
-                peer_port=peer,
-                congestion_control=control,
-                cwnd=None if window is None or not mss else round(window / mss),
-                mss_bytes=mss,
-                rtt_ms=None if not rtt_us else rtt_us / 1000,
-                total_retransmits=totals[name],
-            )
-    if not yielded and (control or mss):
-        yield SocketSample(
-            time_s=zero_s,
-            local_port=1,
-            peer_port=0,
-            congestion_control=control,
-            mss_bytes=mss,
-            total_retransmits=iperf3.whole(document, "end", "sum_sent", "retransmits"),
-        )
-
-
-def _ports(document: Document) -> Iterator[tuple[int | None, tuple[int, int]]]:
-    for entry in _list(iperf3.at(document, "start", "connected")):
-        pair = [iperf3.whole(entry, key) for key in ("local_port", "remote_port")]
-        if all(port is not None and 0 < port <= _PORT_MAX for port in pair):
-            yield iperf3.whole(entry, "socket"), (pair[0] or 0, pair[1] or 0)
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def _cpu(loads: Iterable[CpuLoad], started_s: float) -> tuple[CpuSample, ...]:

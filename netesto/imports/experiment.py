@@ -2,22 +2,23 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from netesto.errors import OutputError
-from netesto.imports import evidence, findings, iperf3, source, tree
+from netesto.imports import documents, evidence, findings, iperf3, source, tree
+from netesto.imports.directions import Direction
 from netesto.imports.mpstat import CpuLoad
 from netesto.imports.source import NOBODY, RunSource
 from netesto.imports.tree import CpuSource, File, Run
 from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports
-from netesto.results import derive, durable, imported, integrity, manifest, runs
-from netesto.results.evidence import FAILED, OK
+from netesto.results import crosscheck, derive, durable, imported, integrity, manifest, runs
+from netesto.results.evidence import FAILED, OK, PARTIAL
 from netesto.results.fields import Fields
-from netesto.results.imported import CpuFile, Finding, ImportedRun
+from netesto.results.imported import CpuFile, ImportedRun
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.units import parse_rate
 
@@ -51,7 +52,21 @@ def build(
     for each in run.cpu:
         path = files.add(each.file, found.client if each.told.side == "sender" else found.server)
         cpu[path] = cpu_file(each, found.loads[each.file.name], files.hashes[path])
-    told = tuple(findings.of(found))
+    known = _manifest(exp, found, files.hashes, run_name)
+    seen = evidence.build(
+        known, found.output, sender=found.of("sender"), receiver=found.of("receiver")
+    )
+    told = (*findings.of(found), *findings.of_evidence(run.output, seen))
+    warnings = (
+        f"imported from {run.output.name}: what its files do not report is unknown",
+        *(
+            f"{each.file}: {each.kind}: {each.detail}"
+            for each in told
+            if each.kind != findings.DOUBT
+        ),
+        *crosscheck.warnings(seen),
+    )
+    known = replace(known, warnings=warnings)
     made = ImportedRun(
         exp=exp,
         form=run.form,
@@ -66,10 +81,6 @@ def build(
         columns=found.columns,
         cpu=cpu,
         findings=told,
-    )
-    known = _manifest(exp, found, files.hashes, run_name, told)
-    seen = evidence.build(
-        known, found.output, sender=found.of("sender"), receiver=found.of("receiver")
     )
     manifest.write(known, folder / manifest.NAME)
     imported.write(folder, evidence.summarised(made, found.output))
@@ -121,43 +132,33 @@ def put(file: Path, target: Path, *, is_copy: bool) -> None:
     shutil.copy2(file, target, follow_symlinks=False)
 
 
-def _manifest(
-    exp: int,
-    found: RunSource,
-    hashes: Mapping[str, str],
-    run_name: str,
-    told: Iterable[Finding],
-) -> Manifest:
+def _manifest(exp: int, found: RunSource, hashes: Mapping[str, str], run_name: str) -> Manifest:
     started_s, reason = found.started_s, found.output.reason
-    options = _options(found)
-    ended_s = started_s + options["omit_s"] + (found.output.duration_s or 0.0)
-    version = iperf3.words(found.plan, "start", "version").removeprefix("iperf ")
-    request = GroupRequest(
-        exp=exp,
-        group=1,
-        exp_name=found.run.section,
-        client=found.client,
-        server=found.server,
-        client_address=found.client_address,
-        server_address=found.server_address,
-        **options,
+    version = documents.words(found.plan, "start", "version").removeprefix("iperf ")
+    directions = found.output.directions or (_planned(found),)
+    groups = tuple(
+        _group(exp, number, each, found, version, is_alone=len(directions) == 1)
+        for number, each in enumerate(directions, start=1)
     )
-    port = iperf3.whole(found.plan, "start", "connected", 0, "remote_port") or 0
-    flow = InstanceRecord(
-        instance=1,
-        status=reason or OK,
-        argv=tuple(found.command.split()),
-        tool_version=version,
-        started_s=started_s,
-        ended_s=None if reason else ended_s,
-        effective_congestion_control=evidence.congestion_control(found.document),
-        effective_mss_bytes=evidence.mss_bytes(found.document),
-    )
+    flows = [flow for group in groups for flow in group.instances]
+    failures = [
+        f"{group.request.exp_name}: {flow.status}"
+        for group in groups
+        for flow in group.instances
+        if flow.status != OK
+    ]
+    if reason:
+        failures = [f"{tree.shown(found.run.output.path.name)}: {reason}"]
+    duration_s = max(group.request.omit_s for group in groups) + (found.output.duration_s or 0.0)
+    ended_s = max((flow.ended_s or 0.0 for flow in flows), default=0.0)
+    ended_s = max(ended_s, started_s + duration_s)
+    is_failed = all(flow.status != OK for flow in flows)
+    tool = groups[0].request.tool
     return Manifest(
         exp=exp,
         exp_name=found.run.section,
         description="",
-        status=FAILED if reason else OK,
+        status=FAILED if is_failed else PARTIAL if failures else OK,
         run=run_name,
         started=runs.utc(started_s),
         ended=runs.utc(ended_s),
@@ -166,32 +167,78 @@ def _manifest(
         started_monotonic_s=0.0,
         ended_monotonic_s=ended_s - started_s,
         ground=GROUND,
-        groups=(
-            GroupRecord(
-                request=request,
-                ports=Ports(control=(port,), data=(port,)),
-                full_host=found.client,
-                full_server=found.server,
-                instances=(flow,),
-            ),
-        ),
+        groups=groups,
         hosts={
             found.client: _host(
                 found.client,
                 found.client_kernel,
                 found.client_address,
                 device=found.told("NIC", "nic"),
-                tools={request.tool: version} if version else {},
+                tools={tool: version} if version and not found.is_of_server else {},
             ),
-            found.server: _host(found.server, found.server_kernel, found.server_address),
+            found.server: _host(
+                found.server,
+                found.server_kernel,
+                found.server_address,
+                tools={tool: version} if version and found.is_of_server else {},
+            ),
         },
         files=dict(sorted(hashes.items())),
         columns=dict(found.columns),
-        reasons=(f"{tree.shown(found.run.output.path.name)}: {reason}",) if reason else (),
-        warnings=(
-            f"imported from {found.run.output.name}: what its files do not report is unknown",
-            *(f"{each.file}: {each.kind}: {each.detail}" for each in told),
-        ),
+        reasons=tuple(failures),
+    )
+
+
+def _planned(found: RunSource) -> Direction:
+    """The direction that a run that failed was to have."""
+    asked = found.arguments
+    is_udp = found.planned("protocol") == "UDP" or asked.get("test") == "UDP_STREAM"
+    is_reverse = bool(documents.whole(found.planned("reverse")))
+    is_reverse = is_reverse or asked.get("test") == "TCP_MAERTS"
+    test = "UDP_STREAM" if is_udp else "TCP_MAERTS" if is_reverse else "TCP_STREAM"
+    return Direction(test=test, is_from_server=is_reverse)
+
+
+def _group(
+    exp: int, number: int, direction: Direction, found: RunSource, version: str, *, is_alone: bool
+) -> GroupRecord:
+    options = _options(found, direction)
+    ends = [(found.client, found.client_address), (found.server, found.server_address)]
+    if direction.test == "UDP_STREAM" and direction.is_from_server:
+        # The client of a group sends its datagrams.
+        ends.reverse()
+    (client, client_address), (server, server_address) = ends
+    section = found.run.section
+    request = GroupRequest(
+        exp=exp,
+        group=number,
+        exp_name=section if is_alone or not direction.name else f"{section} {direction.name}",
+        client=client,
+        server=server,
+        client_address=client_address,
+        server_address=server_address,
+        **options,
+    )
+    status = found.output.reason or direction.reason or OK
+    starts_s = found.started_s + direction.begins_s
+    took_s = (direction.result.elapsed_s if direction.result else 0.0) or options["duration_s"]
+    port = documents.whole(found.plan, "start", "connected", 0, "remote_port") or 0
+    flow = InstanceRecord(
+        instance=1,
+        status=status,
+        argv=tuple(found.command.split()),
+        tool_version=version,
+        started_s=starts_s,
+        ended_s=None if status != OK else starts_s + options["omit_s"] + took_s,
+        effective_congestion_control=iperf3.congestion_control(found.document),
+        effective_mss_bytes=iperf3.mss_bytes(found.document),
+    )
+    return GroupRecord(
+        request=request,
+        ports=Ports(control=(port,), data=(port,)),
+        full_host=client,
+        full_server=server,
+        instances=(flow,),
     )
 
 
@@ -212,31 +259,31 @@ def _host(name: str, kernel: str, address: Address, **told: Any) -> HostRecord:
     return HostRecord(info=info, clock=ClockOffset(0.0, 0.0))
 
 
-def _options(found: RunSource) -> dict[str, Any]:
-    """The options of the flow, from its output and its command."""
+def _options(found: RunSource, direction: Direction) -> dict[str, Any]:
+    """The options of a flow, from its output and its command."""
     asked = found.arguments
-    is_udp = found.planned("protocol") == "UDP" or asked.get("test") == "UDP_STREAM"
-    is_reverse = bool(iperf3.whole(found.planned("reverse"))) or asked.get("test") == "TCP_MAERTS"
     told = found.columns.get("parallel", "")
-    parallel = int(told) if told.isdecimal() and len(told) < 6 else 1
+    parallel = int(told) if told.isdecimal() and len(told) < 6 else direction.parallel or 1
     # iperf3's is that of each stream.
-    stream_bps = iperf3.number(found.planned("target_bitrate")) or 0.0
+    stream_bps = documents.number(found.planned("target_bitrate")) or 0.0
+    sizes = {"request_bytes": direction.request_bytes, "reply_bytes": direction.reply_bytes}
     return {
-        "test": "UDP_STREAM" if is_udp else "TCP_MAERTS" if is_reverse else "TCP_STREAM",
+        "test": direction.test,
         # flent runs netperf.
         "tool": "netperf" if found.run.form in {"netperf", "flent"} else "iperf3",
-        "duration_s": iperf3.number(found.planned("duration"))
+        "duration_s": documents.number(found.planned("duration"))
         or _seconds(asked.get("dur", ""))
         or found.output.duration_s
         or 0.0,
-        "congestion_control": asked.get("ca") or evidence.congestion_control(found.plan),
+        "congestion_control": asked.get("ca") or iperf3.congestion_control(found.plan),
         "parallel": parallel,
-        "omit_s": iperf3.number(found.planned("omit")) or 0.0,
+        "omit_s": documents.number(found.planned("omit")) or 0.0,
         "interval_s": 1.0,
         "zerocopy": found.columns.get("zerocopy") or asked.get("zerocopy", "0"),
         "skip_receive": asked.get("skiprx") == "1",
         "bitrate_bps": stream_bps * parallel or _rate(asked.get("bitrate", "")),
         "pacing_bps": _rate(asked.get("pacing", "")),
+        **{name: size for name, size in sizes.items() if size is not None},
     }
 
 

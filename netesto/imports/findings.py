@@ -3,16 +3,19 @@
 from collections.abc import Iterable, Iterator
 
 from netesto.errors import OutputError
-from netesto.imports import commands, evidence, iperf3, tree
+from netesto.imports import commands, documents, iperf3, tree
 from netesto.imports.source import RunSource
 from netesto.imports.tree import File
 from netesto.measured import CPU_STATES
+from netesto.results.evidence import ExperimentEvidence
 from netesto.results.imported import CpuFile, Finding, ImportedRun
 
 # A run that failed left its cores so.
 _IDLE_PERCENT = 99.0
 # The headers of IP and TCP: without options, and with more than the maximum of options.
 _HEADERS_BYTES, _HEADERS_BYTES_MAX = 40, 100
+DOUBT = "inconsistent"
+"""The kind of what contradicts itself in a result, or is missing from it."""
 _NO_PING = "rtt is 0: ping may have failed"
 
 
@@ -31,14 +34,23 @@ def _output(source: RunSource) -> Iterator[Finding]:
         yield Finding(name, output.kind, output.reason)
     if output.documents > 1:
         yield Finding(name, "doubled", f"{output.documents} documents; the first one counts")
-    asked, used = source.arguments.get("ca", ""), evidence.congestion_control(source.document)
+    asked, used = source.arguments.get("ca", ""), iperf3.congestion_control(source.document)
     if asked and used and asked != used:
         yield Finding(name, "cc-differs", f"asked for {asked}, used {used}")
-    mtu, mss = source.run.columns.get("mtu", ""), evidence.mss_bytes(source.document)
+    mtu, mss = source.run.columns.get("mtu", ""), iperf3.mss_bytes(source.document)
     if mtu.isdecimal() and mss is not None:
         size = int(mtu)
         if not size - _HEADERS_BYTES_MAX <= mss <= size - _HEADERS_BYTES:
             yield Finding(name, "mss-differs", f"MSS {mss}, MTU {mtu}")
+
+
+def of_evidence(file: File, evidence: ExperimentEvidence) -> Iterator[Finding]:
+    """The contradictions in a run's results."""
+    for group in evidence.groups:
+        for flow in group.instances:
+            for doubt in flow.result.doubts if flow.result is not None else ():
+                name = f"group {group.request.group}: " if len(evidence.groups) > 1 else ""
+                yield Finding(file.name, DOUBT, f"{name}{doubt}")
 
 
 def of_cpus(runs: Iterable[ImportedRun], orphans: Iterable[CpuFile]) -> Iterator[Finding]:
@@ -83,4 +95,4 @@ def _is_zero(value: object) -> bool:
             return float(value.strip().removesuffix("ms")) == 0
         except ValueError:
             return False
-    return iperf3.number(value) == 0
+    return documents.number(value) == 0

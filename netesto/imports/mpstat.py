@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from netesto import jsontext
 from netesto.errors import OutputError
-from netesto.imports import iperf3
+from netesto.imports import documents
 from netesto.measured import CPU_STATES
 from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core, cores_of
 
@@ -46,30 +46,30 @@ def read(data: bytes) -> CpuLoad:
         value = jsontext.parse(data, finite=True)
     except ValueError as error:
         raise OutputError(f"not complete JSON: {error}") from None
-    host = iperf3.at(value, "sysstat", "hosts", 0)
-    statistics = iperf3.at(host, "statistics")
+    host = documents.at(value, "sysstat", "hosts", 0)
+    statistics = documents.at(host, "statistics")
     if not isinstance(statistics, list):
         raise OutputError("no sysstat.hosts[].statistics[]")
     first: float | None = None
     samples = []
     for place, entry in enumerate(statistics):
-        loads = iperf3.at(entry, "cpu-load")
+        loads = documents.at(entry, "cpu-load")
         if not isinstance(loads, list):
             # Other statistics may be between those of CPUs.
             continue
-        clock = _clock_s(iperf3.at(entry, "timestamp"))
+        clock = _clock_s(documents.at(entry, "timestamp"))
         first = clock if first is None else first
         after_s = float(place) if clock is None or first is None else (clock - first) % 86400
         samples.append(Sample(after_s, dict(_core(load) for load in loads)))
     return CpuLoad(
-        host=iperf3.words(host, "nodename"),
-        kernel=iperf3.words(host, "release"),
+        host=documents.words(host, "nodename"),
+        kernel=documents.words(host, "release"),
         samples=tuple(samples),
     )
 
 
 def _core(load: object) -> tuple[str, tuple[float, ...]]:
-    cpu = iperf3.at(load, "cpu")
+    cpu = documents.at(load, "cpu")
     if not isinstance(cpu, str | int) or not isinstance(load, dict):
         raise OutputError("a cpu-load without cpu")
     values = []

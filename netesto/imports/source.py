@@ -8,8 +8,9 @@ from functools import cached_property
 from ipaddress import IPv4Address, ip_address
 
 from netesto.errors import OutputError
-from netesto.imports import commands, formats, iperf3, mpstat, tree
-from netesto.imports.iperf3 import ClientOutput, Document
+from netesto.imports import commands, documents, formats, mpstat, tree
+from netesto.imports.directions import Output, failed
+from netesto.imports.documents import Document
 from netesto.imports.mpstat import CpuLoad
 from netesto.imports.tree import CpuSource, File, Run
 from netesto.model import Address
@@ -26,7 +27,7 @@ class RunSource:
     """A run and the contents of its files. For a damaged mpstat file, `loads` has the error."""
 
     run: Run
-    output: ClientOutput
+    output: Output
     loads: Mapping[str, CpuLoad | OutputError]
 
     @property
@@ -36,8 +37,14 @@ class RunSource:
     @property
     def host(self) -> str:
         """The server, by its name in the tree, else in the client's command."""
-        told = iperf3.words(self.document, "start", "connecting_to", "host")
-        return self.run.host or _folder_name(told) or "server"
+        told = documents.words(self.document, "start", "connecting_to", "host")
+        own = self._system[1] if len(self._system) > 1 and self.is_of_server else ""
+        return self.run.host or _folder_name(told) or _folder_name(own) or "server"
+
+    @property
+    def is_of_server(self) -> bool:
+        """Whether the output is that of the server."""
+        return documents.at(self.document, "start", "accepted_connection") is not None
 
     def of(self, side: Side) -> tuple[CpuLoad, ...]:
         """The complete mpstat files of a side."""
@@ -89,13 +96,13 @@ class RunSource:
 
     def planned(self, name: str) -> object:
         """An option of the test."""
-        return iperf3.at(self.plan, "start", "test_start", name)
+        return documents.at(self.plan, "start", "test_start", name)
 
     @cached_property
     def columns(self) -> Mapping[str, str]:
         """The columns that no output fills."""
         found = {"rep": str(self.run.number), **self.run.columns}
-        streams = iperf3.whole(self.planned("num_streams"))
+        streams = documents.whole(self.planned("num_streams"))
         parallel = str(streams) if streams else self.arguments.get("parallel", "")
         for name, text in (("parallel", parallel), ("mtu", self.told("MTU", "mtu"))):
             if text:
@@ -107,12 +114,13 @@ class RunSource:
     @cached_property
     def _system(self) -> list[str]:
         """Linux HOST RELEASE …"""
-        return iperf3.words(self.plan, "start", "system_info").split()
+        return documents.words(self.plan, "start", "system_info").split()
 
     @cached_property
     def client(self) -> str:
         """The sender's name."""
-        names = [self._system[1]] if len(self._system) > 1 else []
+        is_told = len(self._system) > 1 and not self.is_of_server
+        names = [self._system[1]] if is_told else []
         names += [load.host for load in self.of("sender")]
         names += [str(self.client_address)] if self.client_address != NOBODY else []
         return next((name for name in names if _folder_name(name)), "client")
@@ -124,28 +132,33 @@ class RunSource:
 
     @cached_property
     def client_address(self) -> Address:
-        told = iperf3.at(self.plan, "start", "connected", 0, "local_host")
-        return _address(told) or NOBODY
+        key = "remote_host" if self.is_of_server else "local_host"
+        return _address(documents.at(self.plan, "start", "connected", 0, key)) or NOBODY
 
     @cached_property
     def server_address(self) -> Address:
-        told = iperf3.at(self.plan, "start", "connected", 0, "remote_host")
+        key = "local_host" if self.is_of_server else "remote_host"
+        told = documents.at(self.plan, "start", "connected", 0, key)
         return _address(told) or _address(self.host) or NOBODY
 
     @property
     def client_kernel(self) -> str:
-        kernels = [self._system[2]] if len(self._system) > 2 else []
+        is_told = len(self._system) > 2 and not self.is_of_server
+        kernels = [self._system[2]] if is_told else []
         kernels += [load.kernel for load in self.of("sender")]
         return next((kernel for kernel in kernels if kernel), self.told("kernel"))
 
     @property
     def server_kernel(self) -> str:
-        return next((load.kernel for load in self.of("receiver")), "")
+        is_told = len(self._system) > 2 and self.is_of_server
+        kernels = [self._system[2]] if is_told else []
+        kernels += [load.kernel for load in self.of("receiver")]
+        return next(iter(kernels), "")
 
     @property
     def started_s(self) -> float:
         """Its start, if known: from its output, from DATE, or from the time of the file."""
-        told = iperf3.number(self.document, "start", "timestamp", "timesecs")
+        told = self.output.begun_s
         if told is not None and told < 2**33:
             return told
         if self.run.date:
@@ -161,14 +174,14 @@ def of(run: Run) -> RunSource:
     return RunSource(run, read(run.output, run), loads)
 
 
-def read(file: File, run: Run) -> ClientOutput:
+def read(file: File, run: Run) -> Output:
     """Read a client's output of the form of `run`."""
     try:
         if file.size > tree.BYTES_MAX:
-            return ClientOutput(reason=f"no result: too large, {file.size} bytes", kind="no-result")
+            return failed(f"no result: too large, {file.size} bytes")
         return formats.read(file.path.read_bytes(), run.form)
     except OSError as error:
-        return ClientOutput(reason=f"no result: {error.strerror}", kind="no-result")
+        return failed(f"no result: {error.strerror}")
 
 
 def load(source: CpuSource) -> CpuLoad | OutputError:
@@ -184,7 +197,7 @@ def load(source: CpuSource) -> CpuLoad | OutputError:
 
 
 def _has_plan(document: Document) -> bool:
-    return isinstance(iperf3.at(document, "start", "test_start"), dict)
+    return isinstance(documents.at(document, "start", "test_start"), dict)
 
 
 def _short(value: object) -> str:

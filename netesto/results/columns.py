@@ -229,7 +229,7 @@ def _mbit(bps: float | None) -> float | None:
 
 
 def _sent_mbit_per_s(result: TransferResult) -> float | None:
-    return None if result.datagrams is None else result.datagrams.sent_bps / 1e6
+    return None if result.datagrams is None else _mbit(result.datagrams.sent_bps)
 
 
 # In the order of a group's key:value file.

@@ -163,7 +163,7 @@ def _drained(group: Group) -> Iterator[str]:
     waiting = group.backlog_max_bytes
     if (group.request.tool, group.request.test) != ("netperf", "UDP_STREAM") or not waiting:
         return
-    rate_bps = math.fsum(result.rate_bps for result in group.results)
+    rate_bps = math.fsum(result.rate_bps or 0.0 for result in group.results)
     late_bps = 8 * waiting / min((each.elapsed_s for each in group.results), default=math.inf)
     if late_bps > rate_bps * LATE_DATAGRAMS:
         yield (
@@ -261,6 +261,7 @@ class _Flow:
 
     def warnings(self) -> Iterator[str]:
         flow, elapsed_s = self.flow, self.result.elapsed_s
+        yield from self.result.doubts
         if unfinished := self.result.unfinished:
             begun = unfinished + (self.result.latencies or 0)
             yield f"{unfinished} of {begun} transfers were not completed: no percentile has them"
@@ -282,9 +283,10 @@ class _Flow:
     def _datagrams(self, found: Datagrams) -> Iterator[str]:
         """Losses that are not the path's: datagrams that were not sent, or not read."""
         requested_bps = self.request.bitrate_bps
-        if requested_bps and found.sent_bps < requested_bps * (1 - TOLERANCE):
+        sent_bps = found.sent_bps
+        if requested_bps and sent_bps is not None and sent_bps < requested_bps * (1 - TOLERANCE):
             late = f": it was too late for {found.skipped} datagrams" if found.skipped else ""
-            yield (f"it sent {_mbit(found.sent_bps)}; requested: {_mbit(requested_bps)}{late}")
+            yield (f"it sent {_mbit(sent_bps)}; requested: {_mbit(requested_bps)}{late}")
         if found.dropped:
             yield (
                 f"{found.dropped} of the {found.lost} lost datagrams reached the server, whose "
@@ -295,6 +297,8 @@ class _Flow:
         """Bytes that the tool counted, compared with those that arrived in order at the receiver's
         socket, else with those acknowledged at the sender's."""
         test, elapsed_s, rate_bps = self.request.test, self.result.elapsed_s, self.result.rate_bps
+        if rate_bps is None:
+            return
         received = flows.receiver_samples(self.request, self.flow)
         where = "bytes_received of the receiver's socket"
         found = self._counted(received, lambda sample: sample.bytes_received, least=_read_bytes)
@@ -465,8 +469,8 @@ def _interface(group: Group, *, alone: bool) -> Iterator[str]:
     carried = group.counter(f"{way}_bytes")
     if carried is None or not results or len(results) < len(group.good):
         return
-    size = math.fsum(result.rate_bps * result.elapsed_s / 8 for result in results)
-    late = math.fsum(result.rate_bps * COUNTERS_LATE_S / 8 for result in results)
+    size = math.fsum((result.rate_bps or 0.0) * result.elapsed_s / 8 for result in results)
+    late = math.fsum((result.rate_bps or 0.0) * COUNTERS_LATE_S / 8 for result in results)
     if size - late > carried * (1 + TOLERANCE):
         yield (
             f"{_megabytes(size)} as {request.tool} reports, but the client's interface carried "

@@ -11,7 +11,7 @@ from netesto.results.formulas import Group, Values
 from netesto.results.manifest import Manifest
 
 # Incremented when a column is computed differently from the same data.
-FORMULAS = "8"
+FORMULAS = "9"
 _KEY = "formulas"
 
 

@@ -79,8 +79,8 @@ class Group:
 
     @property
     def rates(self) -> list[float]:
-        """Mbit/s of goodput of each flow."""
-        return list(map(goodput_mbit_per_s, self.results))
+        """Mbit/s of goodput of each flow for which it is known."""
+        return [rate for rate in map(goodput_mbit_per_s, self.results) if rate is not None]
 
     @cached_property
     def measured_s(self) -> list[tuple[float, float] | None]:
@@ -337,8 +337,8 @@ class Group:
         return f"{counts} (others used it, too)" if self.packets > most else ""
 
 
-def goodput_mbit_per_s(result: TransferResult) -> float:
-    return result.rate_bps / 1e6
+def goodput_mbit_per_s(result: TransferResult) -> float | None:
+    return None if result.rate_bps is None else result.rate_bps / 1e6
 
 
 def requested_control(asked: FlowSpec) -> str | None:

@@ -48,8 +48,10 @@ def is_other(added: float, mean: float | None, tolerance: float = RATE_TOLERANCE
 
 
 def fairness(group: Group) -> float | None:
-    """Jain's index of the rates of a group's flows, if they ran at the same time."""
-    return None if _are_apart([group]) else numbers.fairness(group.rates)
+    """Jain's index of the rates of a group's flows, if they ran at the same time and all are
+    known."""
+    is_known = len(group.rates) == len(group.results)
+    return numbers.fairness(group.rates) if is_known and not _are_apart([group]) else None
 
 
 def fairness_of_all(groups: Sequence[Group]) -> str:
@@ -63,6 +65,7 @@ def fairness_of_all(groups: Sequence[Group]) -> str:
     asked = [group.request for group in groups if group.rates]
     kinds = {(each.test, each.delay_s, each.duration_s) for each in asked}
     is_alone = len(rates) == 1 < sum(len(group.evidence.instances) for group in groups)
+    is_alone = is_alone or len(rates) < sum(len(group.results) for group in groups)
     if len(kinds) > 1 or is_alone or _are_apart(groups) or any(_are_apart([g]) for g in groups):
         return ""
     index = numbers.fairness(rates)

@@ -46,7 +46,7 @@ def silence(request: GroupRequest, instance: InstanceEvidence) -> str:
     "" if there are no samples of TCP. Sockets of UDP are not sampled.
     """
     result = instance.result
-    if result is None or result.rate_bps > 0:
+    if result is None or result.rate_bps is None or result.rate_bps > 0:
         return ""
     if request.test not in UDP_TESTS:
         samples = (*instance.client_samples, *instance.server_samples)

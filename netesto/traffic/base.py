@@ -122,6 +122,10 @@ class Tool(Protocol):
         """The tool that starts this installed version; `parse` reads the output of all versions."""
         return self
 
+    def cannot(self, test: str, version: str) -> str:  # noqa: ARG002 - most versions are alike
+        """Why an installed version cannot run one of its `tests`; "" if it can."""
+        return ""
+
     def version_command(self) -> list[str]:
         """The command that prints the version."""
 

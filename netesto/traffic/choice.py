@@ -1,6 +1,6 @@
 """The traffic tools, their capabilities, and the choice of a tool for a flow."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from netesto.errors import MissingError
@@ -143,11 +143,12 @@ def choose(
     available: Collection[str],
     extras: Collection[str] = (),
     unusable: Mapping[str, str] | None = None,
+    versions: Collection[tuple[str, str]] = (),
 ) -> Tool:
     """The tool that makes `flow`, among those `available` at both hosts: the one it names or, for
     "auto", the first that can. `extras` are those of EXTRAS that the versions at both hosts can do;
-    `unusable` tools are installed, and not available for a reason. MissingError names what is
-    missing."""
+    `unusable` tools are installed, and not available for a reason; `versions` are those of the
+    tools at the hosts, each with its name. MissingError names what is missing."""
     if flow.tool != "auto" and flow.tool not in TOOLS:
         raise MissingError(f"{flow.tool}: no such traffic tool", remedy=f"Tools: {_list(TOOLS)}.")
     for option in needed_options(flow):
@@ -158,7 +159,11 @@ def choose(
             raise MissingError(
                 f"no tool can do {flow.test} with {option.name}", remedy=option.remedy or tests
             )
-    lacks = {name: _lack(tool, flow, available, extras) for name, tool in TOOLS.items()}
+    lacks = {
+        name: _lack(tool, flow, available, extras)
+        or next(_lacks_of_versions(versions, tool, flow.test), "")
+        for name, tool in TOOLS.items()
+    }
     lacks |= {
         name: why for name, why in (unusable or {}).items() if lacks.get(name) == NOT_INSTALLED
     }
@@ -173,6 +178,15 @@ def choose(
         "; ".join(f"{name} {lacks[name]}" for name in candidates),
         remedy=f"tool={able[0]} can." if able else remedy,
     )
+
+
+def _lacks_of_versions(
+    versions: Collection[tuple[str, str]], tool: Tool, test: str
+) -> Iterator[str]:
+    """Why installed versions of a tool cannot run a test that others can."""
+    for name, version in versions:
+        if name == tool.name and (lack := tool.cannot(test, version)):
+            yield lack
 
 
 def _lack(tool: Tool, flow: FlowSpec, available: Collection[str], extras: Collection[str]) -> str:

@@ -33,6 +33,10 @@ from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST, Printed, Tool, pinned, version_in
 
 JSON_STREAM_SINCE = (3, 17)
+# The first with `end.sum_received` of datagrams.
+UDP_SINCE = (3, 10)
+# Before it, the lost datagrams of a test include those that `omit` leaves out.
+OMIT_SINCE = (3, 14)
 
 # iperf3 refuses shorter and longer ones.
 INTERVAL_MIN_S, INTERVAL_MAX_S = 0.1, 60.0
@@ -65,6 +69,12 @@ class Iperf3(Tool):
     def for_version(self, version: str) -> Self:
         return replace(self, version=version)
 
+    def cannot(self, test: str, version: str) -> str:
+        if test != "UDP_STREAM" or not () < numbers_of(version) < UDP_SINCE:
+            return ""
+        since = ".".join(map(str, UDP_SINCE))
+        return f"{version} does not report which datagrams arrived; versions since {since} do"
+
     def version_command(self) -> list[str]:
         return ["iperf3", "--version"]
 
@@ -96,8 +106,7 @@ class Iperf3(Tool):
         return command + _test_options(request) + _common_options(request)
 
     def _can_stream(self) -> bool:
-        numbers = tuple(int(number) for number in re.findall(r"\d+", self.version)[:2])
-        return numbers >= JSON_STREAM_SINCE
+        return numbers_of(self.version) >= JSON_STREAM_SINCE
 
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
         # Parallel streams would use the ports of later instances.
@@ -135,7 +144,7 @@ class Iperf3(Tool):
         document = _document(output)
         if error := document.text("error"):
             raise OutputError(f"iperf3: {error}")
-        is_reverse = request.is_reverse
+        is_reverse, is_udp = request.is_reverse, request.test == "UDP_STREAM"
         zero_s = _zero_s(document, started_s, system)
         received = document.node("end.sum_received")
         sender_retransmits = _sender_retransmits(document)
@@ -144,6 +153,7 @@ class Iperf3(Tool):
         return TransferResult(
             rate_bps=received.number("bits_per_second"),
             elapsed_s=received.number("seconds"),
+            sent_bps=None if is_udp else document.known("end.sum_sent.bits_per_second"),
             intervals=_intervals(document, request, zero_s),
             local_retransmits=None if is_reverse else sender_retransmits,
             remote_retransmits=sender_retransmits if is_reverse else None,
@@ -151,10 +161,13 @@ class Iperf3(Tool):
             remote_congestion_control=sender_control if is_reverse else receiver_control,
             mss_bytes=_mss_bytes(document),
             client_ports=_client_ports(document),
-            datagrams=(
-                _datagrams(document, request, zero_s) if request.test == "UDP_STREAM" else None
-            ),
+            datagrams=_datagrams(document, request, zero_s) if is_udp else None,
         )
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """Major and minor number of a version; empty if it is unknown."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
 def _whole_seconds(seconds: float) -> int:
@@ -283,11 +296,14 @@ def _datagrams(document: Printed, request: GroupRequest, start_s: float) -> Data
     if not isinstance(document.find("end.sum_received.lost_packets"), int):
         return None
     sent, received = document.node("end.sum_sent"), document.node("end.sum_received")
+    size = document.known("start.test_start.blksize")
     streams = document.nodes("end.streams")
     return Datagrams(
         sent=round(sent.number("packets")),
         lost=round(received.number("lost_packets")),
         sent_bps=sent.number("bits_per_second"),
+        received=None if not size else round(received.number("bytes") / size),
+        numbered=received.whole("packets"),
         jitter_ms=received.number("jitter_ms"),
         reordered=round(math.fsum(stream.number("udp.out_of_order") for stream in streams)),
         intervals=tuple(

@@ -190,6 +190,7 @@ class Netperf(Tool):
         common = TransferResult(
             rate_bps=_rate_bps(values, request),
             elapsed_s=values.number("ELAPSED_TIME"),
+            sent_bps=_sent_bps(values, request),
             intervals=_intervals(output, request, system),
             local_cpu_percent=values.share("LOCAL_CPU_UTIL"),
             remote_cpu_percent=None if is_crr else values.share("REMOTE_CPU_UTIL"),
@@ -290,6 +291,13 @@ def _rate_bps(values: _Values, request: GroupRequest) -> float:
     # The received data divided by the time of the reception.
     is_reverse = request.is_reverse
     return values.number("THROUGHPUT" if is_reverse else "REMOTE_RECV_THROUGHPUT") * UNIT_BPS
+
+
+def _sent_bps(values: _Values, request: GroupRequest) -> float | None:
+    if request.test not in {"TCP_STREAM", "TCP_SENDFILE"}:
+        return None
+    sent = values.known("LOCAL_SEND_THROUGHPUT")
+    return None if sent is None else sent * UNIT_BPS
 
 
 def _datagrams(values: _Values, request: GroupRequest) -> Datagrams:

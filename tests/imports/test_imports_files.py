@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from imports_trees import mpstat as mpstat_file
 
 from netesto import cli
 from netesto.errors import OutputError
-from netesto.imports import evidence, formats, iperf3, mpstat, tree
+from netesto.imports import directions, evidence, formats, iperf3, mpstat, tree
 from netesto.results import csvfile, manifest, store
 from netesto.results import imported as imported_runs
 
@@ -98,7 +98,7 @@ def test_runs_with_what_was_received_alone_count_in_files_and_not_in_trees():
     value = document(10.0)
     del value["end"]["sum_sent"]  # type: ignore[attr-defined]
     data = json.dumps(value).encode()
-    assert iperf3.read(data, received_is_enough=True).sent == iperf3.Sent(10e9, None)
+    assert iperf3.read(data, received_is_enough=True).sent == directions.Sent(10e9, None)
     assert iperf3.read(data).kind == "no-result"
 
 
@@ -137,7 +137,10 @@ def test_files_are_recognised_by_their_content(tmp_path):
         "Recv   Send    Send\n\n131072  16384  16384    10.00    9411.52\n"
     )
     flent = {
-        "metadata": {"SERIES_META": {"TCP download": {"UNITS": "Mbits/s"}}, "LENGTH": 10},
+        "metadata": {
+            "SERIES_META": {"TCP download": {"UNITS": "Mbits/s", "MEAN_VALUE": 200}},
+            "LENGTH": 10,
+        },
         "results": {"TCP download": [100.0, None, 300.0], "Ping (ms) ICMP": [2.0, 4.0]},
     }
     (source / "d.flent.gz").write_bytes(gzip.compress(json.dumps(flent).encode()))
@@ -169,56 +172,150 @@ def test_what_an_imported_run_omitted_is_left_out_once(tmp_path):
     assert (rows(source)[0]["cwnd"], known.ended_s - known.started_s) == ("30.000", 4.0)
 
 
-def flent(**results: Sequence[float | None]) -> bytes:
-    """A file of flent 2.1.1: measured series, those of their sockets, and what it computes."""
+def flent(
+    results: Mapping[str, Sequence[float | None]],
+    *,
+    length: float = 0.4,
+    means: Mapping[str, float] | None = None,
+) -> bytes:
+    """A file of flent 2.1.1: measured series of values every 0.2 s, those of their sockets, and
+    what it computes."""
     computed = {"UNITS": "Mbits/s", "RUNNER": "SumRunner", "COMPUTED_LATE": False}
     measured = {"UNITS": "Mbits/s", "RUNNER": "NetperfDemoRunner"}
-    series = {
+    series: dict[str, dict[str, object]] = {
         "TCP upload avg": computed, "TCP upload sum": computed, "TCP totals": computed,
-        **{name: measured for name in results if "::tcp" not in name},
+        # Of files without COMPUTED_LATE.
+        "TCP upload fairness": {"UNITS": "Mbits/s"},
+        **{
+            name: {"UNITS": "ms"} if name.startswith("Ping") else measured
+            for name in results
+            if "::tcp" not in name
+        },
         "Ping (ms) ICMP": {"UNITS": "ms", "RUNNER": "PingRunner"},
     }  # fmt: skip
+    for name, mean in (means or {}).items():
+        series[name] = {**series.get(name, {"UNITS": "ms"}), "MEAN_VALUE": mean}
+    count = max(len(each) for each in results.values())
     known = {
-        "metadata": {"SERIES_META": series, "LENGTH": 10},
-        "results": {name: [700.0, 700.0] for name in series} | results,
+        "metadata": {"SERIES_META": series, "LENGTH": length},
+        "x_values": [round(0.2 * place, 1) for place in range(count)],
+        "results": {name: [700.0, 700.0] for name in series} | dict(results),
     }
     return gzip.compress(json.dumps(known).encode())
 
 
+def of_flows(data: bytes) -> list[tuple[str, str, float | None]]:
+    """Name, test and rate of the flows of a file of flent."""
+    return [
+        (each.name, each.test, each.result.rate_bps if each.result is not None else None)
+        for each in formats.read(data, "flent").directions
+    ]
+
+
 @pytest.mark.parametrize(
-    "names", [("TCP upload BE", "TCP download BK"), ("TCP upload::1", "TCP upload::2")]
+    "names", [("TCP upload BE", "TCP download BK"), ("TCP upload::1", "TCP download::2")]
 )
-def test_the_throughput_of_flent_is_that_of_measured_flows(names):
+def test_each_measured_flow_of_flent_has_its_direction_and_rate(names):
     one, other = names
     series: dict[str, Sequence[float | None]] = {
-        one: [100.0, 300.0], other: [None, 50.0], "TCP upload::tcp_delivery_rate": [999.0],
+        one: [100.0, 300.0], other: [50.0, 50.0], "TCP upload::tcp_delivery_rate": [999.0],
     }  # fmt: skip
-    found = formats.read(flent(**series), "flent")
-    assert found.sent == iperf3.Sent(250e6)
+    found = of_flows(flent(series))
+    assert found == [(one, "TCP_STREAM", 200e6), (other, "TCP_MAERTS", 50e6)]
 
 
-def test_a_test_of_flent_has_failed_if_one_of_its_flows_has():
-    series: dict[str, Sequence[float | None]] = {"TCP upload::1": [1.0], "TCP upload::2": [None]}
-    found = formats.read(flent(**series), "flent")
-    assert (found.sent, found.reason) == (None, "1 of 2 flows have no values")
+SPARSE = (
+    "rate 0.7 Mbit/s is the mean of the file; that of its values, which cover 0.4 of 10 s, is "
+    "3.2 Mbit/s"
+)
+
+
+def test_the_rate_of_a_flow_of_flent_is_its_mean_in_the_file_and_not_that_of_sparse_values():
+    values: dict[str, Sequence[float | None]] = {
+        "TCP upload::1": [*[None] * 10, 5.0, 1.4, *[None] * 10]
+    }
+    (told,) = formats.read(
+        flent(values, length=10, means={"TCP upload::1": 0.7}), "flent"
+    ).directions
+    (own,) = formats.read(flent(values, length=10), "flent").directions
+    assert [each.result and (each.result.rate_bps, each.result.doubts) for each in (told, own)] == [
+        (
+            0.7e6,
+            (SPARSE,),
+        ),
+        (None, ("rate is unknown: its values cover 0.4 of 10 s, and the file has no mean",)),
+    ]
+
+
+def test_the_flows_and_pings_of_rrul_are_groups_with_their_series(tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    series: dict[str, Sequence[float | None]] = {
+        "Ping (ms) ICMP": [10.0, 30.0, 50.0, 20.0],
+        "Ping (ms) UDP BE": [None, 40.0, 60.0, None],
+        "TCP upload BE": [None, 4.0, 6.0, None],
+        "TCP download BE": [None, 8.0, 8.0, None],
+    }
+    means = {"TCP upload BE": 5.0, "TCP download BE": 8.0, "Ping (ms) UDP BE": 50.0}
+    (source / "rrul.flent.gz").write_bytes(flent(series, means=means))
+    assert imported(source) == 0
+    names = ("expName", "test", "rate", "meanLatency", "pingRtt")
+    assert [[row[name] for name in names] for row in rows(source)[1:]] == [
+        ["rrul Ping (ms) UDP BE", "UDP_RR", "", "50000.000", "60000.000"],
+        ["rrul TCP upload BE", "TCP_STREAM", "5.000", "", "35000.000"],
+        ["rrul TCP download BE", "TCP_MAERTS", "8.000", "", "35000.000"],
+    ]
+    folder = out(source) / "1"
+    run = imported_runs.read(folder)
+    assert run is not None
+    known = evidence.of(folder, run, manifest.read(folder / manifest.NAME))
+    zero_s = known.started_s
+    assert [
+        [
+            (round(each.start_s - zero_s, 1), each.rate_bps)
+            for flow in group.instances
+            if flow.result is not None
+            for each in flow.result.intervals
+        ]
+        for group in known.groups[1:]
+    ] == [[(0.2, 4e6), (0.4, 6e6)], [(0.2, 8e6), (0.4, 8e6)]]
+
+
+def test_a_file_of_flent_that_unpacks_to_more_than_the_limit_is_refused_unread(monkeypatch):
+    monkeypatch.setattr(formats.flent, "BYTES_MAX", 2**20)
+    found = formats.read(gzip.compress(b" " * (2**20 + 1)), "flent")
+    assert (found.sent, found.reason) == (None, "no result: more than 1 MiB when it is unpacked")
+
+
+def test_a_flow_of_flent_without_values_has_failed_and_the_others_have_not(tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    series: dict[str, Sequence[float | None]] = {
+        "TCP upload::1": [1.0, 1.0], "TCP upload::2": [None],
+    }  # fmt: skip
+    (source / "a.flent.gz").write_bytes(flent(series))
+    assert imported(source) == 0
+    assert [(row["status"], row["rate"]) for row in rows(source)] == [
+        ("partial", "1.000"), ("ok", "1.000"), ("no values", ""),
+    ]  # fmt: skip
 
 
 def test_what_an_earlier_version_imported_as_a_result_and_is_none_has_failed(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
-    series: dict[str, Sequence[float | None]] = {"TCP upload::1": [1.0], "TCP upload::2": [2.0]}
-    (source / "a.flent.gz").write_bytes(flent(**series))
+    series: dict[str, Sequence[float | None]] = {"TCP upload::1": [1.0, 1.0]}
+    (source / "a.flent.gz").write_bytes(flent(series))
     assert imported(source) == 0
     folder = out(source) / "1"
     run = imported_runs.read(folder)
     assert run is not None
     (folder / run.output).unlink()
-    (folder / run.output).write_bytes(flent(**series | {"TCP upload::2": [None]}))
+    (folder / run.output).write_bytes(flent({"TCP upload::1": [None]}))
     evidence.update(folder, run, damaged=())
     again = imported_runs.read(folder)
     assert again is not None
     (group,) = evidence.of(folder, again, manifest.read(folder / manifest.NAME)).groups
-    reason = "1 of 2 flows have no values"
+    reason = "1 of 1 flows have no values"
     assert [again.reason, group.instances[0].status] == [reason, reason]
 
 
@@ -243,17 +340,13 @@ bytes  bytes   bytes    secs.    10^9bits/sec
         ("KBytes/s", 38912),
         ("MBytes/s", 4.75 * 8 * 2**20),
         ("GBytes/s", 4.75 * 8 * 2**30),
-        ("Trans/s", None),
     ],
 )
 def test_the_throughput_of_netperf_is_in_the_units_that_it_prints(unit, bps):
     table = NETPERF_TABLE.replace("10^9bits/s", unit)
     words = f"THROUGHPUT=4.75\nTHROUGHPUT_UNITS={unit}\nELAPSED_TIME=1.01\n"
     found = [formats.read(text.encode(), "netperf") for text in (table, words)]
-    sent = None if bps is None else iperf3.Sent(bps)
-    assert [(each.sent, each.duration_s) for each in found] == [
-        (sent, None if bps is None else 1.01)
-    ] * 2
+    assert [(each.sent, each.duration_s) for each in found] == [(directions.Sent(bps), 1.01)] * 2
 
 
 def test_a_reverse_test_of_netperf_has_the_retransmissions_of_its_sender(tmp_path):

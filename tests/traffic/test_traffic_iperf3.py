@@ -157,6 +157,7 @@ def test_reverse_stream(output, ask):
     assert parse(text, request, started_s=1795183364.25) == TransferResult(
         rate_bps=20427894543.80376,
         elapsed_s=1.000074,
+        sent_bps=nearly(20425532426.69146),
         intervals=(
             Interval(1795183364.25, 1795183364.25 + 0.500014, 21753143051.468765),
             Interval(1795183364.25 + 0.500014, 1795183364.25 + 1.000074, 19102766800.15049),
@@ -174,6 +175,7 @@ def test_stream(output, ask):
     assert replace(result, intervals=()) == TransferResult(
         rate_bps=nearly(26645953957.85302),
         elapsed_s=1.000214,
+        sent_bps=nearly(26646593339.26554),
         local_retransmits=45,
         local_congestion_control="cubic",
         remote_congestion_control="cubic",
@@ -233,6 +235,8 @@ def test_what_became_of_datagrams_is_what_iperf3_says(output, ask):
         sent=491330,
         lost=8349,
         sent_bps=nearly(5691492730.594502),
+        received=482_978,
+        numbered=491_327,
         jitter_ms=0.0010933215749803708,
         reordered=0,
         intervals=(
@@ -262,6 +266,7 @@ def test_events_of_a_stream(output, ask):
     assert replace(result, intervals=()) == TransferResult(
         rate_bps=nearly(36152794716.31837),
         elapsed_s=1.005511,
+        sent_bps=nearly(36176036877.65964),
         local_retransmits=270,
         local_congestion_control="cubic",
         remote_congestion_control="cubic",
