@@ -62,7 +62,7 @@ def _tell(done: importing.Imported, options: argparse.Namespace) -> None:
 
 def jobs(options: argparse.Namespace) -> int:
     """Write a job file as a script."""
-    sections = ini.read(options.file)
+    sections = ini.read(options.file, printing.warn)
     listed = [] if options.hostlist is None else hostlist.read(options.hostlist)
     hosts = [job_files.JobHost(host.name, host.profile, host.facts) for host in listed]
     text = job_files.script(str(options.file), sections, hosts, warn=printing.warn)

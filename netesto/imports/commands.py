@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -17,6 +17,9 @@ _PINNING: Mapping[str, tuple[str, ...]] = {
     "taskset": ("-c", "--cpu-list"),
 }
 
+# Until the options of iperf3 are known, where the processors of both ends are.
+_PINNED = "pinned"
+_CORES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTkmgt]?)(?:/[0-9]+)?")
 
 # Bit/s of each stream of datagrams without -b (UDP_RATE of iperf3).
@@ -26,11 +29,12 @@ _UDP_BITRATE = "1048576"
 @dataclass(frozen=True, slots=True)
 class Flow:
     """A client's command: arguments of DO_CLIENT, the host that it names, and the words that have
-    no counterpart."""
+    no counterpart. `pins_server`: its -A sets the processor of the server as well."""
 
     arguments: Mapping[str, str]
     target: str = ""
     unknown: tuple[str, ...] = ()
+    pins_server: bool = False
 
 
 def _named(name: str) -> _Give:
@@ -119,23 +123,44 @@ def parse(command: str) -> Flow:
     arguments: dict[str, str] = {}
     unknown: list[str] = []
     words = _program(shlex.split(command), arguments, unknown)
-    if not words or not words[0].rpartition("/")[2].startswith("iperf"):
+    if not words or not is_iperf(words[0]):
         raise ValueError(f"not an iperf3 command: {command}")
     target = _read(words[1:], arguments, unknown)
     if arguments.get("test") == "UDP_STREAM":
         arguments.setdefault("bitrate", _UDP_BITRATE)
     # iperf3's rate is that of each stream, DO_CLIENT's that of the flow.
     if "bitrate" in arguments:
-        arguments["bitrate"] = _times(arguments["bitrate"], arguments.get("parallel", "1"))
+        streams = arguments.get("parallel", "1")
+        arguments["bitrate"] = _times(arguments["bitrate"], streams if streams.isdecimal() else "1")
         if arguments["bitrate"] == "0":
             del arguments["bitrate"]
-    return Flow(arguments, target, tuple(unknown))
+    # What starts iperf3 sets the ends that its own option does not.
+    pinned = arguments.pop(_PINNED, "")
+    client, _, server = arguments.get("cpu", "").partition(",")
+    if cpu := ",".join(filter(None, (client or pinned, server or pinned))):
+        arguments["cpu"] = cpu
+    for name, text in list(arguments.items()):
+        # The harness's substitutions are unknown.
+        if "{" in text:
+            unknown.append(f"{name}={arguments.pop(name)}")
+    return Flow(arguments, target, tuple(unknown), pins_server=bool(server))
+
+
+def is_iperf(word: str) -> bool:
+    """Whether a word is the name of iperf3, with any path."""
+    return re.fullmatch(r"iperf3?(?:[-.\d]\S*)?", _base(word)) is not None
+
+
+def _is_program(word: str) -> bool:
+    return is_iperf(word) or _base(word) in _PINNING
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]
 
 
 def _times(rate: str, streams: str) -> str:
     digits = rate.rstrip("KMGT")
-    if not streams.isdecimal():
-        raise ValueError(f"-P {streams} is not a number")
     return f"{Decimal(digits) * int(streams)}{rate[len(digits) :]}"
 
 
@@ -143,30 +168,44 @@ def _program(words: list[str], arguments: dict[str, str], unknown: list[str]) ->
     """Read the words before the program; return the rest."""
     rest = list(words)
     while rest:
-        name = rest[0].rpartition("/")[2]
+        name = _base(rest[0])
         if name in _BEFORE or re.fullmatch(r"\w+=.*", rest[0]):
             rest.pop(0)
             continue
-        if name not in _PINNING:
+        if is_iperf(name):
             break
+        if name not in _PINNING:
+            # A wrapper, with its arguments: the next program that is known.
+            places = range(len(rest))
+            until = next((at for at in places if _is_program(rest[at])), None)
+            if until is None:
+                break
+            unknown.append(shlex.join(rest[:until]))
+            rest = rest[until:]
+            continue
         rest.pop(0)
         while rest and rest[0].startswith("-"):
             option, equals, value = rest.pop(0).partition("=")
             known = next((each for each in _PINNING[name] if option.startswith(each)), None)
             if known is None:
-                unknown.append(f"{name} {option}{equals}{value}")
+                words = [name, f"{option}{equals}{value}"]
+                if not equals and rest and not rest[0].startswith("-") and not is_iperf(rest[0]):
+                    words.append(rest.pop(0))
+                unknown.append(" ".join(words))
                 continue
             if not equals:
                 value = option[len(known) :] or (rest.pop(0) if rest else "")
-            cores = value.replace(",", "+")
-            arguments["cpu"] = f"{cores},{cores}"
+            if _CORES.fullmatch(value):
+                arguments[_PINNED] = value.replace(",", "+")
+            else:
+                unknown.append(f"{name} {known} {value}")
     return rest
 
 
 def _read(words: Sequence[str], arguments: dict[str, str], unknown: list[str]) -> str:
     """Read iperf3's own words; return the host that they name."""
     target = ""
-    rest = iter(words)
+    rest = iter(_separated(words))
     for word in rest:
         is_long = word.startswith("--")
         name, equals, value = word.partition("=") if is_long else (word[:2], "", word[2:])
@@ -186,6 +225,20 @@ def _read(words: Sequence[str], arguments: dict[str, str], unknown: list[str]) -
         except (ValueError, ArithmeticError):
             unknown.append(f"{name} {value}")
     return target
+
+
+def _separated(words: Iterable[str]) -> Iterator[str]:
+    """Words, of which `-VJ` are two."""
+    for word in words:
+        flags = [f"-{letter}" for letter in word[1:]]
+        if (
+            word[:1] == "-" != word[1:2]
+            and len(flags) > 1
+            and all(each in _FLAGS for each in flags)
+        ):
+            yield from flags
+        else:
+            yield word
 
 
 def arguments_of(command: str) -> Mapping[str, str]:

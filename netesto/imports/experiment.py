@@ -266,7 +266,6 @@ def _options(found: RunSource, direction: Direction) -> dict[str, Any]:
     parallel = int(told) if told.isdecimal() and len(told) < 6 else direction.parallel or 1
     # iperf3's is that of each stream.
     stream_bps = documents.number(found.planned("target_bitrate")) or 0.0
-    sizes = {"request_bytes": direction.request_bytes, "reply_bytes": direction.reply_bytes}
     return {
         "test": direction.test,
         # flent runs netperf.
@@ -283,7 +282,9 @@ def _options(found: RunSource, direction: Direction) -> dict[str, Any]:
         "skip_receive": asked.get("skiprx") == "1",
         "bitrate_bps": stream_bps * parallel or _rate(asked.get("bitrate", "")),
         "pacing_bps": _rate(asked.get("pacing", "")),
-        **{name: size for name, size in sizes.items() if size is not None},
+        # 0 stands for an unknown size.
+        "request_bytes": direction.request_bytes or 0,
+        "reply_bytes": direction.reply_bytes or 0,
     }
 
 

@@ -69,6 +69,8 @@ def find(request: Request, *, out: Path) -> Tree:
         findings=tuple(finding for each in trees for finding in each.findings),
         ignored=tuple(name for each in trees for name in each.ignored),
     )
+    if not found.runs and request.pattern:
+        raise tree.unmatched(request.pattern, found.findings)
     if not found.runs:
         names = ", ".join(map(str, request.paths))
         raise UsageError(

@@ -8,9 +8,11 @@ commands that the agents' owners may allow. What has no counterpart stays as a c
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import TypeAlias
 
 from netesto import units
 from netesto.errors import UsageError
@@ -36,6 +38,8 @@ _SETTING = re.compile(r"([\w.\-/]+)\s*=\s*(\"[^\"]*\"|'[^']*'|[^=]*?)(?=\s+[\w.\
 _CORES = re.compile(r"\d+(?:-\d+)?(?:[,+]\d+(?:-\d+)?)*")
 _PLAIN = re.compile(r"[A-Za-z0-9_.:+/%=,-]+")
 _REPETITIONS_MAX = 100_000
+# Of a command in a script.
+_NAME_MAX = 80
 _WIDTH = 90
 # A smaller value means a missing unit.
 _PLAUSIBLE_BPS = 1e6
@@ -53,6 +57,8 @@ _ORDER = (
 _UNSAID = {"ca": "cubic", "dur": "10"}
 
 Warn = Callable[[str], None]
+# A program, and its arguments.
+_Words: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +92,14 @@ class _Job:
 def script(
     source: str, sections: Sequence[Section], hosts: Sequence[JobHost], *, warn: Warn
 ) -> str:
-    """The text of the script for a job file called `source`. UsageError, with the section, if that
-    is impossible; `warn` receives what has no counterpart."""
+    """The text of the script for a job file called `source`. UsageError if it has no section;
+    `warn` receives what has no counterpart."""
     if not sections:
         raise UsageError(f"{source}: no section", remedy="A test begins with its name: [iperf3]")
     names: set[str] = set()
     listed = hosts or tuple(_named_hosts(sections))
-    jobs = [_job(source, section, names, listed, warn) for section in sections]
+    called = _names_of(sections)
+    jobs = [_job(source, section, names, listed, called=called, warn=warn) for section in sections]
     variables = _host_variables(jobs)
     lines = [
         *_head(source, jobs, listed, variables),
@@ -111,7 +118,13 @@ def _named_hosts(sections: Sequence[Section]) -> Iterator[JobHost]:
 
 
 def _job(
-    source: str, section: Section, names: set[str], hosts: Sequence[JobHost], warn: Warn
+    source: str,
+    section: Section,
+    names: set[str],
+    hosts: Sequence[JobHost],
+    *,
+    called: Mapping[_Words, str],
+    warn: Warn,
 ) -> _Job:
     keys = section.keys
     comments: list[str] = []
@@ -120,31 +133,28 @@ def _job(
         comments.append(what)
         warn(f"{source}: [{section.name}]: {what}")
 
-    if not keys.get("src-cmd", "").strip():
-        raise UsageError(
-            f"{source}: [{section.name}]: src-cmd is missing",
-            remedy="Write a command of iperf3: src-cmd = iperf3 -c {dst} -t 60",
-        )
+    off = ""
     try:
-        flow = commands.parse(keys["src-cmd"])
+        flow = commands.parse(keys.get("src-cmd", ""))
     except ValueError as error:
-        raise UsageError(
-            f"{source}: [{section.name}]: src-cmd: {error}",
-            remedy="Write a command of iperf3: src-cmd = iperf3 -c {dst} -t 60",
-        ) from None
+        # Another program, or words that no shell would take.
+        flow = commands.Flow({})
+        off = f"src-cmd: {error}" if keys.get("src-cmd", "").strip() else "src-cmd is missing"
+        leave(f"{off}: the section is left out")
     for word in flow.unknown:
         leave(f"no counterpart for {word!r} in src-cmd")
     if flow.target and not flow.target.startswith("{") and flow.target != keys.get("dst"):
         leave(f"src-cmd names {flow.target}; the flow goes to the host of the loop")
     arguments = {"test": "TCP_STREAM", "tool": "$tool", **_UNSAID, **flow.arguments}
-    _pin_server(arguments, keys.get("dst-cmd", ""))
+    if not flow.pins_server:
+        _pin_server(arguments, keys.get("dst-cmd", ""))
     if watched := keys.get("mpstat", ""):
         if _CORES.fullmatch(watched.replace(" ", "")):
             arguments["cores"] = watched.replace(" ", "").replace(",", "+")
         else:
             leave(f"no counterpart for mpstat = {watched}")
     _doubt(arguments, leave)
-    before, after = _hooks(keys, leave)
+    before, after = _hooks(keys, called, leave)
     netem, factors = _netem(keys, leave)
     for key, value in keys.items():
         known = key in _IGNORED or key in _OUTPUTS or key in _NETEM or key in _SWEEPS
@@ -153,8 +163,8 @@ def _job(
     return _Job(
         section=section,
         macro=_macro_name(section.name, names),
-        off=_off(source, section, hosts, leave),
-        iterations=_iterations(source, section),
+        off=_off(section, hosts, leave) or _one_line(off),
+        iterations=_iterations(section, leave),
         arguments={name: _quoted(text) for name, text in arguments.items()},
         before=before,
         after=after,
@@ -184,12 +194,10 @@ def _macro_name(section: str, names: set[str]) -> str:
     return name
 
 
-def _off(source: str, section: Section, hosts: Sequence[JobHost], leave: Warn) -> str:
+def _off(section: Section, hosts: Sequence[JobHost], leave: Warn) -> str:
     value = section.keys.get("enabled", "").lower()
     if value not in _TRUE | _FALSE:
-        raise UsageError(
-            f"{source}: [{section.name}]: enabled = {value}", remedy="Write true or false."
-        )
+        leave(f"enabled = {value} is neither true nor false: the section is run")
     if value in _FALSE:
         return "enabled = false"
     profile = section.keys.get("profile", "")
@@ -199,28 +207,71 @@ def _off(source: str, section: Section, hosts: Sequence[JobHost], leave: Warn) -
     return ""
 
 
-def _iterations(source: str, section: Section) -> int:
+def _iterations(section: Section, leave: Warn) -> int:
     value = section.keys.get("iterations", "1")
     if not value.isdecimal() or not 0 < int(value[:9]) <= _REPETITIONS_MAX:
-        raise UsageError(
-            f"{source}: [{section.name}]: iterations = {value}",
-            remedy=f"Write a number from 1 to {_REPETITIONS_MAX}.",
-        )
+        leave(f"iterations = {value} is not a number from 1 to {_REPETITIONS_MAX}: 1 is taken")
+        return 1
     return int(value)
 
 
-def _hooks(keys: Mapping[str, str], leave: Warn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _names_of(sections: Iterable[Section]) -> dict[_Words, str]:
+    """The names of commands in scripts: that of the program if all sections call it alike, else
+    with its arguments; commands with other arguments are others."""
+    every = dict.fromkeys(
+        words
+        for section in sections
+        for key in _OUTPUTS
+        for command in _commands(section.keys.get(key, ""))
+        if (words := _words(_without_sudo(command)))
+    )
+    alike = Counter(words[0] for words in every)
+    found: dict[_Words, str] = {}
+    for words in every:
+        name = words[0] if alike[words[0]] == 1 else _slug(" ".join(words))
+        while name in found.values():
+            name += "_"
+        found[words] = name
+    return found
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-")[:_NAME_MAX]
+
+
+def _words(command: str) -> _Words:
+    """The name of the program without its path, and its arguments; empty if it has no name that a
+    script can use, or the words do not end."""
+    try:
+        program, *arguments = shlex.split(command)
+    except ValueError:
+        return ()
+    name = PurePath(program).name
+    return (name, *arguments) if re.fullmatch(r"[A-Za-z0-9_.-]+", name) else ()
+
+
+def _commands(text: str) -> list[str]:
+    each = re.split(r"\s*(?:;|&&|\n)\s*", text.strip())
+    return [command for command in each if command]
+
+
+def _without_sudo(command: str) -> str:
+    return re.sub(r"^sudo\s+(?:-\S+\s+)*", "", command)
+
+
+def _hooks(
+    keys: Mapping[str, str], called: Mapping[_Words, str], leave: Warn
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The lines for the commands before the first iteration, and after each."""
     found: dict[str, list[str]] = {"pre": [], "post": []}
     for key, (when, host) in _OUTPUTS.items():
-        for command in re.split(r"\s*(?:;|&&|\n)\s*", keys.get(key, "").strip()):
-            if command:
-                found[when] += _hook(command, host, leave)
+        for command in _commands(keys.get(key, "")):
+            found[when] += _hook(command, host, called, leave)
     return tuple(found["pre"]), tuple(found["post"])
 
 
-def _hook(command: str, host: str, leave: Warn) -> list[str]:
-    plain = re.sub(r"^sudo\s+(?:-\S+\s+)*", "", command)
+def _hook(command: str, host: str, called: Mapping[_Words, str], leave: Warn) -> list[str]:
+    plain = _without_sudo(command)
     if match := _GRO_HW.fullmatch(plain):
         return [f"SET_LINK host={host} gro_hw={match[1]}"]
     if match := _SYSCTL.fullmatch(plain):
@@ -228,15 +279,12 @@ def _hook(command: str, host: str, leave: Warn) -> list[str]:
         if pairs:
             written = (f"{n.replace('/', '.')}={_quoted(_fields(v))}" for n, v in pairs)
             return [f"SET_SYSCTL host={host} {' '.join(written)}"]
-    try:
-        program = PurePath(shlex.split(plain)[0]).name
-    except (ValueError, IndexError):
-        program = ""
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", program):
+    name = called.get(_words(plain), "")
+    if not name:
         leave(f"no counterpart for the command {command!r}")
         return []
-    leave(f"{command!r} becomes DO_COMMAND name={program}: its agent has to allow it")
-    return [f"# {_one_line(command)}", f"DO_COMMAND host={host} name={program}"]
+    leave(f"{command!r} becomes DO_COMMAND name={name}: its agent has to allow it")
+    return [f"# {_one_line(command)}", f"DO_COMMAND host={host} name={name}"]
 
 
 def _fields(value: str) -> str:

@@ -385,7 +385,7 @@ NUMBERS = frozenset({"mtu", "parallel", "rep", "dur", "omit", "mss", "bitrate", 
 
 
 def listed(files: Iterable[File], text: str, form_of: Callable[[File], Form | None]) -> Tree:
-    """The runs whose files match a pattern; others are findings. UsageError if none matches."""
+    """The runs whose files match a pattern; others are findings. UsageError if it is not one."""
     expression = pattern(text)
     runs: list[Run] = []
     findings = []
@@ -402,14 +402,14 @@ def listed(files: Iterable[File], text: str, form_of: Callable[[File], Form | No
             Run(form=form_of(file) or "iperf3", section=text, host="", number=number, date="",
                 output=file, columns=columns)
         )  # fmt: skip
-    if not runs:
-        first = next(iter(findings), None)
-        raise UsageError(
-            f"--name {text}: no file has such a name"
-            + (f"; there is, for example, {first.file}" if first else ""),
-            remedy=_EXAMPLE,
-        )
     return Tree(runs=tuple(runs), findings=tuple(findings))
+
+
+def unmatched(text: str, findings: Iterable[Finding]) -> UsageError:
+    """That no file has a name of the pattern."""
+    first = next(iter(findings), None)
+    there = f"; there is, for example, {first.file}" if first else ""
+    return UsageError(f"--name {text}: no file has such a name{there}", remedy=_EXAMPLE)
 
 
 def recognised(files: Iterable[tuple[File, Form | None]]) -> Tree:

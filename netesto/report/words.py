@@ -17,6 +17,7 @@ GROUNDS = {
     "uml": "a lab inside a user-mode Linux kernel",
     "sim": "a lab inside a kernel in simulated time",
     "hosts": "real hosts",
+    "imported": "imported",
 }
 
 
@@ -88,14 +89,17 @@ def asked(request: GroupRequest) -> str:
         f"{format_time(request.delay_s)} after the common start" if request.delay_s else "at once"
     )
     lasting = (
-        "until all transfers are done"
+        ", until all transfers are done"
         if request.lasts_until_done
-        else f"for {format_time(request.duration_s)}"
+        # Of an imported run it may be unknown.
+        else f", for {format_time(request.duration_s)}"
+        if request.duration_s
+        else ""
     )
     control = requested_control(request)
     what = (
         f"{flows} of {request.test} from {request.client} to {request.server}"
-        f"{f' with {control}' if control else ''}, {start}, {lasting}"
+        f"{f' with {control}' if control else ''}, {start}{lasting}"
     )
     sizes = (
         f"requests of {format_size(request.request_bytes)} bytes, replies of "
@@ -106,7 +110,7 @@ def asked(request: GroupRequest) -> str:
     if request.test == "KV_RR":
         size = format_size(request.size_bytes or VALUE_BYTES)
         sizes = f"{request.get_percent:g} % gets, values of {size} bytes"
-    is_sized = request.test in TIMED_TESTS
+    is_sized = request.test in TIMED_TESTS and (request.request_bytes or request.reply_bytes)
     parts = [what, *([sizes] if is_sized else []), *_options(request)]
     return "; ".join(parts) + "."
 
@@ -208,7 +212,8 @@ def control(flow: InstanceRecord, request: GroupRequest) -> str:
     if requested_control(request) is None:
         return UNKNOWN
     if not used:
-        return f"{request.congestion_control} (not confirmed)"
+        asked = request.congestion_control
+        return f"{asked} (not confirmed)" if asked else UNKNOWN
     if used == request.congestion_control:
         return used
     return f"{used} (requested: {request.congestion_control})"
@@ -247,5 +252,5 @@ def time_sync(host: HostRecord) -> str:
 
 
 def memory(size_bytes: int) -> str:
-    """7.8 GiB"""
-    return f"{size_bytes / 2**30:.1f} GiB"
+    """7.8 GiB; — for what is unknown."""
+    return f"{size_bytes / 2**30:.1f} GiB" if size_bytes else UNKNOWN

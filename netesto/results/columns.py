@@ -224,6 +224,10 @@ def _packet_bytes(name: str, way: str) -> Column:
     return _counted(name, "bytes", decimals=1, overall=partial(overall.packet_bytes, way=way))
 
 
+def _size(size_bytes: int) -> str | None:
+    return format_size(size_bytes) if size_bytes else None
+
+
 def _mbit(bps: float | None) -> float | None:
     return None if bps is None else bps / 1e6
 
@@ -252,10 +256,11 @@ _TABLE: tuple[Column, ...] = (
            fill=lambda g: min((flow.instance for flow in g.evidence.instances), default=1)),
     # Without one that was requested, none.
     Column("dur", "s",
-           lambda g: None if g.request.lasts_until_done else g.request.duration_s, 3),
+           lambda g: None if g.request.lasts_until_done else g.request.duration_s or None, 3),
     Column("delay", "s", lambda g: g.request.delay_s, 3),
-    Column("req", "bytes", lambda g: format_size(g.request.request_bytes)),
-    Column("reply", "bytes", lambda g: format_size(g.request.reply_bytes)),
+    # Of imported runs they may be unknown.
+    Column("req", "bytes", lambda g: _size(g.request.request_bytes)),
+    Column("reply", "bytes", lambda g: _size(g.request.reply_bytes)),
     Column("ca", holds="text", fill=lambda g: formulas.requested_control(g.request)),
     Column("ecn", fill=lambda g: g.request.ecn),
     Column("parallel", fill=lambda g: g.request.parallel, page_unit="connections in each flow"),

@@ -1,15 +1,34 @@
-"""exp.csv: proper CSV with a header, extended only by complete experiments."""
+"""exp.csv: proper CSV with a header, extended only by complete experiments.
+
+A spreadsheet would execute a cell that begins as a formula does: an apostrophe precedes it in
+files, and in memory it has none.
+"""
 
 import csv
 import io
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from netesto.errors import ResultsError
 from netesto.results import durable
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[KMGT%]?")
+
+
+def guarded(cell: object) -> str:
+    """A cell as it is in a file."""
+    text = str(cell)
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def plain(text: str) -> str:
+    """The cell that was guarded."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def check_header(path: Path, names: Sequence[str]) -> None:
@@ -76,7 +95,8 @@ def _lines(path: Path, count: int | None = None) -> list[list[str]]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             # Most texts recur.
-            return [[*map(sys.intern, row)] for row in itertools.islice(csv.reader(file), count)]
+            rows = itertools.islice(csv.reader(file), count)
+            return [[sys.intern(plain(cell)) for cell in row] for row in rows]
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -113,7 +133,7 @@ def text(*parts: Iterable[Iterable[object]]) -> str:
     # Python before 3.13 quotes only its own line ends.
     writer = csv.writer(buffer, lineterminator="\r\n")
     for row in itertools.chain(*parts):
-        writer.writerow(row)
+        writer.writerow(map(guarded, row))
         lines.append(buffer.getvalue().removesuffix("\r\n"))
         buffer.seek(0)
         buffer.truncate()

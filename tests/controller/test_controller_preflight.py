@@ -249,3 +249,15 @@ def test_nothing_is_missing_on_a_host_of_which_nothing_is_known():
     known = {"a": info("a", tools={})}
     found = preflight.findings([do_client()], Inventory([A, B]), known, family=4)
     assert found == []
+
+
+def test_a_version_that_cannot_do_a_test_is_missing_before_the_run():
+    old = {name: info(name, tools={"iperf3": version}) for name, version in OLD_IPERF3.items()}
+    found = preflight.findings(
+        [do_client(tool="iperf3", test="UDP_STREAM")], Inventory([A, B]), old, family=4
+    )
+    lack = "3.9 does not report which datagrams arrived; versions since 3.10 do"
+    assert [each.message for each in found] == [f"a→b: iperf3 {lack}"]
+
+
+OLD_IPERF3 = {"a": "3.12", "b": "3.9"}

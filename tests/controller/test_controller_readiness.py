@@ -67,12 +67,26 @@ def test_nothing_is_wrong_with_a_host_that_is_ready():
     assert found(visited()) == []
 
 
+OLD_IPERF3 = (
+    "iperf3 cannot run UDP_STREAM: version 3.7 does not report which datagrams arrived; versions "
+    "since 3.10 do"
+)
+
+
 @pytest.mark.parametrize(
     ("info", "problem"),
     [
         ({"holder": "ann@desk pid 7"}, ("error", "a", "in use by ann@desk pid 7")),
         ({"version": "0"}, ("warning", "a", f"netesto 0; this is {netesto.__version__}")),
         ({"tools": {}}, ("error", "a", "no traffic tool")),
+        (
+            {"tools": {"iperf3": "3.7"}},
+            (
+                "warning",
+                "a",
+                OLD_IPERF3,
+            ),
+        ),
         (
             {"unusable_tools": {"netperf": "netperf: still running after 2 s, ended"}},
             (

@@ -117,6 +117,23 @@ def test_a_pattern_without_a_file_is_refused(folder, capsys, text, names):
     assert not out(folder).exists()
 
 
+def test_of_several_paths_one_that_does_not_fit_the_pattern_is_a_finding(folder, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("hello\n")
+    words = ["import", "results", str(folder), str(other), "--name", PATTERN]
+    assert cli.main([*words, "--out", str(out(folder))]) == 1
+    assert ("other.txt", "unlisted") in findings(folder)
+
+
+def test_pages_of_imported_runs_invent_nothing(folder, capsys):
+    assert imported(folder, "--name", "iperf_mtu9000_{*}.json") == 0
+    assert cli.main(["report", str(out(folder)), "1"]) == 0
+    page = (out(folder) / "1" / "exp.html").read_text()
+    hosts = page[page.index("<h3>Hosts</h3>") :]
+    assert [words in page for words in ("0.0 GiB", "+0 ±", "No flow succeeded")] == [False] * 3
+    assert '<td class="number">0</td>' not in hosts
+
+
 def test_a_folder_without_results_is_refused(tmp_path, capsys):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "notes").write_text("hello\n")
@@ -347,6 +364,71 @@ def test_the_throughput_of_netperf_is_in_the_units_that_it_prints(unit, bps):
     words = f"THROUGHPUT=4.75\nTHROUGHPUT_UNITS={unit}\nELAPSED_TIME=1.01\n"
     found = [formats.read(text.encode(), "netperf") for text in (table, words)]
     assert [(each.sent, each.duration_s) for each in found] == [(directions.Sent(bps), 1.01)] * 2
+
+
+# Of netperf 2.7.0 over a link of 10 Mbit/s; without the spaces at the ends of lines, and the titles
+# without their addresses.
+NETPERF = {
+    "MIGRATED TCP REQUEST/RESPONSE TEST from h (): demo : first burst 0\n"
+    "Local /Remote\nSocket Size   Request  Resp.   Elapsed  Trans.\n"
+    "bytes  Bytes  bytes    bytes   secs.    per sec\n\n"
+    "16384  131072 64       128     1.00     16970.49\n16384  131072\n": (
+        "TCP_RR", 16970.49 * 64 * 8, 16970.49, (64, 128),
+    ),
+    "MIGRATED TCP Connect/Request/Response TEST from h () port 0\n"
+    "bytes  Bytes  bytes    bytes   secs.    per sec\n\n"
+    "16384  131072 1        1       1.00     3106.58   100.00 100.00 117.588  117.588\n": (
+        "TCP_CRR", 3106.58 * 8, 3106.58, (1, 1),
+    ),
+    "MIGRATED UDP REQUEST/RESPONSE TEST from h () port 0\nREQUEST_SIZE=1\nTHROUGHPUT=7313.81\n": (
+        "UDP_RR", 7313.81 * 8, 7313.81, (1, None),
+    ),
+    "THROUGHPUT=15952.81\nMEAN_LATENCY=62.63\nP99_LATENCY=1835\n": (
+        "TCP_RR", None, 15952.81, (None, None),
+    ),
+    "OMNI Send|Recv TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\n"
+    "Local       Request Response Elapsed Throughput Throughput\n"
+    "Send Socket Size    Size     Time               Units\n"
+    "Size        Bytes   Bytes    (sec)\n"
+    "Final\n"
+    "69120       1       1        1.01    11976.69   Trans/s\n": (
+        "TCP_RR", 11976.69 * 8, 11976.69, (1, 1),
+    ),
+    "OMNI Send TEST from h () port 0 AF_INET to h () port 0 AF_INET : demo\n"
+    "Local Send Socket Size Final,Local Send Size,Elapsed Time (sec),Throughput,Throughput Units\n"
+    "725760,16384,1.42,9.23,10^6bits/s\n": ("TCP_STREAM", 9.23e6, None, (None, None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NETPERF)
+def test_each_form_of_netperfs_results_is_read(text):
+    (found,) = formats.read(text.encode(), "netperf").directions
+    assert found.result is not None
+    test, rate_bps, transactions, sizes = NETPERF[text]
+    assert (found.test, found.result.transactions_per_s) == (test, transactions)
+    assert found.result.rate_bps == (None if rate_bps is None else pytest.approx(rate_bps))
+    assert (found.request_bytes, found.reply_bytes) == sizes
+
+
+def test_both_lines_of_netperfs_datagrams_are_read():
+    text = (
+        "MIGRATED UDP STREAM TEST from h () port 0 AF_INET to h () port 0 AF_INET : demo\n"
+        "Socket  Message  Elapsed      Messages\nSize    Size     Time\n"
+        "bytes   bytes    secs            #      #   10^6bits/sec\n\n"
+        "212992   65507   1.00        32333      0    16869.54\n"
+        "212992           1.00         4629           2415.15\n\n"
+    )
+    (found,) = formats.read(text.encode(), "netperf").directions
+    assert found.result is not None
+    udp = found.result.datagrams
+    assert udp is not None
+    assert (found.test, found.result.rate_bps) == ("UDP_STREAM", pytest.approx(2415.15e6))
+    assert (udp.sent, udp.lost, udp.sent_bps) == (32333, 27704, pytest.approx(16869.54e6))
+
+
+def test_a_throughput_of_an_unknown_test_and_unit_is_no_result():
+    found = formats.read(b"THROUGHPUT=9420.64\nELAPSED_TIME=1.00\n", "netperf")
+    assert (found.sent, found.kind) == (None, "no-result")
 
 
 def test_a_reverse_test_of_netperf_has_the_retransmissions_of_its_sender(tmp_path):

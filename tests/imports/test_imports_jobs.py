@@ -195,22 +195,67 @@ def test_nothing_of_a_job_file_gets_out_of_its_word(folder, capsys):
     ]
 
 
-WRONG = {
-    "[a]\nsrc-cmd = ping x\n": "[a]: src-cmd: not an iperf3 command: ping x",
-    "src-cmd = iperf3\n": "jobs.ini:1: 'src-cmd = iperf3' is before the first section",
-    "[a]\nb\n": "jobs.ini:2: 'b' is not KEY = VALUE",
-    "[a]\nb=1\n[a]\n": "jobs.ini:3: section [a] is there twice",
-    "[a]\nsrc-cmd = iperf3 -c x\niterations = many\n": "[a]: iterations = many",
-    "[a]\nsrc-cmd = iperf3 -c x\nenabled = maybe\n": "[a]: enabled = maybe",
-    "": "jobs.ini: no section",
+@pytest.mark.parametrize("text", ["", "src-cmd = iperf3\n"])
+def test_a_file_without_a_section_is_refused(folder, capsys, text):
+    (folder / "jobs.ini").write_text(text)
+    assert cli.main(["import", "jobs", str(folder / "jobs.ini")]) == 2
+    assert "jobs.ini: no section" in capsys.readouterr().err
+
+
+COMMAND = "src-cmd = iperf3 -c x"
+UNKNOWN = {
+    "[a]\nsrc-cmd = ping x\n": "[a]: src-cmd: not an iperf3 command: ping x: the section is left",
+    "[a]\ntype = perf\n": "[a]: src-cmd is missing: the section is left out",
+    "note\n": "jobs.ini:1: 'note' is before the first section: left out",
+    f"[a]\n{COMMAND}\nb\n": "jobs.ini:5: 'b' is not KEY = VALUE: left out",
+    f"[good]\n{COMMAND}\n": "section [good] is there twice: this one is [good 2]",
+    f"[a]\n{COMMAND}\n{COMMAND}\n": "[a] has src-cmd twice: the last one counts",
+    f"[a]\n{COMMAND}\niterations = many\n": "[a]: iterations = many is not a number",
+    f"[a]\n{COMMAND}\nenabled = maybe\n": "[a]: enabled = maybe is neither true nor false",
+    "[a]\nsrc-cmd = timeout 9 iperf3 -c x\n": "[a]: no counterpart for 'timeout 9' in src-cmd",
+    "[a]\nsrc-cmd = numactl -N 1 iperf3 -c x\n": "[a]: no counterpart for 'numactl -N 1'",
+    f"[a]\n{COMMAND} -t {{time}}\n": "[a]: no counterpart for 'dur={time}' in src-cmd",
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
-def test_a_file_that_is_none_is_refused_with_its_place(folder, capsys, text):
-    (folder / "jobs.ini").write_text(text)
-    assert cli.main(["import", "jobs", str(folder / "jobs.ini")]) == 2
-    assert WRONG[text] in capsys.readouterr().err
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_what_is_unknown_is_a_warning_and_the_other_sections_are_run(folder, capsys, text):
+    good = "[good]\nsrc-cmd = iperf3 -c {dst} -t 7\n"
+    (folder / "jobs.ini").write_text(text + good if text.startswith("note") else good + text)
+    made(folder)
+    assert UNKNOWN[text] in capsys.readouterr().err
+    found = flows(folder, capsys)
+    assert [some(flow, "expName", "dur") for flow in found[:1]] == [{"expName": "good", "dur": "7"}]
+
+
+@pytest.mark.parametrize(
+    ("source", "server", "cpu"),
+    [
+        ("numactl -C 4 iperf3 -c {dst} -A 10,11", "numactl -C 20 iperf3 -s", "10,11"),
+        ("numactl -C 4 iperf3 -c {dst} -A 10", "numactl -C 20 iperf3 -s", "10,20"),
+        ("numactl -C 4 iperf3 -c {dst} -A 10", "iperf3 -s", "10,4"),
+        ("iperf3 -c {dst} -A 10", "iperf3 -s", "10"),
+        ("iperf3 -VJ -c {dst} -A 10", "numactl -C 20 iperf3 -s -A 21", "10,21"),
+    ],
+)
+def test_the_clients_a_sets_the_ends_that_it_names_and_what_starts_iperf3_the_others(
+    folder, capsys, source, server, cpu
+):
+    (folder / "jobs.ini").write_text(f"[a]\nsrc-cmd = {source}\ndst-cmd = {server}\n")
+    assert flows(folder, capsys)[0]["cpu"] == cpu
+
+
+def test_commands_with_other_arguments_are_other_commands(folder):
+    (folder / "jobs.ini").write_text(
+        "[a]\nsrc-cmd = iperf3 -c {dst}\npre-src-cmd = /root/gro.sh on\n"
+        "[b]\nsrc-cmd = iperf3 -c {dst}\npre-src-cmd = sudo /opt/gro.sh off; show.sh eth1\n"
+    )
+    lines = [line.strip() for line in made(folder).splitlines()]
+    assert [line for line in lines if line.startswith("DO_COMMAND")] == [
+        "DO_COMMAND host=$source name=gro.sh-on",
+        "DO_COMMAND host=$source name=gro.sh-off",
+        "DO_COMMAND host=$source name=show.sh",
+    ]
 
 
 def test_a_list_of_hosts_is_an_inventory_whose_client_is_this_machine(folder, capsys):

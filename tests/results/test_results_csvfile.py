@@ -114,3 +114,17 @@ def test_every_text_comes_back(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("csv") / "exp.csv"
     csvfile.append(path, rows)
     assert csvfile.read(path) == rows
+
+
+@pytest.mark.parametrize("text", ["=cmd|'/c calc'!A1", "@SUM(1)", "+x", "-x, y", "\t=1", "'=1"])
+def test_a_cell_that_a_spreadsheet_would_execute_is_a_text_there_and_the_same_here(tmp_path, text):
+    path = tmp_path / "exp.csv"
+    csvfile.append(path, [{"exp": "1.0", "desc": text}])
+    with path.open(newline="") as file:
+        assert [row["desc"] for row in csv.DictReader(file)] == [f"'{text}"]
+    assert csvfile.read(path) == [{"exp": "1.0", "desc": text}]
+
+
+@pytest.mark.parametrize("text", ["-1.5", "+3", "-2e-3", "1-2", "'quoted'", "—", "a=b"])
+def test_numbers_and_plain_texts_are_cells_as_they_are(text):
+    assert (csvfile.guarded(text), csvfile.plain(text)) == (text, text)

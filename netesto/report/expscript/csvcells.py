@@ -9,6 +9,7 @@ removed, short rows are filled, quoted cells get other separators.
 import codecs
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ COMMA, NEWLINE = b",", b"\n"
 # Between cells and rows of a quoted file, whose cells may hold commas and line ends. ASCII has had
 # them for this since 1963.
 UNIT, RECORD = b"\x1f", b"\x1e"
+# What keeps spreadsheets from executing a cell (results.csvfile).
+_GUARDED = re.compile(rb"(^|[,\n\"])'(?='*[=+\-@\t\r])")
 
 Floats: TypeAlias = NDArray[np.float64]
 Booleans: TypeAlias = NDArray[np.bool_]
@@ -66,6 +69,8 @@ def read(path: Path, *, warn: Warn) -> CsvText:
     if b"\0" in data or not _is_utf8(data):
         data = decoded(data, path, warn=warn).encode()
     data = data.removeprefix(codecs.BOM_UTF8)
+    if b"'" in data:
+        data = _GUARDED.sub(rb"\1", data)
     if NEWLINE not in data:
         # Lines may end as they did on a Macintosh.
         data = data.replace(b"\r", NEWLINE)
