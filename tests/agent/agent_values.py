@@ -48,6 +48,9 @@ class ShellTool:
     def for_version(self, version: str) -> Self:
         return self
 
+    def cannot(self, test: str, version: str) -> str:
+        return ""
+
     def version_command(self) -> list[str]:
         return list(self.asked)
 
