@@ -299,11 +299,10 @@ class Settings:
             plan, number, after.partition(" ")[0], keep=asked.keep, values=(before, after)
         )
         if name == "mtu" and self._premises.links:
-            # What carries a link has its MTU.
+            # What carries a link has its MTU. The other direction is that of the other end.
+            given = LinkLimits((f"mtu={asked.value}",), device, "to", keep=asked.keep)
             with contextlib.suppress(middles.NoLimitsError):
-                await self._apply_limits(
-                    LinkLimits((f"mtu={asked.value}",), to=device, keep=asked.keep)
-                )
+                await self._apply_limits(given)
         return applied
 
     async def _apply_limits(self, asked: LinkLimits) -> Applied:

@@ -185,7 +185,7 @@ def test_what_finished_cells_set_on_links_and_routes_holds_when_a_run_is_resumed
         each["setting"]: each["after"] for each in told
     }.items()
     assert [each["setting"].partition(":")[0] for each in settings] == [
-        "route to y", "link b", "link b",
+        "route to y", "link b", "link a-b",
     ]  # fmt: skip
     assert float(row["rate"]) < 10
 
