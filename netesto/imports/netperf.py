@@ -312,6 +312,8 @@ def _names_above(text: str) -> dict[str, str]:
     first = text[: title.start()].count("\n") + 1
     columns = [(match.start(), match[0]) for match in re.finditer(r"\S+", lines[last])]
     heads = [_cells(each, [start for start, _ in columns]) for each in lines[first:last]]
+    if not heads:
+        return {}
     names = [" ".join(" ".join(parts).split()).lower() for parts in zip(*heads, strict=True)]
     found = {
         known: value

@@ -428,6 +428,12 @@ def test_both_lines_of_netperfs_datagrams_are_read():
     assert (found.result.rate_bps, udp.sent_bps) == (nearly(2415.15e6), nearly(16869.54e6))
 
 
+def test_a_title_of_netperf_without_a_table_is_no_result():
+    title = b"MIGRATED TCP STREAM TEST from h () port 0 AF_INET to h () port 0 AF_INET : demo\n"
+    found = [formats.read(title + rest, "netperf") for rest in (b"", b"   8.51 \n")]
+    assert [(each.sent, each.kind) for each in found] == [(None, "no-result")] * 2
+
+
 def test_a_throughput_of_an_unknown_test_and_unit_is_no_result():
     found = formats.read(b"THROUGHPUT=9420.64\nELAPSED_TIME=1.00\n", "netperf")
     assert (found.sent, found.kind) == (None, "no-result")
