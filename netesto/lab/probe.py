@@ -100,6 +100,8 @@ class PathMeasurement(PathRecord):
             sent = f"{self.sending_ms:.3g} ms to send" if self.sending_ms >= 0.01 else ""
             about = f"{asked}, and {sent})" if asked and sent else f"{asked})" if asked else ""
             words.append(f"RTT {self.measured_rtt_ms:.3g} ms{about}")
+        else:
+            words.append("RTT not measured, because of losses")
         if self.asked_rate_bps is not None:
             measured_bps = self.measured_rate_bps
             rate = units.format_rate(measured_bps) if measured_bps else "rate not measured"
@@ -144,11 +146,7 @@ def measure(
         slowest = min(shaped, key=lambda end: end.settings.rate_bps or 0.0, default=None)
         if slowest is not None:
             if slowest not in trains:
-                arriving = _arriving(ends) if plan.maker.has_wires else 1.0
-                jitter_ms = sum(end.settings.jitter_ms for end in ends)
-                found_bps = _rate(lab, pair, slowest.settings, family, jitter_ms=jitter_ms)
-                # Losses come behind a wire, and before a shaper.
-                trains[slowest] = found_bps and arriving and found_bps / arriving
+                trains[slowest] = _rate_of_path(lab, plan, pair, slowest.settings, family)
             asked_bps = slowest.settings.rate_bps
             path = replace(path, asked_rate_bps=asked_bps, measured_rate_bps=trains[slowest])
         found.append(path)
@@ -199,10 +197,24 @@ def _arriving(ends: Iterable[End]) -> float:
     return share
 
 
+def _rate_of_path(
+    lab: Lab, plan: Plan, pair: tuple[str, str], slowest: LinkSettings, family: int
+) -> float | None:
+    """The rate of the slowest link on a path, in bit/s; None if that is not known."""
+    ends = plan.path(*pair)
+    arriving = _arriving(ends)
+    if arriving < 1 - MOST_LOST:
+        return None
+    jitter_ms = sum(end.settings.jitter_ms for end in ends)
+    rate_bps = _rate(lab, pair, slowest, family, jitter_ms=jitter_ms)
+    # Losses come behind a wire, and before a shaper.
+    return rate_bps / arriving if rate_bps and plan.maker.has_wires else rate_bps
+
+
 def _ping(
     lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, ways: Sequence[End], family: int
 ) -> float | None:
-    """The base RTT in ms; None if hardly a packet arrives."""
+    """The base RTT in ms; None if losses prevent that. LabError if there is no path."""
     source, destination = pair
     lost = 1 - min(1.0, _arriving(ways))
     if lost > MOST_LOST:
@@ -220,6 +232,8 @@ def _ping(
     except ProcessError as error:
         raise LabError(f"{source} cannot ping {destination}: {error}") from error
     rtt = _MIN_RTT.search(finished.stdout)
+    if rtt is None and lost:
+        return None  # by chance: a burst of losses may last longer
     if rtt is None:
         reason = finished.last_lines()
         raise LabError(f"{source} cannot reach {destination} ({address}): {reason}")

@@ -3,6 +3,7 @@
 import json
 import socket
 import sys
+from dataclasses import replace
 
 import pytest
 from typed import returned
@@ -55,6 +56,28 @@ def test_a_rate_that_was_not_measured_in_words():
         "client1 → server1: RTT 40.1 ms (requested 40 ms), rate not measured (requested 10 Mbit/s)"
     )
     assert path(measured_rate_bps=None).describe() == words
+
+
+def test_jitter_and_the_time_to_send_an_echo_are_no_deviation():
+    slow = replace(path(), measured_rtt_ms=33.6, jitter_ms=8.0, sending_ms=1.6)
+    assert (slow.describe(), slow.deviation) == (
+        (
+            "client1 → server1: RTT 33.6 ms (requested 40 ms ± 8, and 1.6 ms to send), "
+            "9.99 Mbit/s (requested 10 Mbit/s)"
+        ),
+        pytest.approx(0.001),
+    )
+
+
+def test_an_rtt_that_losses_hide_is_not_measured():
+    lossy = replace(path(), measured_rtt_ms=None, measured_rate_bps=None)
+    assert (lossy.describe(), lossy.deviation) == (
+        (
+            "client1 → server1: RTT not measured, because of losses, rate not measured "
+            "(requested 10 Mbit/s)"
+        ),
+        0.0,
+    )
 
 
 def test_five_percent_is_worth_a_warning():
