@@ -125,6 +125,8 @@ class HostConnection:
         self._first: dict[str, Applied] = {}
         self._last: dict[str, Applied] = {}
         self._lost_at_s = 0.0
+        # Why the last attempt to hold it again failed.
+        self._why_not = ""
         # When the present cut began; None: there is none.
         self._cut_at_s: float | None = None
         self._is_there = asyncio.Event()
@@ -181,8 +183,11 @@ class HostConnection:
                 await self.agent.probe_clock()
         if self.lost is None or self._given_up.is_set():
             return
-        with contextlib.suppress(TimeoutError):
+        try:
             await asyncio.wait_for(self._is_there.wait(), self.awaited_s)
+        except TimeoutError:
+            # It says more than the first reason, such as that the host is not reached at all.
+            self.lost = f"agent lost: {self._why_not}" if self._why_not else self.lost
 
     @property
     def awaited_s(self) -> float:
@@ -413,9 +418,7 @@ class HostConnection:
                 raise
         except NetestoError as error:
             log.info("agent is not back", extra={"host": self.name, "reason": error.message})
-            if isinstance(error, AgentError):
-                # It says more than the first one, such as that the host is not reached at all.
-                self.lost = f"agent lost: {error.message.removeprefix(f'{self.name}: ')}"
+            self._why_not = error.message.removeprefix(f"{self.name}: ")
             await self._stack.aclose()
             if self.ran_again:
                 self._abandon(error)
@@ -456,6 +459,7 @@ class HostConnection:
         self.lost = f"agent lost: {reason}"
         self.losses += 1
         self._lost_at_s = self._clock.now() if self._cut_at_s is None else self._cut_at_s
+        self._why_not = ""
         self._cut_at_s = None
         self.ran_again.clear()
         log.warning("agent lost", extra={"host": self.name, "reason": reason})
