@@ -334,7 +334,7 @@ def read_bundle(path: Path) -> list[Packages]:
                 tuple(each["glibc"]),
                 # Named by the content, whatever the file calls it.
                 Archive(
-                    f"packages-{_HEXADECIMAL.fullmatch(each['sha256'])[0][:_NAME_DIGITS]}",
+                    f"packages-{_digest(each['sha256'])[:_NAME_DIGITS]}",
                     functools.partial(_member, path, each["sha256"]),
                 ),
             )
@@ -346,6 +346,13 @@ def read_bundle(path: Path) -> list[Packages]:
         raise UsageError(
             f"{path}: not a bundle", remedy="Make one: netesto hosts bundle -o agents.zip"
         ) from None
+
+
+def _digest(text: str) -> str:
+    """A SHA-256 of a bundle's index. ValueError if it is none."""
+    if _HEXADECIMAL.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a SHA-256")
+    return text
 
 
 def _member(path: Path, sha256: str) -> bytes:
