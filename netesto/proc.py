@@ -83,6 +83,18 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def reap_adopted() -> None:
+    """Reap adopted children that have ended. Those that this process has started are left alone:
+    they lead a session (process), or have ours."""
+    own = os.getsid(0)
+    for pid in _children(os.getpid()):
+        with contextlib.suppress(OSError):
+            text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            state, _, _, session = _fields(text)[:4]
+            if state == "Z" and int(session) not in {pid, own}:
+                os.waitpid(pid, os.WNOHANG)
+
+
 def descendants() -> list[int]:
     """The numbers of our children, their children and so on; those of all processes if the kernel
     does not list children (CONFIG_PROC_CHILDREN, proc_tid_children(5))."""

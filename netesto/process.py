@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -371,9 +372,15 @@ async def _created(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Pr
 
 
 async def run_async(
-    argv: Sequence[str], *, timeout: float, check: bool = True, stdin: bytes | None = None
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    check: bool = True,
+    stdin: bytes | None = None,
+    most_bytes: float = math.inf,
 ) -> Finished:
-    """`run` for code that runs in an event loop. Cancelling it kills the command."""
+    """`run` for code that runs in an event loop. Cancelling it kills the command; so does output of
+    more than `most_bytes`, which is a ProcessError."""
     with _starting(argv):
         child = await _created(
             argv,
@@ -382,7 +389,13 @@ async def run_async(
             stderr=asyncio.subprocess.PIPE,
         )
     try:
-        stdout, stderr = await asyncio.wait_for(child.communicate(stdin), timeout)
+        async with asyncio.timeout(timeout):
+            stdout, stderr, _ = await asyncio.gather(
+                _output(argv, child.stdout, most_bytes),
+                _output(argv, child.stderr, most_bytes),
+                _fed(child, stdin),
+            )
+            await child.wait()
     except TimeoutError:
         raise _late(argv, timeout) from None
     finally:
@@ -394,7 +407,29 @@ async def run_async(
             # Otherwise Python reports that nobody has heard of the broken pipe.
             with contextlib.suppress(OSError):
                 await child.stdin.wait_closed()
-    assert child.returncode is not None, "communicate() waits for the end"
+    assert child.returncode is not None, "it was waited for"
     out, err = stdout.decode(errors="replace"), stderr.decode(errors="replace")
     finished = Finished(tuple(argv), child.returncode, out, err)
     return finished.checked() if check else finished
+
+
+async def _output(
+    argv: Sequence[str], stream: asyncio.StreamReader | None, most_bytes: float
+) -> bytes:
+    """All that a command prints to one of its streams. ProcessError if it is too much."""
+    found = bytearray()
+    while stream is not None and (piece := await stream.read(_PIECE_BYTES)):
+        found += piece
+        if len(found) > most_bytes:
+            raise ProcessError(argv, f"printed more than {most_bytes:.0f} bytes")
+    return bytes(found)
+
+
+async def _fed(child: asyncio.subprocess.Process, stdin: bytes | None) -> None:
+    """Write the input of a command, as far as it reads it."""
+    if stdin is None or child.stdin is None:
+        return
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        child.stdin.write(stdin)
+        await child.stdin.drain()
+    child.stdin.close()

@@ -50,6 +50,29 @@ print(json.dumps([found, sorted([orphan, child.pid])]))
 """
 
 
+# One that ended and was adopted, and one that was started here.
+ENDED = """
+import json, os, subprocess
+from netesto import proc, process
+proc.adopt_orphans()
+start = ["sh", "-c", "sleep 60 >&- & echo $!"]
+shell = subprocess.Popen(start, stdout=subprocess.PIPE, start_new_session=True)
+orphan = int(shell.communicate()[0])
+child = subprocess.Popen(["true"], start_new_session=True)
+states = lambda: {pid: open(f"/proc/{pid}/stat").read().split()[2] for pid in proc.descendants()}
+os.kill(orphan, 9)
+assert process.wait_until(lambda: [*states().values()] == ["Z", "Z"], timeout=30)
+proc.reap_adopted()
+print(json.dumps([[*states()], [child.pid]]))
+"""
+
+
+def test_adopted_processes_that_ended_are_reaped_and_no_others() -> None:
+    told = process.run([sys.executable, "-c", ENDED], timeout=60).stdout
+    left, own = json.loads(told)
+    assert left == own
+
+
 def test_descendants_of_who_adopts_orphans_include_them() -> None:
     told = process.run([sys.executable, "-c", LEFT_BEHIND], timeout=60).stdout
     found, expected = json.loads(told)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from netesto import process
+from netesto.errors import ProcessError
 
 
 def program_in(folder: Path, name: str) -> Path:
@@ -69,6 +70,16 @@ def test_files_of_the_working_folder_are_no_modules(tmp_path: Path):
     (tmp_path / "json.py").write_text("raise SystemExit('not meant')")
     argv = process.python("netesto", "--version")
     assert process.run(argv, timeout=20, cwd=tmp_path).stderr == ""
+
+
+async def test_a_command_that_prints_without_end_is_ended():
+    with pytest.raises(ProcessError, match="yes: printed more than 1000 bytes"):
+        await process.run_async(["yes"], timeout=60, most_bytes=1000)
+
+
+async def test_a_command_that_does_not_read_its_input_is_no_failure():
+    finished = await process.run_async(["true"], timeout=60, stdin=b"x" * 1_000_000)
+    assert finished.status == 0
 
 
 @pytest.mark.parametrize("turns", range(4))

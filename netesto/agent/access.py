@@ -80,12 +80,18 @@ def others_can_write(found: os.stat_result) -> bool:
 
 def prepare_folder(folder: Path, group: int | None) -> None:
     """Make the folder of a socket, which only its user and `group` can enter. An existing one that
-    others can pass through stays so. UsageError if others can write to it: they could replace the
-    socket."""
+    others can pass through stays so. UsageError if others can write to it, or it is another user's:
+    they could replace the socket."""
     mode = _OWNER if group is None else _OWNER_AND_GROUP
     try:
         folder.mkdir(mode=_OWNER, exist_ok=True)
         found = folder.stat()
+        if found.st_uid not in {0, os.geteuid()}:
+            raise UsageError(
+                f"{folder}: this folder belongs to the user with number {found.st_uid}, who can"
+                " replace a socket in it",
+                remedy=f"Listen in a folder of your own, such as {AGENT_SOCKET.parent}.",
+            )
         if others_can_write(found):
             raise UsageError(
                 f"{folder}: others can write to this folder, and replace a socket in it",

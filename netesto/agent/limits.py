@@ -10,7 +10,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,6 +28,9 @@ from netesto.traffic.ports import (
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
+# RFC 919.
+_EVERYBODY = ip_address("255.255.255.255")
+
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 _PORT_MAX = 65_535
 
@@ -43,7 +46,8 @@ class Limits:
 
     interfaces      whose qdiscs may be set, besides the test interface; None: all
     peers           to which networks flows may go; None: those that this host is connected to, and
-                    all that are not global (RFC 6890)
+                    all private and shared ones (RFC 6890), but not link-local ones, in which some
+                    clouds serve a host its credentials
     keep            whether settings may be left on purpose (keep=1)
     ports           at which servers of traffic listen
     duration        of a flow, with its delay
@@ -107,9 +111,9 @@ class Limits:
     def check_peer(self, peer: Address) -> None:
         """Whether there may be flows with `peer`."""
         named = self.peers
-        if any(peer in network for network in (_connected() if named is None else named)):
-            return
-        if named is not None or peer.is_global or peer.is_multicast:
+        networks = [*_connected()] if named is None else named
+        is_inside = any(peer in network for network in networks)
+        if not (is_inside if named is not None else _may_be(peer, is_connected=is_inside)):
             raise amounts.refusal(f"no flows with {peer}", "peers", [str(ip_network(peer))])
 
     def check_ports(self, ports: Ports) -> None:
@@ -247,6 +251,23 @@ _READERS: Mapping[str, Callable[[object], object]] = {
     "disk_reserve": _amount(units.parse_size),
     "memory_reserve": _amount(units.parse_size),
 }
+
+
+def _may_be(peer: Address, *, is_connected: bool) -> bool:
+    """Whether there may be flows with a peer, if nobody named networks."""
+    if peer.is_link_local or peer.is_multicast or peer.is_unspecified or _is_broadcast(peer):
+        return False
+    # 240.0.0.0/4, but for the broadcast address, is in no network.
+    return is_connected or not (peer.is_global or (peer.version == 4 and peer.is_reserved))
+
+
+def _is_broadcast(peer: Address) -> bool:
+    """Whether it is the broadcast address of all networks, or of one that this host is in."""
+    if peer.version == 6:
+        return False
+    # A network of one or two addresses has none (RFC 3021).
+    own = (each for each in _connected() if each.version == 4 and each.prefixlen < 31)
+    return peer == _EVERYBODY or any(peer == each.broadcast_address for each in own)
 
 
 def _connected() -> Iterable[Network]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from netesto import proc
 from netesto.agent import congestion, routes
 from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.servers import Servers
@@ -185,6 +186,8 @@ class Session:
         for group in experiment.expected:
             await self.forget(exp, group)
         await experiment.finish()
+        if self._premises.is_in_lab:
+            proc.reap_adopted()
 
     async def changed(self) -> list[str]:
         """A sentence for each thing that is not as this run has set it."""

@@ -144,7 +144,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
     return Wanted(
         code=functools.cache(payload.code),
         packages=[payload.own(), *bundled],
-        requirements=payload.requirements(),
+        requirements=payload.locked(),
         unit=(remote_folder / "netesto-agent.service").read_text(encoding="utf-8"),
         tools_script=(remote_folder / "install-packages").read_text(encoding="utf-8"),
         with_tools=not options.no_tools,

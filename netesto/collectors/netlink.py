@@ -40,6 +40,10 @@ class Netlink:
         """The contents of the replies to a request, after its execution."""
         return _contents(self._asked(kind, request, _NLM_F_ACK)[0])
 
+    def ask_runs(self, kind: int, request: bytes) -> list[bytes]:
+        """The replies to a request with their headers, many in one `bytes` (see `runs`)."""
+        return self._asked(kind, request, _NLM_F_ACK)[0]
+
     def dump(self, kind: int, request: bytes) -> list[bytes]:
         """The contents of the messages of a dump: all objects of a request, at one instant."""
         return _contents(self.dump_runs(kind, request))

@@ -15,6 +15,8 @@ NETLINK_SOCK_DIAG = 4
 # The older request gives IPv4 and IPv6 at once: the kernel walks its table of all sockets (of all
 # namespaces) once per request, which takes longer than a hundred sockets.
 TCPDIAG_GETSOCK = 18
+# One socket by its identity.
+SOCK_DIAG_BY_FAMILY = 20
 REQ_BYTECODE = 1
 DIAG_INFO, DIAG_VEGASINFO, DIAG_CONG, DIAG_SKMEMINFO = 2, 3, 4, 7
 DIAG_DCTCPINFO, DIAG_BBRINFO, DIAG_ULP_INFO = 9, 16, 19
@@ -48,6 +50,14 @@ MESSAGE_BYTES = 72
 _REQUEST = struct.Struct("=BBBB48sII")
 
 
+# struct inet_diag_req_v2 before the identity: family, protocol, extensions, states.
+_ONE = struct.Struct("=BBBxI")
+_ALL_STATES = 0xFFFFFFFF
+
+# struct inet_diag_sockid in an inet_diag_msg.
+_IDENTITY = slice(4, 52)
+
+
 class SocketDiagnosis(Netlink):
     """A netlink socket of this network namespace. Raises OSError if the kernel refuses."""
 
@@ -59,9 +69,24 @@ class SocketDiagnosis(Netlink):
         that passes `filter_` (see `with_ports`); many in one `bytes` (see `netlink.runs`)."""
         return self.dump_runs(TCPDIAG_GETSOCK, _request(_CONNECTED, _EXTENSIONS) + filter_)
 
+    def found(self, filter_: bytes) -> list[bytes]:
+        """An inet_diag_msg for each of these sockets, without what the kernel reads only when no
+        process uses the socket."""
+        return self.dump(TCPDIAG_GETSOCK, _request(_CONNECTED, 0) + filter_)
+
+    def one(self, message: bytes) -> list[bytes]:
+        """What `sockets` returns, of the socket of an inet_diag_msg. OSError if it is gone."""
+        head = _ONE.pack(message[0], socket.IPPROTO_TCP, _EXTENSIONS, _ALL_STATES)
+        return self.ask_runs(SOCK_DIAG_BY_FAMILY, head + identity(message))
+
     def listeners(self) -> list[bytes]:
         """An inet_diag_msg for each listening TCP socket."""
         return self.dump(TCPDIAG_GETSOCK, _request(1 << LISTEN, 0))
+
+
+def identity(message: bytes) -> bytes:
+    """The identity of the socket of an inet_diag_msg, which no other socket has."""
+    return message[_IDENTITY]
 
 
 def tcp_info_bytes() -> int:

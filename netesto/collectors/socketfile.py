@@ -315,7 +315,9 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:
         if not begin:
             return []
         dtype = jsontext.parse(content[:begin])["dtype"]
-        return list(_samples(memoryview(content)[begin:], dtype, offset))
+        samples = _samples(memoryview(content)[begin:], dtype, offset)
+        # One that waited for a process comes after later ones of other sockets.
+        return sorted(samples, key=operator.attrgetter("time_s"))
     except _INVALID as error:
         raise OutputError(f"{path}: not a file of socket samples: {error}") from None
 

@@ -56,7 +56,7 @@ CLOCK_PROBES = 5
 # Between two bursts: clocks with the maximum adjustment drift by 5 ms in this time.
 CLOCK_INTERVAL_S = 5.0
 
-# How long to wait for a lost agent: the restart of a service takes seconds.
+# How long to wait for a lost agent, from the cut on: the restart of a service takes seconds.
 RETURN_S = 60.0
 
 # Between two attempts to hold a lost agent again.
@@ -125,6 +125,10 @@ class HostConnection:
         self._first: dict[str, Applied] = {}
         self._last: dict[str, Applied] = {}
         self._lost_at_s = 0.0
+        # Why the last attempt to hold it again failed.
+        self._why_not = ""
+        # When the present cut began; None: there is none.
+        self._cut_at_s: float | None = None
         self._is_there = asyncio.Event()
         self._given_up = asyncio.Event()
 
@@ -179,9 +183,16 @@ class HostConnection:
                 await self.agent.probe_clock()
         if self.lost is None or self._given_up.is_set():
             return
-        remaining_s = self._lost_at_s + RETURN_S - self._clock.now()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._is_there.wait(), max(0.0, remaining_s))
+        try:
+            await asyncio.wait_for(self._is_there.wait(), self.awaited_s)
+        except TimeoutError:
+            # It says more than the first reason, such as that the host is not reached at all.
+            self.lost = f"agent lost: {self._why_not}" if self._why_not else self.lost
+
+    @property
+    def awaited_s(self) -> float:
+        """How much longer the return of a lost agent is waited for."""
+        return max(0.0, self._lost_at_s + RETURN_S - self._clock.now())
 
     async def examine(self, peers: Sequence[Address]) -> HostState:
         """The state of the host, which from now on tests through the interface that leads to
@@ -407,6 +418,7 @@ class HostConnection:
                 raise
         except NetestoError as error:
             log.info("agent is not back", extra={"host": self.name, "reason": error.message})
+            self._why_not = error.message.removeprefix(f"{self.name}: ")
             await self._stack.aclose()
             if self.ran_again:
                 self._abandon(error)
@@ -439,18 +451,22 @@ class HostConnection:
             raise
         except BaseException as error:
             # Nothing must wait forever for events of this host.
+            log.exception("an event was not heard", extra={"host": self.name})
             self._lose(f"internal error: {type(error).__name__}: {error}")
             raise
 
     def _lose(self, reason: str) -> None:
         self.lost = f"agent lost: {reason}"
         self.losses += 1
-        self._lost_at_s = self._clock.now()
+        self._lost_at_s = self._clock.now() if self._cut_at_s is None else self._cut_at_s
+        self._why_not = ""
+        self._cut_at_s = None
         self.ran_again.clear()
         log.warning("agent lost", extra={"host": self.name, "reason": reason})
         self._listener.on_lost(self, self.lost)
 
     def _note_cut(self, reason: str) -> None:
+        self._cut_at_s = self._clock.now() if reason else None
         if not reason:
             self.joined_s = self._clock.now()
         log.info("connection", extra={"host": self.name, "reason": reason or "there again"})

@@ -119,6 +119,9 @@ class Progress:
             if not group.is_over and host.name in group.hosts & experiment.begun:
                 self.end(experiment, group, text)
         self._observer.warn(text)
+        if host.awaited_s:
+            wait = f"waiting up to {host.awaited_s:.0f} s for the agent of {host.name}"
+            self._observer.doing(f"{wait}: {reason}")
         self._changed.set()
 
     def on_cut(self, host: HostConnection, reason: str) -> None:

@@ -166,6 +166,7 @@ def doubts(evidence: ExperimentEvidence) -> tuple[str, ...]:
 def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence) -> InstanceRecord:
     sender = flows.sender_samples(record.request, seen)
     gaps = flows.gaps(sender)
+    at_receiver = flows.gaps(flows.receiver_samples(record.request, seen))
     return replace(
         flow,
         status=seen.status,
@@ -174,6 +175,9 @@ def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence
         achieved_interval_ms=None if gaps is None else round(gaps.mean_ms, 3),
         achieved_interval_p99_ms=None if gaps is None else round(gaps.p99_ms, 3),
         achieved_interval_worst_ms=None if gaps is None else round(gaps.worst_ms, 3),
+        receiver_interval_ms=None if at_receiver is None else round(at_receiver.mean_ms, 3),
+        receiver_interval_p99_ms=None if at_receiver is None else round(at_receiver.p99_ms, 3),
+        receiver_interval_worst_ms=None if at_receiver is None else round(at_receiver.worst_ms, 3),
     )
 
 
@@ -222,9 +226,13 @@ def sampling_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
 def _missed(asked: GroupRequest, flow: InstanceEvidence) -> str:
     """How the sampling of a flow differs from the request, in words; "" if it does not."""
     requested_ms = asked.interval_s * 1000
-    gaps = flows.gaps(flows.sender_samples(asked, flow))
-    if gaps is not None and gaps.misses(requested_ms):
-        return f"sampled {gaps}"
+    for samples, where in (
+        (flows.sender_samples(asked, flow), ""),
+        (flows.receiver_samples(asked, flow), "at its receiver "),
+    ):
+        gaps = flows.gaps(samples)
+        if gaps is not None and gaps.misses(requested_ms):
+            return f"{where}sampled {gaps}"
     for where, unsampled_s in zip(("first", "last"), flows.unsampled_s(asked, flow), strict=True):
         if flows.is_hole(unsampled_s * 1000, requested_ms):
             return f"not sampled in its {where} {unsampled_s:.2g} s"
@@ -232,9 +240,10 @@ def _missed(asked: GroupRequest, flow: InstanceEvidence) -> str:
 
 
 def _worst_gap_ms(asked: GroupRequest, flow: InstanceEvidence) -> float:
-    gaps = flows.gaps(flows.sender_samples(asked, flow))
+    ends = flow.client_samples, flow.server_samples
+    gaps_ms = (gaps.worst_ms for gaps in map(flows.gaps, ends) if gaps is not None)
     edges_ms = (each_s * 1000 for each_s in flows.unsampled_s(asked, flow))
-    return max(0.0 if gaps is None else gaps.worst_ms, *edges_ms)
+    return max(0.0, *gaps_ms, *edges_ms)
 
 
 def _clock_warnings(manifest: Manifest) -> Iterator[str]:

@@ -84,7 +84,7 @@ def agents(
         Wanted(
             code=functools.cache(payload.code),
             packages=[payload.own(), *(payload.read_bundle(bundle) if bundle else [])],
-            requirements=payload.requirements(),
+            requirements=payload.locked(),
             offline=bundle is not None,
         ),
         say,

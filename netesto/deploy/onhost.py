@@ -564,12 +564,16 @@ def extract(archive: tarfile.TarFile, member: tarfile.TarInfo, draft: str) -> No
 
 
 def pip(path: str, python: str, requirements: List[str]) -> None:
-    """Install packages from the host's own index as a new folder."""
+    """Install packages from the host's own index as a new folder, if they have their hashes."""
     if os.path.isdir(path):
         return
     with compiled_folder(path, python) as draft:
         words = ["-qq", "--no-input", "--disable-pip-version-check", "--only-binary=:all:"]
-        checked([python, "-m", "pip", "install"] + words + ["--target", draft] + requirements, 600)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as listed:
+            listed.write("\n".join(requirements))
+            listed.flush()
+            words += ["--require-hashes", "--requirement", listed.name, "--target", draft]
+            checked([python, "-m", "pip", "install"] + words, 600)
 
 
 def script(text: str, words: List[str], timeout: float) -> None:

@@ -5,6 +5,7 @@ older C library, so that such a host needs no package index and no network. A bu
 packages for other hosts; the cache of this machine keeps one for each kind that it has met.
 """
 
+import base64
 import functools
 import gzip
 import hashlib
@@ -30,6 +31,8 @@ from netesto.traffic.native import PROGRAM
 
 # Of the SHA-256 that names an archive.
 _NAME_DIGITS = 16
+_LOCKED = Path(__file__).with_name("agent-requirements.txt")
+_HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
 _REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+")
 # manylinux_2_17 is a version of glibc; the older names stand for one (PEP 600).
 _GLIBC = re.compile(r"manylinux_(\d+)_(\d+)_")
@@ -83,6 +86,12 @@ def requirements() -> list[str]:
     return [wanted.sub("", each).strip() for each in found if wanted.search(each)]
 
 
+def locked() -> list[str]:
+    """What pip downloads for an agent: a version of each package, with the SHA-256 of its files."""
+    lines = _LOCKED.read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    return [" ".join(line.split()) for line in lines if line and not line.startswith("#")]
+
+
 def code(machine: str) -> Archive:
     """This package for hosts of this architecture, with the traffic generator if it is ours, which
     is linked with no library."""
@@ -134,15 +143,24 @@ def _name(requirement: str) -> str:
 
 
 def _packed_distributions(distributions: Iterable[metadata.Distribution]) -> bytes:
-    """The files of the distributions, without scripts."""
-    sources = {
-        str(file): Path(str(each.locate_file(file)))
-        for each in distributions
-        for file in each.files or []
-        if _is_wanted(str(file))
-    }
-    files = {name: path.read_bytes() for name, path in sources.items()}
+    """The files of the distributions, without scripts. WorldError if one is not what was installed:
+    the name of the archive is that of what was."""
+    sources, files = dict[str, Path](), dict[str, bytes]()
+    for each in distributions:
+        for file in filter(lambda file: _is_wanted(str(file)), each.files or []):
+            sources[str(file)] = path = Path(str(each.locate_file(file)))
+            files[str(file)] = content = path.read_bytes()
+            if file.hash is not None and file.hash.value != _recorded(content, file.hash.mode):
+                raise WorldError(
+                    f"{path}: changed since it was installed",
+                    remedy=f"Install it again: pip install --force-reinstall {each.name}",
+                )
     return _packed(files | _compiled(sources, files))
+
+
+def _recorded(content: bytes, algorithm: str) -> str:
+    """A hash as in RECORD: base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(hashlib.new(algorithm, content).digest()).decode().rstrip("=")
 
 
 def _is_wanted(name: str) -> bool:
@@ -222,10 +240,11 @@ async def make_bundle(path: Path, platforms: Sequence[tuple[str, str]]) -> list[
         mine if (mine.python, mine.machine) == pair else await _downloaded(*pair)
         for pair in dict.fromkeys(platforms)
     ]
+    archives = [each.archive.data() for each in made]
     index = [
         {"python": each.python, "machine": each.machine, "glibc": each.glibc,
-         "name": each.archive.name}
-        for each in made
+         "sha256": hashlib.sha256(data).hexdigest()}
+        for each, data in zip(made, archives, strict=True)
     ]  # fmt: skip
     try:
         with (
@@ -234,8 +253,8 @@ async def make_bundle(path: Path, platforms: Sequence[tuple[str, str]]) -> list[
             zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as bundle,
         ):
             bundle.writestr(_INDEX, json.dumps(index, indent=1))
-            for each in made:
-                bundle.writestr(f"{each.archive.name}.tar.gz", each.archive.data())
+            for entry, data in zip(index, archives, strict=True):
+                bundle.writestr(f"{entry['sha256']}.tar.gz", data)
     except OSError as error:
         raise WorldError(f"{path}: cannot write: {error.strerror}") from error
     return made
@@ -268,7 +287,7 @@ async def foreseen(python: str, machine: str, say: Callable[[str], None]) -> lis
 
 def _place(python: str, machine: str) -> Path:
     """Where the packages for hosts of this kind are kept."""
-    digest = hashlib.sha256(" ".join(requirements()).encode()).hexdigest()
+    digest = hashlib.sha256(" ".join(locked()).encode()).hexdigest()
     return paths.cache_folder() / "agents" / f"{python}-{machine}-{digest[:_NAME_DIGITS]}.zip"
 
 
@@ -281,7 +300,7 @@ async def _downloaded(python: str, machine: str) -> Packages:
                 "pip", "download", "-qq", "--disable-pip-version-check", "--no-input",
                 *_PATIENCE, "--only-binary=:all:", f"--python-version={python}",
                 "--implementation=cp", *platforms, f"--platform=manylinux2014_{machine}",
-                "--dest", folder, *requirements(),
+                "--dest", folder, "--require-hashes", "--requirement", str(_LOCKED),
             ),
             timeout=_DOWNLOAD_S,
         )  # fmt: skip
@@ -313,7 +332,11 @@ def read_bundle(path: Path) -> list[Packages]:
                 each["python"],
                 each["machine"],
                 tuple(each["glibc"]),
-                Archive(each["name"], functools.partial(_member, path, f"{each['name']}.tar.gz")),
+                # Named by the content, whatever the file calls it.
+                Archive(
+                    f"packages-{_digest(each['sha256'])[:_NAME_DIGITS]}",
+                    functools.partial(_member, path, each["sha256"]),
+                ),
             )
             for each in index
         ]
@@ -325,6 +348,17 @@ def read_bundle(path: Path) -> list[Packages]:
         ) from None
 
 
-def _member(path: Path, name: str) -> bytes:
+def _digest(text: str) -> str:
+    """A SHA-256 of a bundle's index. ValueError if it is none."""
+    if _HEXADECIMAL.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a SHA-256")
+    return text
+
+
+def _member(path: Path, sha256: str) -> bytes:
+    """An archive in a bundle. UsageError if it is not the one with this SHA-256."""
     with zipfile.ZipFile(path) as bundle:
-        return bundle.read(name)
+        data = bundle.read(f"{sha256}.tar.gz")
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise UsageError(f"{path}: damaged: an archive in it has another SHA-256 than its name")
+    return data

@@ -69,8 +69,9 @@ class Plan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What a host is to have. `code` is by architecture; `packages` are tried in order; if none
-    fit, the host's own pip gets `requirements`, unless `offline`. `unit` and `tools_script` are the
-    texts of remote/. `device` is the interface to test through, "" for none in particular."""
+    fit, the host's own pip gets `requirements`, with their hashes, unless `offline`. `unit` and
+    `tools_script` are the texts of remote/. `device` is the interface to test through, "" for none
+    in particular."""
 
     code: Callable[[str], Archive]
     packages: Sequence[Packages]
@@ -383,7 +384,7 @@ def _folder_of(packages: Packages | None, facts: Facts, requirements: Sequence[s
 def _packages_step(
     facts: Facts, packages: Packages | None, path: str, requirements: Sequence[str]
 ) -> Step:
-    needed = ", ".join(requirements)
+    needed = ", ".join(each.partition(" ")[0] for each in requirements)
     if packages is not None:
         return _unpack(f"{needed} to {path}", packages.archive, path, facts)
     values = {"path": path, "python": facts.python, "requirements": [*requirements]}

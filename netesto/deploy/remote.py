@@ -24,6 +24,9 @@ ACT_S = 1200.0
 # Until a host, or a jump host, to which many connect at once lets us log in.
 CROWDED_S = 20.0
 
+# What a login shell may print besides, and a reply.
+_PRINTED_MAX = 8_000_000
+
 # Means the same to every login shell, because there is nothing to expand.
 _PYTHON = 'python3 -c "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())).decode())"'
 # The exit status of a shell, and of sudo, for an unknown command.
@@ -142,18 +145,31 @@ async def _ask(
     begun_s = time.monotonic()
     try:
         while True:
-            done = await process.run_async(argv, stdin=said.data, timeout=timeout, check=False)
+            done = await process.run_async(
+                argv, stdin=said.data, timeout=timeout, check=False, most_bytes=_PRINTED_MAX
+            )
             if not ssh.is_crowded(done.stderr) or time.monotonic() > begun_s + CROWDED_S:
                 break
             await ssh.pause()
     except ProcessError as error:
-        raise AgentError(str(error), host=host.name) from None
+        # ssh itself gives up on a host that is not reached, or has gone.
+        raise AgentError(
+            f"no reply of python3 there: {error.message}",
+            host=host.name,
+            remedy=f"This must print a word at once, and nothing without end: {_echo(host)}\nIf it"
+            " does not, check the files that its login shell reads, such as ~/.bashrc.",
+        ) from None
     replies = said.replies(done.stdout)
     if not replies:
         raise ended(host, done.status, done.stderr or done.stdout)
     if "error" in replies[0] and "done" not in replies[0]:
         raise AgentError(replies[0]["error"], host=host.name)
     return replies[0]
+
+
+def _echo(host: Target) -> str:
+    """A command for the user to try."""
+    return f"{ssh.typed(host.address)} echo word"
 
 
 def ended(host: Target, status: int | None, said: str) -> AgentError:
@@ -174,6 +190,6 @@ def ended(host: Target, status: int | None, said: str) -> AgentError:
     return AgentError(
         f"{what}: {shortened(cause, SHOWN_TEXT)}" if said.strip() else what,
         host=host.name,
-        remedy=f"This must print a word: {ssh.typed(host.address)} echo word\nIf it does not, check"
+        remedy=f"This must print a word: {_echo(host)}\nIf it does not, check"
         " the login shell, ForceCommand in sshd_config, and command= in authorized_keys.",
     )

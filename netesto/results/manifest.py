@@ -40,7 +40,8 @@ class InstanceRecord:
     """One flow: requested and achieved. Times are UTC seconds on the controller's clock.
 
     `status` is "ok" or the reason it failed. `start_skew_ms` is achieved minus requested start,
-    `achieved_interval_ms` the mean time between two samples of a socket.
+    `achieved_interval_ms` the mean time between two samples of a socket at the end that sends the
+    data, `receiver_interval_ms` at the other.
     """
 
     instance: int
@@ -57,6 +58,9 @@ class InstanceRecord:
     achieved_interval_ms: float | None = None
     achieved_interval_p99_ms: float | None = None
     achieved_interval_worst_ms: float | None = None
+    receiver_interval_ms: float | None = None
+    receiver_interval_p99_ms: float | None = None
+    receiver_interval_worst_ms: float | None = None
     last_lines: str = ""
 
 

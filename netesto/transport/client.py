@@ -51,8 +51,8 @@ _QUICK_S = 10.0
 # For calls that start processes or wait for them to end.
 _WORK_S = 30.0
 
-# To hash or remove the files of an experiment, with captures of gigabytes.
-_FILES_S = 600.0
+# To hash or remove the files of an experiment, with captures of ten gigabytes.
+_FILES_S = 120.0
 
 # The number of files per call, whose names take less than channel.REQUEST_BYTES_MAX.
 _FETCHED_TOGETHER = 500
@@ -371,12 +371,12 @@ class AgentClient:
                     if not is_late or not self._holding.token:
                         raise
                 # This process may have been stopped meanwhile, and the reply may be there.
-                return await once(stamp)
+                return await once(stamp, _QUICK_S)
 
-        async def once(stamp: Stamp) -> Any:
+        async def once(stamp: Stamp, most_s: float = timeout) -> Any:
             metadata = self._metadata(stamp)
             call = self._methods[method]
-            return await call(request, timeout=timeout * self._pace, metadata=metadata)
+            return await call(request, timeout=most_s * self._pace, metadata=metadata)
 
         return await self._holding.call(ask)
 

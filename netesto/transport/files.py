@@ -26,8 +26,8 @@ NAME_BYTES_MAX = 255
 # The space that stays free on the disk, and its share on a small disk.
 DISK_RESERVE_BYTES, DISK_RESERVE_SHARE = 100_000_000, 0.05
 
-# A host that sends less on average is given up.
-LEAST_BYTES_PER_S, PATIENCE_S = 10_000, 300.0
+# A host that has sent less on average is given up, at any time after the first minute.
+LEAST_BYTES_PER_S, PATIENCE_S = 10_000, 60.0
 
 
 async def ship(
@@ -63,11 +63,8 @@ async def ship(
     # One call for all, because most files are so small that separate calls would take longer.
     pieces = _given(content) if content else agent.fetch(exp, [entry.path for entry in entries])
     try:
-        async with (
-            contextlib.aclosing(pieces),
-            asyncio.timeout(PATIENCE_S + total / LEAST_BYTES_PER_S),
-        ):
-            arriving = _Arriving(pieces, host)
+        async with contextlib.aclosing(pieces), asyncio.timeout(PATIENCE_S) as limit:
+            arriving = _Arriving(pieces, host, limit)
             for entry, place in zip(entries, places, strict=True):
                 await _write(arriving, entry, place, host, lasting=lasting)
                 on_arrival(entry, place)
@@ -84,10 +81,12 @@ async def _given(content: Sequence[FilePiece]) -> AsyncGenerator[FilePiece, None
 class _Arriving:
     """The pieces of many files, one file after the other."""
 
-    def __init__(self, pieces: AsyncIterator[FilePiece], host: str) -> None:
+    def __init__(self, pieces: AsyncIterator[FilePiece], host: str, limit: asyncio.Timeout) -> None:
         self._pieces = pieces
         self._host = host
         self._next: FilePiece | None = None
+        # What arrives gives more time for the rest.
+        self._limit = limit
 
     async def of(self, path: str) -> AsyncIterator[bytes]:
         """The pieces of `path`, if they are the next."""
@@ -97,6 +96,9 @@ class _Arriving:
             if not self._next.content:
                 raise AgentError(f"{path}: sends a piece without content", host=self._host)
             yield self._next.content
+            if (until_s := self._limit.when()) is not None:
+                more_s = len(self._next.content) / LEAST_BYTES_PER_S
+                self._limit.reschedule(until_s + more_s)
             self._next = await anext(self._pieces, None)
 
 

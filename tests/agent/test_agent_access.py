@@ -96,6 +96,19 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, writable: 
     )
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="root: it gives a folder to another user")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    os.chown(folder, 12345, -1)
+    with pytest.raises(UsageError) as caught:
+        prepare_folder(folder, None)
+    assert caught.value.message == (
+        f"{folder}: this folder belongs to the user with number 12345, who can replace a socket in"
+        " it"
+    )
+
+
 def test_clients_are_addresses_and_networks():
     text = "# who may\n\n192.0.2.1  # ann\n2001:db8:1::/64\n"
     assert parse_clients(text, "clients.txt") == Clients(

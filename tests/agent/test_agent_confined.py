@@ -9,13 +9,16 @@ import pytest
 from agent_daemons import StartDaemon
 from agent_values import request
 
-from netesto import process
+from netesto import allowed, process
 from netesto.hostsettings import Qdisc, Sysctl
 from netesto.model import CaptureRequest
 
 UNIT = Path(__file__).resolve().parents[2] / "remote" / "netesto-agent.service"
 
 TIMEOUT_S = 30
+
+# The folders of /proc/sys with sysctls that scripts may set.
+SYSCTLS = [name.partition(".")[0] for name in allowed.SYSCTLS]
 
 
 def of_unit(key: str) -> list[str]:
@@ -33,6 +36,15 @@ def test_exposure_of_the_unit_is_low():
     argv = ["systemd-analyze", "security", "--offline=yes", "--threshold=40", str(UNIT)]
     finished = process.run(argv, timeout=TIMEOUT_S, check=False)
     assert finished.status == 0, finished.stdout
+
+
+def test_the_unit_lets_the_agent_write_no_sysctls_but_those_of_the_network():
+    """Who can write kernel.core_pattern can run a program as root."""
+    assert (of_unit("ReadOnlyPaths"), of_unit("ReadWritePaths"), set(SYSCTLS)) == (
+        ["/proc/sys"],
+        ["/proc/sys/net"],
+        {"net"},
+    )
 
 
 def test_stopping_the_unit_leaves_the_records_of_labs():

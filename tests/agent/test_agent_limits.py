@@ -153,6 +153,37 @@ def test_peer_in_the_world_is_refused_unless_it_is_named():
     assert refused(named.check_group, request(), PEER, running=0).startswith("no flows with 10.")
 
 
+@pytest.mark.parametrize(
+    ("peer", "may"),
+    [
+        ("10.9.8.7", True),
+        ("100.64.0.1", True),
+        ("198.51.100.7", True),
+        ("fd00::1", True),
+        ("127.0.0.1", True),
+        # A cloud's metadata, with credentials of the host.
+        ("169.254.169.254", False),
+        ("fe80::1", False),
+        ("255.255.255.255", False),
+        ("10.1.1.255", False),
+        ("10.1.1.1", True),
+        ("240.0.0.1", False),
+        ("224.0.0.1", False),
+        ("ff02::1", False),
+        ("0.0.0.0", False),
+    ],
+)
+def test_without_named_networks_peers_are_hosts_of_private_ones(monkeypatch, peer, may):
+    networks = [ip_network(each) for each in ("10.1.1.0/24", "169.254.0.0/16", "fe80::/64")]
+    monkeypatch.setattr(limits, "_connected", lambda: networks)
+    assert (refused(ROOMY.check_peer, ip_address(peer)) == "") is may
+
+
+def test_a_named_network_may_be_a_link_local_one():
+    named = replace(ROOMY, peers=(ip_network("169.254.7.0/24"),))
+    assert refused(named.check_peer, ip_address("169.254.7.1")) == ""
+
+
 def test_little_memory_lets_no_flow_start():
     message = refused(
         replace(ROOMY, memory_reserve=math.inf).check_group, request(), PEER, running=0

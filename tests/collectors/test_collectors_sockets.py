@@ -3,15 +3,18 @@ import operator
 import os
 import resource
 import socket
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import ss_text
 
 from netesto import process
-from netesto.collectors import netlink, sockdiag, socketfile
+from netesto.collectors import netlink, sockdiag, socketfile, sockets
 from netesto.collectors.clock import Clock
+from netesto.collectors.eachsocket import EachSocket
 from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.collectors.socketfile import Recorder
 from netesto.collectors.sockets import SocketRecording
@@ -43,6 +46,102 @@ def server_port(request) -> Iterator[int]:
                 while left:
                     left -= len(accepted.recv(left))
                 yield port
+
+
+def test_a_socket_is_reported_by_itself_as_among_all(server_port, tmp_path):
+    ranges = [(server_port, server_port)]
+    files: list[Path] = []
+    with contextlib.closing(SocketDiagnosis()) as diagnosis:
+        found = diagnosis.found(sockdiag.with_ports(ranges))
+        for runs in (reported(ranges), [run for each in found for run in diagnosis.one(each)]):
+            recorder = Recorder(sockdiag.tcp_info_bytes())
+            recorder.add(1.0, 1.0, runs)
+            files.append(tmp_path / f"{len(files)}.bin.gz")
+            files[-1].write_bytes(recorder.end())
+    by_port = operator.attrgetter("local_port")
+    all_, each = (sorted(socketfile.read(path), key=by_port) for path in files)
+    assert (len(all_), each) == (2, all_)
+
+
+class Kernel:
+    """Makes who asks for a `busy` socket wait until it is free; each wait takes a second."""
+
+    def __init__(self, *busy: bytes) -> None:
+        self.busy, self.free, self.time_s = {*busy}, threading.Event(), 0.0
+
+    def one(self, message: bytes) -> list[bytes]:
+        if message in self.busy:
+            assert self.free.wait(60)
+            self.busy.discard(message)
+            self.time_s += 1.0
+        return [message]
+
+    def close(self) -> None: ...
+
+
+A, B, C = (letter * sockdiag.MESSAGE_BYTES for letter in (b"A", b"B", b"C"))
+
+
+@pytest.fixture
+def each_of() -> Iterator[Callable[[Kernel], EachSocket]]:
+    """Asks a kernel for sockets one by one."""
+    with contextlib.ExitStack() as stack:
+
+        def made(kernel: Kernel) -> EachSocket:
+            found = EachSocket(
+                lambda: kernel.time_s, os.sched_getaffinity(0), opened=lambda: cast("Any", kernel)
+            )
+            stack.callback(found.close)
+            stack.callback(kernel.free.set)
+            return found
+
+        yield made
+
+
+def replies(each: EachSocket, number: int) -> list[tuple[float, float, list[bytes]]]:
+    """So many replies, whenever they come."""
+    found: list[tuple[float, float, list[bytes]]] = []
+
+    def are_there() -> bool:
+        found.extend(each.take([], patience_s=0.01))
+        return len(found) >= number
+
+    assert process.wait_until(are_there, timeout=60)
+    return found
+
+
+def test_a_socket_in_use_delays_no_other_and_is_waited_for_once(each_of):
+    kernel = Kernel(A)
+    each = each_of(kernel)
+    first = each.take([A, B, C], patience_s=0.0) + replies(each, 2)
+    second = each.take([A, B], patience_s=0.0) + replies(each, 1)
+    kernel.free.set()
+    third = replies(each, 1)
+    assert [sorted(reply[2] for reply in part) for part in (first, second, third)] == [
+        [[B], [C]],
+        [[B]],
+        [[A]],
+    ]
+
+
+def test_a_socket_that_was_waited_for_is_read_again_at_a_known_instant(each_of):
+    kernel = Kernel(A)
+    kernel.free.set()
+    each = each_of(kernel)
+    assert each.take([A], patience_s=0.0) + replies(each, 1) == [(1.0, 1.0, [A])]
+
+
+def test_after_a_wait_each_sample_has_an_instant_of_its_own(server_port, tmp_path, monkeypatch):
+    monkeypatch.setattr(sockets, "_WAITED_NS", -1)
+    monkeypatch.setattr(sockets, "_PATIENCE_S", 60.0)
+    path = tmp_path / "sockets.bin.gz"
+    recording = SocketRecording(path, Clock(), sockdiag.tcp_info_bytes(), lambda _: None)
+    recording.watch({"ports": [(server_port, server_port)], "to_the_end": []})
+    recording.sample()
+    recording.sample()
+    recording.close()
+    times = [each.time_s for each in socketfile.read(path)]
+    assert (len(times), len(set(times))) == (4, 3)
 
 
 def test_the_kernel_reports_to_us_what_it_reports_to_ss(server_port, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from scripted_agent import ScriptedAgent, do_client, release, set_sysctl, statuses, world
 
 from netesto.controller import visit
+from netesto.controller.host import HostConnection
 from netesto.controller.inventory import Inventory
 from netesto.controller.visit import had_no_rest
 from netesto.errors import AgentError, MissingError
@@ -61,6 +62,31 @@ def test_the_end_of_a_run_releases_an_agent_that_is_being_held_again(tmp_path: P
         return holders
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["", ""]
+
+
+async def test_the_return_of_a_lost_agent_is_waited_for_from_the_cut_on(tmp_path: Path):
+    """Not for as long again after attempts to join have ended."""
+
+    class Now:
+        time_s = 1000.0
+
+        def now(self) -> float:
+            return self.time_s
+
+    clock = Now()
+    host = HostConnection(
+        Endpoint(host="a", agent="unix:/x"),
+        connect=None,  # type: ignore[arg-type]  # it is not used
+        clock=clock,  # type: ignore[arg-type]  # only now() is
+        listener=world(tmp_path).run.progress,
+    )
+    waits = []
+    for cut, after_s in (("a: cut", 55.0), ("", 0.0)):
+        host._note_cut(cut)
+        clock.time_s += after_s
+        host._lose("no answer")
+        waits.append(host.awaited_s)
+    assert waits == [5.0, 60.0]
 
 
 def test_a_lost_agent_is_held_again_with_its_settings(tmp_path: Path):

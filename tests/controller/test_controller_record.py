@@ -91,6 +91,20 @@ def test_a_gap_of_some_samples_is_warned_of_though_the_mean_is_as_requested():
     )
 
 
+def test_a_receiver_that_was_not_sampled_as_requested_is_recorded_and_warned_of():
+    evidence = samples.two_flows()
+    (flow,) = evidence.groups[0].instances
+    late = tuple(replace(each, time_s=each.time_s * 2) for each in flow.client_samples)
+    groups = (replace(evidence.groups[0], instances=(replace(flow, server_samples=late),)),)
+    seen = replace(evidence, groups=(*groups, *evidence.groups[1:]))
+    (record_,) = found(seen).groups[0].instances
+    (warning,) = record.sampling_warnings(seen)
+    assert (round(record_.receiver_interval_ms or 0, -1), warning.partition(" every")[0]) == (
+        2 * round(record_.achieved_interval_ms or 0, -1),
+        "group 1, flow 1: at its receiver sampled",
+    )
+
+
 def missed(*gaps_s):
     """Whether connections with these times between samples were sampled not as requested."""
     gaps = flows.summary(*gaps_s)

@@ -19,6 +19,7 @@ from needs import unmet
 
 from netesto import process
 from netesto.deploy import facts, onhost, remote, target
+from netesto.errors import AgentError
 from netesto.model import Endpoint
 
 PATIENCE_S = 60
@@ -511,6 +512,60 @@ def test_the_log_of_a_supervisor_is_its_users_alone(tmp_path):
     with socket.socket(socket.AF_UNIX) as end:
         end.connect(path)
     assert (reply, log.stat().st_mode & 0o777) == ({"done": True}, 0o600)
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("yes", "ssh: printed more than 1000000 bytes"),
+        ("sleep 600", "ssh: still running after 0.5 s, ended"),
+    ],
+)
+async def test_a_login_shell_that_does_not_end_is_told(tmp_path, monkeypatch, does, said):
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\nexec {does}\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(remote, "LOOK_S", 0.5 if does != "yes" else PATIENCE_S)
+    monkeypatch.setattr(remote, "_PRINTED_MAX", 1_000_000)
+    with pytest.raises(AgentError) as caught:
+        await remote.look(target.of(Endpoint(host="h1", agent="ssh://ann@h1")))
+    assert str(caught.value) == (
+        f"h1: no reply of python3 there: {said}\n"
+        "This must print a word at once, and nothing without end: ssh ann@h1 echo word\n"
+        "If it does not, check the files that its login shell reads, such as ~/.bashrc."
+    )
+
+
+INSTALL = Path(onhost.__file__).parents[2] / "remote" / "install-packages"
+APT_GET = """\
+#!/bin/sh
+if [ -e "$0.lock" ]; then
+    echo "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (apt)" >&2
+    exit 100
+fi
+touch "$0.$1"
+"""
+
+
+def test_packages_are_installed_when_the_lock_of_another_program_is_free(tmp_path):
+    programs = {
+        "apt-get": APT_GET,
+        "apt-get.lock": "",
+        # The other program ends meanwhile.
+        "sleep": f"#!/bin/sh\nrm {tmp_path}/apt-get.lock\n",
+        "dpkg-query": "#!/bin/sh\nexit 1\n",
+        "netperf": "#!/bin/sh\n",
+        "id": "#!/bin/sh\necho 0\n",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = process.run(["sh", str(INSTALL), "agent"], timeout=PATIENCE_S, env=env)
+    said = "Waiting, for up to 15 minutes, until another program has its packages:"
+    said += " /var/lib/dpkg/lock-frontend. It is held by process 7 (apt)"
+    assert (done.stdout.splitlines()[1:], (tmp_path / "apt-get.install").exists()) == ([said], True)
 
 
 def test_a_host_that_ssh_does_not_reach_is_told_with_what_must_work():

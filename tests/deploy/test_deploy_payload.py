@@ -1,15 +1,20 @@
 """What is sent to hosts: small, complete, and named by its content."""
 
 import asyncio
+import hashlib
 import io
+import json
 import os
 import platform
 import py_compile
+import re
 import struct
 import sys
 import tarfile
+import zipfile
 from configparser import RawConfigParser
 from dataclasses import replace
+from importlib import metadata
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
@@ -18,7 +23,7 @@ import pytest
 from netesto import process
 from netesto.deploy import payload
 from netesto.deploy.facts import Facts
-from netesto.errors import UsageError
+from netesto.errors import UsageError, WorldError
 
 # What the issue of agents on small hosts allows, unpacked.
 ROOM_BYTES = 60_000_000
@@ -142,6 +147,55 @@ def test_a_bundle_has_the_packages_that_were_put_into_it(tmp_path):
         mine.glibc,
         mine.archive.data(),
     )
+
+
+def test_the_packages_of_a_bundle_are_named_by_their_content_and_damaged_ones_refused(tmp_path):
+    mine, path = payload.own(), tmp_path / "agents.zip"
+    asyncio.run(payload.make_bundle(path, [(mine.python, mine.machine)]))
+    (found,) = payload.read_bundle(path)
+    digest = hashlib.sha256(found.archive.data()).hexdigest()
+    with zipfile.ZipFile(path) as bundle:
+        index = bundle.read("bundle.json")
+    with zipfile.ZipFile(path, "w") as bundle:
+        bundle.writestr("bundle.json", index)
+        bundle.writestr(f"{digest}.tar.gz", b"something else")
+    (other,) = payload.read_bundle(path)
+    with pytest.raises(UsageError, match="damaged: an archive in it has another SHA"):
+        other.archive.data()
+    assert found.archive.name == other.archive.name == f"packages-{digest[:16]}"
+
+
+@pytest.mark.parametrize("name", ["../../evil", "", 7])
+def test_a_bundle_cannot_name_a_folder_of_a_host(tmp_path, name):
+    entry = {"python": "3.11", "machine": "x86_64", "glibc": [2, 17], "sha256": name}
+    with zipfile.ZipFile(tmp_path / "agents.zip", "w") as bundle:
+        bundle.writestr("bundle.json", json.dumps([entry]))
+    with pytest.raises(UsageError, match="not a bundle"):
+        payload.read_bundle(tmp_path / "agents.zip")
+
+
+def test_a_package_that_was_changed_here_is_not_sent(tmp_path):
+    (tmp_path / "a.py").write_text("x = 2")
+    info = tmp_path / "a-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: a\nVersion: 1\n")
+    (info / "RECORD").write_text(f"a.py,sha256={payload._recorded(b'x = 1', 'sha256')},5\n")
+    with pytest.raises(WorldError) as caught:
+        payload._packed_distributions([metadata.Distribution.at(info)])
+    assert str(caught.value) == (
+        f"{tmp_path}/a.py: changed since it was installed\n"
+        "Install it again: pip install --force-reinstall a"
+    )
+
+
+def test_every_package_that_pip_downloads_has_a_version_and_hashes():
+    lines = payload.locked()
+    names = {payload._name(each) for each in payload.requirements()}
+    form = re.compile(r"[a-z-]+==[0-9.]+( --hash=sha256:[0-9a-f]{64})+")
+    assert (
+        [each for each in lines if not form.fullmatch(each)],
+        names - {payload._name(each) for each in lines},
+    ) == ([], set())
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", None])

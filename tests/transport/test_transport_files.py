@@ -1,3 +1,4 @@
+import asyncio
 import hashlib
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -52,6 +53,23 @@ async def test_files_arrive_whole_in_their_places(wire: Wire, tmp_path: Path):
     async with held_agent(wire, RecordingService(files_by_path=FILES)) as agent:
         await fetch(agent, lambda entry: tmp_path / "raw" / entry.path)
     assert everything_below(tmp_path / "raw") == FILES
+
+
+async def test_a_host_that_sends_a_byte_at_a_time_is_given_up(tmp_path: Path, monkeypatch):
+    """However large the file is that it announced."""
+    monkeypatch.setattr(files, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(files, "LEAST_BYTES_PER_S", 10**9)
+
+    class Dripping(RecordingService):
+        async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
+            while True:
+                yield FilePiece(paths[0], b"x")
+                await asyncio.sleep(0)
+
+    announced = FileEntry("large", 10**8, "0" * 64)
+    with pytest.raises(AgentError) as caught:
+        await ship(Dripping(), 3, [announced], lambda _: tmp_path / "large", host="h1")
+    assert caught.value.message == "h1: sends its files too slowly"
 
 
 async def test_files_that_came_with_their_list_are_not_fetched(wire: Wire, tmp_path: Path):
