@@ -22,8 +22,8 @@ _HEADER_BYTES = 64
 
 
 def whole_s(flow: FlowSpec) -> float:
-    """How long a host is busy with a flow: with its delay, and the pings before and after it."""
-    return flow.delay_s + flow.duration_s + 2 * flow.idle_s
+    """How long a host is busy with flows: with their delay, and the pings before and after them."""
+    return flow.delay_s + flow.spread_s + flow.duration_s + 2 * flow.idle_s
 
 
 def flows_of(flow: FlowSpec) -> int:

@@ -5,10 +5,12 @@ host that made the value (which has no steps: it reads UTC once and then counts 
 clock).
 """
 
+import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -25,6 +27,10 @@ TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
 # Without a duration in the script, consecutive transfers last until all are done, but at most this
 # long: after that, something is wrong with the path.
 UNTIL_DONE_S = 3600.0
+
+# Of flows that start one after the other the largest gap, as a multiple of the mean; the smallest
+# is as much below it. Equal gaps would keep step with the ticks of the kernel's clock.
+STAGGER_MOST = 1.5
 
 # The year 5138: no clock is so far ahead, and computations with such instants are exact.
 LATEST_S = 1e11
@@ -90,7 +96,8 @@ class FlowSpec:
     tool's; no processors are all of them. `idle_s` is how long pings show the path without the
     flows, before and after them. `delay_s` counts from the instant at which the group starts.
     `reverse_congestion_control` is that of the receiver of the data, or of the server if both ends
-    send.
+    send. Flows that a host starts at one instant start `stagger_s` apart on average
+    (`staggered_s`), None: as is usual for the tool.
     """
 
     test: str = "TCP_RR"
@@ -127,6 +134,7 @@ class FlowSpec:
     requests_per_s: int | None = None
     idle_s: float = 0.0
     get_percent: float = 90.0
+    stagger_s: float | None = None
 
     @property
     def lasts_until_done(self) -> bool:
@@ -142,6 +150,11 @@ class FlowSpec:
     def whole_s(self) -> float:
         """From its start to its end: what is omitted precedes the duration."""
         return self.omit_s + self.duration_s
+
+    @property
+    def spread_s(self) -> float:
+        """The longest time from the start of its first instance to that of its last one."""
+        return STAGGER_MOST * (self.stagger_s or 0.0) * (self.instances - 1)
 
     @property
     def is_reverse(self) -> bool:
@@ -172,6 +185,18 @@ class GroupRequest(FlowSpec):
     server_address: Address
     seed: int = 0
     is_held: bool = False
+
+    @property
+    def staggered_s(self) -> tuple[float, ...]:
+        """When each instance starts, counted from the first; and, last, when the next program of
+        the host may start. Each takes `stagger_s`, and up to half of it more or less, by the
+        seed."""
+        draw = random.Random(self.seed)
+        mean_s = self.stagger_s or 0.0
+        gaps = (
+            mean_s * draw.uniform(2 - STAGGER_MOST, STAGGER_MOST) for _ in range(self.instances)
+        )
+        return tuple(accumulate(gaps, initial=0.0))
 
     @property
     def control(self) -> str:

@@ -1,9 +1,12 @@
 """An option of a flow is a field of FlowSpec: its value in a script arrives everywhere."""
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from ipaddress import ip_address
+from itertools import pairwise
+from statistics import fmean
 
+import pytest
 from language.language_asked import Asked, run
 
 from netesto.language import steps
@@ -20,7 +23,7 @@ DO_CLIENT host=a server=b ca=dctcp dur=1m delay=500ms instances=2 req=64K reply=
     stats=1 localBuffer=1Ki remoteBuffer=2K tool=netperf interval=10ms parallel=4 omit=2 \\
     zerocopy=msg bitrate=10mbit pacing=9mbit rate=7 size=1K count=3 gap=1ms get=50 \\
     arrivals=poisson skiprx=1 \\
-    len=128K mss=1000 dscp=46 ecn=1 cpu=0-2,1+4 cores=2,3 idle=3
+    len=128K mss=1000 dscp=46 ecn=1 cpu=0-2,1+4 cores=2,3 idle=3 stagger=2ms
 """
 
 
@@ -97,6 +100,25 @@ def test_an_older_manifest_has_one_processor_at_each_end(tmp_path):
     path.write_text(json.dumps(older))
     found = manifest.read(path).groups[0].request
     assert (found.client_cpus, found.server_cpus) == ((3,), ())
+
+
+def test_staggered_flows_start_the_given_time_apart_half_of_it_more_or_less():
+    asked = replace(request(), instances=1000, stagger_s=0.001, seed=1)
+    gaps = [after - before for before, after in pairwise(asked.staggered_s)]
+    assert (asked.staggered_s[0], len(gaps)) == (0.0, 1000)
+    assert (min(gaps), max(gaps), fmean(gaps)) == pytest.approx((0.0005, 0.0015, 0.001), rel=0.05)
+    assert asked.staggered_s[-2] <= asked.spread_s
+
+
+def test_staggered_flows_start_at_instants_of_their_seed():
+    first, again, other = (
+        replace(request(), stagger_s=0.001, seed=seed).staggered_s for seed in (1, 1, 2)
+    )
+    assert (first == again, first == other) == (True, False)
+
+
+def test_flows_without_a_stagger_start_together():
+    assert replace(request(), instances=3, stagger_s=None).staggered_s == (0.0,) * 4
 
 
 def test_what_people_look_for_is_in_front_of_a_request(tmp_path):

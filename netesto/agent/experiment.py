@@ -101,7 +101,9 @@ class Experiment:
         self._flowing: set[int] = set()
         self._accepted: set[int] = set()
         # The instant of START_FLOWS, for groups that wait for it.
-        self._starts: dict[int, asyncio.Future[float]] = {}
+        self._starts: dict[int, tuple[GroupRequest, asyncio.Future[float]]] = {}
+        # When the next staggered group may start that was to start at an instant.
+        self._next_s: dict[float, float] = {}
         self._sizes: dict[int, int] = {}
         # How long before its flows the idle path is measured.
         self._idle_s = 0.0
@@ -191,9 +193,9 @@ class Experiment:
             raise AgentError(f"experiment {self.exp}: {self._reason}")
         begins = asyncio.get_running_loop().create_future()
         if start_at_s is None:
-            self._starts[request.group] = begins
+            self._starts[request.group] = request, begins
         else:
-            begins.set_result(start_at_s)
+            begins.set_result(self._turn_s(request, start_at_s))
         start = Start(
             request=request,
             ports=ports,
@@ -219,10 +221,20 @@ class Experiment:
         have ended meanwhile do not start."""
         for group in groups:
             if group in self._groups and group in self._starts:
-                self._starts.pop(group).set_result(start_at_s)
+                request, begins = self._starts.pop(group)
+                begins.set_result(self._turn_s(request, start_at_s))
         of = self._premises
         first_s = start_at_s - preparation_s(of.host, of.machine_hosts) - self._idle_s
         self.observation.begin(self._clock.monotonic_ns(first_s))
+
+    def _turn_s(self, request: GroupRequest, start_at_s: float) -> float:
+        """When the group's delay begins: after the staggered groups of the same instant."""
+        instant_s = start_at_s + request.delay_s
+        if not request.stagger_s:
+            return start_at_s
+        first_s = self._next_s.get(instant_s, instant_s)
+        self._next_s[instant_s] = first_s + request.staggered_s[-1]
+        return first_s - request.delay_s
 
     async def expect(self, request: GroupRequest, ports: Ports) -> None:
         """At the server: observe a group's sockets until `forget`."""

@@ -43,7 +43,8 @@ class Group:
         self._is_made_ready = (
             not start.begins.done() and start.request.delay_s <= PREPARATION_S + CONNECTION_S
         )
-        self._flows = [Flow(start, number + 1) for number in range(start.request.instances)]
+        *instants_s, _ = start.request.staggered_s
+        self._flows = [Flow(start, number + 1, late_s) for number, late_s in enumerate(instants_s)]
 
     async def run(self, why_ended: Callable[[], str]) -> None:
         """Run all flows to their ends. If cancelled, end them with the reason `why_ended()`."""

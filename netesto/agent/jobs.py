@@ -77,13 +77,15 @@ class Outcome:
 
 
 class Flow:
-    """One instance of a group. Writes `flow.G.I.out`, `.err` and `.json`."""
+    """One instance of a group, which starts `late_s` after the group does. Writes `flow.G.I.out`,
+    `.err` and `.json`."""
 
-    def __init__(self, start: Start, instance: int) -> None:
+    def __init__(self, start: Start, instance: int, late_s: float) -> None:
         self._start = start
         self._request = start.request
         self._tool = start.tool
         self._instance = instance
+        self._late_s = late_s
         self._argv = start.tool.client_command(
             start.request,
             start.ports,
@@ -134,7 +136,8 @@ class Flow:
         held = _held(self._argv)
         if not held:
             self._set_ready()
-            await asyncio.sleep(await self._start.start_s() - self._start.clock.now())
+            start_s = await self._start.start_s() + self._late_s
+            await asyncio.sleep(start_s - self._start.clock.now())
             # Read before the tool exists: a flow never begins before the start that it reports.
             now_s = self._start.clock.now()
             job = await process.start(self._argv, stderr=self._err)
@@ -159,7 +162,7 @@ class Flow:
             if await reader.readline() != b"ready\n":
                 return
             self._set_ready()
-            start_s = await self._start.start_s()
+            start_s = await self._start.start_s() + self._late_s
             writer.write(b"%d\n" % max(1, self._start.clock.monotonic_ns(start_s)))
             word, _, begun_ns = (await reader.readline()).partition(b" ")
             if word == b"begun":
@@ -182,7 +185,7 @@ class Flow:
         await asyncio.wait((ended, begins), return_when=asyncio.FIRST_COMPLETED)
         if ended.done():
             return ""
-        ahead_s = (self._start.known_start_s or 0.0) - self._start.clock.now()
+        ahead_s = (self._start.known_start_s or 0.0) + self._late_s - self._start.clock.now()
         limit_s = self._tool.deadline_s(self._request)
         await asyncio.wait({ended}, timeout=max(0.0, ahead_s) + limit_s)
         return "" if ended.done() else f"{self._tool.name} still ran after {limit_s:g} s, ended"

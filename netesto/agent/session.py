@@ -254,6 +254,8 @@ def check(request: GroupRequest) -> None:
         raise AgentError("a duration must be more than 0 s, a delay not less than 0 s")
     if not 0 <= request.idle_s < math.inf:
         raise AgentError("an idle time must not be less than 0 s")
+    if not 0 <= (request.stagger_s or 0.0) < math.inf:
+        raise AgentError("a stagger must not be less than 0 s")
     if not request.interval_s >= _INTERVAL_MIN_S:
         raise AgentError(
             f"an interval of {request.interval_s:g} s; the minimum is {_INTERVAL_MIN_S:g} s"

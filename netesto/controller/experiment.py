@@ -21,7 +21,7 @@ def _longest_s(request: GroupRequest) -> float:
     """From the start of a flow to the end of the pings after it. The last transfer may begin at the
     end of the duration, and has its time."""
     waiting_s = COMPLETION_S if request.test in COMPLETION_TESTS else 0.0
-    return request.whole_s + waiting_s + request.idle_s
+    return request.spread_s + request.whole_s + waiting_s + request.idle_s
 
 
 @dataclass(slots=True)

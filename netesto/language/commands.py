@@ -102,6 +102,7 @@ DO_CLIENT_ARGUMENTS = (
     Argument("cpu", Kind.PROCESSORS, "client_cpus server_cpus"),
     Argument("cores", Kind.CORES, "client_cores server_cores"),
     Argument("idle", Kind.TIME, "idle_s", low=0, high=MAX_SECONDS),
+    Argument("stagger", Kind.TIME, "stagger_s", low=0, high=60),
 )
 
 

@@ -153,7 +153,7 @@ class Timeline:
     def _run(self, command: steps.DoClient, start_s: float) -> None:
         experiment = self._open.setdefault(command.exp, _Open())
         late_s = CRR_LATE_S if command.flow.test == "TCP_CRR" else 0.0
-        start_s += command.flow.delay_s + command.flow.idle_s
+        start_s += command.flow.delay_s + command.flow.spread_s + command.flow.idle_s
         end_s = start_s + _known_s(command.flow) + late_s + command.flow.idle_s
         experiment.end_s = max(experiment.end_s, end_s)
 

@@ -30,7 +30,7 @@ from netesto.model import FlowSpec
 EVERYBODY = "X"
 
 # Fields that need the same of every host and tool, whatever their value.
-_ANYWHERE = {"duration_s", "delay_s", "interval_s", "stats", "idle_s"}
+_ANYWHERE = {"duration_s", "delay_s", "interval_s", "stats", "idle_s", "stagger_s"}
 _demands_of_flow = attrgetter(
     *(each.name for each in fields(FlowSpec) if each.name not in _ANYWHERE)
 )

@@ -427,7 +427,7 @@ class GroupName(_message.Message):
     def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
-    __slots__ = ("exp", "group", "exp_name", "test", "tool", "client", "server", "client_address", "server_address", "duration_s", "delay_s", "instances", "request_bytes", "reply_bytes", "congestion_control", "reverse_congestion_control", "local_buffer_bytes", "remote_buffer_bytes", "interval_s", "stats", "parallel", "bitrate_bps", "length_bytes", "mss_bytes", "zerocopy", "dscp", "ecn", "omit_s", "pacing_bps", "skip_receive", "size_bytes", "count", "gap_s", "arrivals", "requests_per_s", "client_cpus", "server_cpus", "client_cores", "server_cores", "get_percent", "idle_s", "seed", "is_held")
+    __slots__ = ("exp", "group", "exp_name", "test", "tool", "client", "server", "client_address", "server_address", "duration_s", "delay_s", "instances", "request_bytes", "reply_bytes", "congestion_control", "reverse_congestion_control", "local_buffer_bytes", "remote_buffer_bytes", "interval_s", "stats", "parallel", "bitrate_bps", "length_bytes", "mss_bytes", "zerocopy", "dscp", "ecn", "omit_s", "pacing_bps", "skip_receive", "size_bytes", "count", "gap_s", "arrivals", "requests_per_s", "client_cpus", "server_cpus", "client_cores", "server_cores", "get_percent", "idle_s", "seed", "is_held", "stagger_s")
     EXP_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     EXP_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -471,6 +471,7 @@ class GroupRequest(_message.Message):
     IDLE_S_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     IS_HELD_FIELD_NUMBER: _ClassVar[int]
+    STAGGER_S_FIELD_NUMBER: _ClassVar[int]
     exp: int
     group: int
     exp_name: str
@@ -514,7 +515,8 @@ class GroupRequest(_message.Message):
     idle_s: float
     seed: int
     is_held: bool
-    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ..., exp_name: _Optional[str] = ..., test: _Optional[str] = ..., tool: _Optional[str] = ..., client: _Optional[str] = ..., server: _Optional[str] = ..., client_address: _Optional[str] = ..., server_address: _Optional[str] = ..., duration_s: _Optional[float] = ..., delay_s: _Optional[float] = ..., instances: _Optional[int] = ..., request_bytes: _Optional[int] = ..., reply_bytes: _Optional[int] = ..., congestion_control: _Optional[str] = ..., reverse_congestion_control: _Optional[str] = ..., local_buffer_bytes: _Optional[int] = ..., remote_buffer_bytes: _Optional[int] = ..., interval_s: _Optional[float] = ..., stats: _Optional[bool] = ..., parallel: _Optional[int] = ..., bitrate_bps: _Optional[float] = ..., length_bytes: _Optional[int] = ..., mss_bytes: _Optional[int] = ..., zerocopy: _Optional[str] = ..., dscp: _Optional[int] = ..., ecn: _Optional[bool] = ..., omit_s: _Optional[float] = ..., pacing_bps: _Optional[float] = ..., skip_receive: _Optional[bool] = ..., size_bytes: _Optional[int] = ..., count: _Optional[int] = ..., gap_s: _Optional[float] = ..., arrivals: _Optional[str] = ..., requests_per_s: _Optional[int] = ..., client_cpus: _Optional[_Iterable[int]] = ..., server_cpus: _Optional[_Iterable[int]] = ..., client_cores: _Optional[_Iterable[int]] = ..., server_cores: _Optional[_Iterable[int]] = ..., get_percent: _Optional[float] = ..., idle_s: _Optional[float] = ..., seed: _Optional[int] = ..., is_held: _Optional[bool] = ...) -> None: ...
+    stagger_s: float
+    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ..., exp_name: _Optional[str] = ..., test: _Optional[str] = ..., tool: _Optional[str] = ..., client: _Optional[str] = ..., server: _Optional[str] = ..., client_address: _Optional[str] = ..., server_address: _Optional[str] = ..., duration_s: _Optional[float] = ..., delay_s: _Optional[float] = ..., instances: _Optional[int] = ..., request_bytes: _Optional[int] = ..., reply_bytes: _Optional[int] = ..., congestion_control: _Optional[str] = ..., reverse_congestion_control: _Optional[str] = ..., local_buffer_bytes: _Optional[int] = ..., remote_buffer_bytes: _Optional[int] = ..., interval_s: _Optional[float] = ..., stats: _Optional[bool] = ..., parallel: _Optional[int] = ..., bitrate_bps: _Optional[float] = ..., length_bytes: _Optional[int] = ..., mss_bytes: _Optional[int] = ..., zerocopy: _Optional[str] = ..., dscp: _Optional[int] = ..., ecn: _Optional[bool] = ..., omit_s: _Optional[float] = ..., pacing_bps: _Optional[float] = ..., skip_receive: _Optional[bool] = ..., size_bytes: _Optional[int] = ..., count: _Optional[int] = ..., gap_s: _Optional[float] = ..., arrivals: _Optional[str] = ..., requests_per_s: _Optional[int] = ..., client_cpus: _Optional[_Iterable[int]] = ..., server_cpus: _Optional[_Iterable[int]] = ..., client_cores: _Optional[_Iterable[int]] = ..., server_cores: _Optional[_Iterable[int]] = ..., get_percent: _Optional[float] = ..., idle_s: _Optional[float] = ..., seed: _Optional[int] = ..., is_held: _Optional[bool] = ..., stagger_s: _Optional[float] = ...) -> None: ...
 
 class Ports(_message.Message):
     __slots__ = ("control", "data")

@@ -156,6 +156,9 @@ def _options(request: GroupRequest) -> list[str]:
         request.skip_receive and "received data is discarded without copying it",
         request.idle_s > 0 and f"pings {format_time(request.idle_s)} before and after",
         request.omit_s > 0 and f"without the first {format_time(request.omit_s)}",
+        (request.stagger_s or 0) > 0
+        and request.instances > 1
+        and f"started {format_time(request.stagger_s or 0)} apart on average",
     )
     return [text for text in options if isinstance(text, str) and text]
 

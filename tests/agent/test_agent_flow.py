@@ -35,6 +35,7 @@ def flow_of(
     *,
     clock: Clock | None = None,
     set_time: SetTime | None = None,
+    late_s: float = 0.0,
 ) -> Flow:
     begins = start_s or asyncio.get_running_loop().create_future()
     if start_s is None:
@@ -51,7 +52,7 @@ def flow_of(
         set_time=set_time or SetTime(clock),
         emit=told,
     )
-    return Flow(start, 1)
+    return Flow(start, 1, late_s)
 
 
 async def outcome(tool: ShellTool, folder: Path) -> list[tuple[str, str, float, str]]:
@@ -121,12 +122,12 @@ async def test_cancelled_flow_fails_with_the_reason_given(tmp_path: Path):
 
 
 @pytest.mark.parametrize("program", [native.PROGRAM, Path("/no/netesto-flow")])
-async def test_flow_is_ready_before_its_start_and_begins_at_it(
+async def test_flow_is_ready_before_its_start_and_begins_as_late_after_it_as_it_shall(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(native, "PROGRAM", program)
     told, begins = Told(), asyncio.get_running_loop().create_future()
-    flow = flow_of(ShellTool(), tmp_path, told, begins)
+    flow = flow_of(ShellTool(), tmp_path, told, begins, late_s=0.2)
     running = asyncio.create_task(flow.run())
     await asyncio.wait_for(flow.ready, DEADLINE_S)
     before = list(told)
@@ -137,7 +138,8 @@ async def test_flow_is_ready_before_its_start_and_begins_at_it(
     assert before == []
     assert [kind for kind, *_ in told] == ["started", "ended"]
     # Two clocks of one test may be some microseconds apart.
-    assert record["started_s"] >= record["asked_start_s"] - 1e-4 == start_s - 1e-4
+    assert record["asked_start_s"] == start_s
+    assert record["started_s"] >= start_s + 0.2 - 1e-4
 
 
 async def test_flow_that_ends_before_it_is_ready_has_failed(tmp_path: Path):

@@ -244,6 +244,30 @@ async def test_group_that_is_aborted_before_its_task_begins_is_over(
     assert told == [("accepted", ""), ("failed", "aborted"), ("complete", "")]
 
 
+async def test_staggered_groups_of_one_instant_start_one_after_the_other(
+    service_in: ServiceIn, tmp_path: Path
+):
+    tool = ShellTool()
+    experiment = experiment_of(service_in(tmp_path, tool), [])
+    groups = [
+        asked(group=1, stagger_s=2.0),
+        asked(group=2, stagger_s=2.0, instances=1, seed=1),
+        asked(group=3, stagger_s=2.0, delay_s=1.0),
+        asked(group=4),
+    ]
+    for group in groups:
+        await experiment.start(group, PORTS, 100.0, tool=tool, version="1")
+    await experiment.abort("aborted")
+    await experiment.finish()
+    records = [experiment.folder / f"flow.{number}.1.json" for number in (1, 2, 3, 4)]
+    assert [json.loads(each.read_text())["asked_start_s"] for each in records] == [
+        100.0,
+        100.0 + groups[0].staggered_s[-1],
+        101.0,
+        100.0,
+    ]
+
+
 async def test_start_that_is_under_way_when_flows_are_aborted_starts_nothing(
     service_in: ServiceIn, tmp_path: Path
 ):

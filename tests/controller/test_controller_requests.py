@@ -109,6 +109,26 @@ def datagrams(
     return group_request(command, (client, able), (B, able), changed_rates_bps=changed)
 
 
+@pytest.mark.parametrize(
+    ("tool", "simulated", "asked_s", "stagger_s"),
+    [
+        ("netperf", True, None, 0.001),
+        ("iperf3", True, None, 0.001),
+        ("netperf", True, 0.0, 0.0),
+        # It is ready, and sends at its instant.
+        ("native", True, None, None),
+        ("native", True, 0.02, 0.02),
+        ("netperf", False, None, None),
+        ("netperf", False, 0.02, 0.02),
+    ],
+)
+def test_programs_take_time_to_start_also_in_simulated_time(tool, simulated, asked_s, stagger_s):
+    able = replace(info("a"), tools={"netperf": "2.7.0", "iperf3": "3.12", "native": "1"})
+    client = replace(A, is_simulated=simulated)
+    asked = do_client(test="TCP_STREAM", tool=tool, stagger_s=asked_s)
+    assert group_request(asked, (client, able), (B, able)).stagger_s == stagger_s
+
+
 def test_in_simulated_time_datagrams_are_sent_by_the_tool_that_can():
     assert datagrams(bitrate_bps=1e6).tool == "native"
 

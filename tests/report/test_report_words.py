@@ -27,13 +27,14 @@ def test_options_that_were_set_are_told():
     asked = request(
         test="TCP_RR", instances=4, request_bytes=10_000, bitrate_bps=5e6, mss_bytes=536, ecn=True,
         client_cpus=(0,), server_cpus=(1,), omit_s=2.0, parallel=2, length_bytes=100, dscp=8,
-        local_buffer_bytes=64_000, zerocopy="msg",
+        local_buffer_bytes=64_000, zerocopy="msg", stagger_s=0.001,
     )  # fmt: skip
     assert words.asked(asked) == (
         "4 flows of TCP_RR from client1 to server1 with cubic, at once, for 24 s; requests of 10K "
         "bytes, replies of 1; at most 5 Mbit/s each; segments of at most 536 bytes; 100 bytes in "
         "each write; 2 connections in each flow; a socket buffer of 64K bytes at the client; zero "
-        "copy by msg; DSCP 8; ECN; client on CPU 0, server on CPU 1; without the first 2 s."
+        "copy by msg; DSCP 8; ECN; client on CPU 0, server on CPU 1; without the first 2 s; "
+        "started 1 ms apart on average."
     )
 
 
