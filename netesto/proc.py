@@ -20,6 +20,8 @@ _M_ARENA_MAX = -8
 
 # The environment variable by which a command knows that it runs in a guest, and on which ground.
 GROUND_MARK = "NETESTO_GROUND"
+# The one with facts of the guest for its hosts: lines `name: value`.
+GUEST_FACTS = "NETESTO_GUEST_FACTS"
 
 # From <asm/unistd_64.h>, <linux/sched.h> and <linux/sched/types.h>: size, policy, flags, niceness,
 # priority; then in nanoseconds runtime, deadline and period.
