@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 import netesto
-from netesto import proc, process
+from netesto import process
 from netesto.collectors import hardware
 from netesto.collectors.cgroup import Quota
 from netesto.errors import ProcessError
@@ -241,7 +241,6 @@ def _info(host: str) -> dict[str, str]:
         "uptime": f"{_read(PROC / 'uptime').partition(' ')[0]} s",
         "netesto": netesto.__version__,
         "python": platform.python_version(),
-        **_fields(os.environ.get(proc.GUEST_FACTS, "")),
     }
 
 
@@ -285,10 +284,7 @@ def features(facts: Mapping[str, str]) -> dict[str, str]:
 NOTABLE = ("info", "hardware", "ethtool-k", "ethtool-g", "ethtool-c", "ethtool-a", "sysctl")
 
 _INFO = frozenset(
-    {
-        *("kernel", "kernel hash", "distribution", "cpus", "cpus usable", "cpu model"),
-        *("clock source", "memory", "guest memory"),
-    }
+    {"kernel", "distribution", "cpus", "cpus usable", "cpu model", "clock source", "memory"}
 )
 
 # The settings that influence TCP, without keys.

@@ -55,8 +55,8 @@ _NO_ADDRESSES = "setup_physmem - mapping"
 # In guest time. Simulated time passes in bursts and needs a shorter interval.
 BEAT_S: Mapping[str, float] = {"uml": 1.0, "sim": 0.1}
 
-# The last fact of every host of a guest.
-_KERNEL_HASH = "kernel hash: "
+# A fact of a guest.
+_KERNEL_HASH = "kernel hash"
 
 # They refer to things outside that the guest lacks.
 FOREIGN_VARIABLES = frozenset(
@@ -97,7 +97,7 @@ def ground_inside() -> str | None:
 
 def kernel_inside() -> str:
     """The hash of the kernel of the guest that this process runs in, "" outside of guests."""
-    return os.environ.get(proc.GUEST_FACTS, "").partition(_KERNEL_HASH)[2]
+    return proc.guest_facts().get(_KERNEL_HASH, "")
 
 
 def run(
@@ -202,7 +202,7 @@ def environment(given: Mapping[str, str], kernel: Kernel, *, memory_mb: int) -> 
     simulated time sets of Python have the same order in every run."""
     kept = {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
     same = {"PYTHONHASHSEED": "0"} if kernel.kind == "sim" else {}
-    facts = f"guest memory: {memory_mb} MiB\n{_KERNEL_HASH}{kernel.sha256()}"
+    facts = f"guest memory: {memory_mb} MiB\n{_KERNEL_HASH}: {kernel.sha256()}"
     return kept | same | {proc.GROUND_MARK: kernel.kind, proc.GUEST_FACTS: facts}
 
 
