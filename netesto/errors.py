@@ -215,6 +215,11 @@ class LabError(WorldError):
     """This machine is wrong: the lab could not be built or taken down."""
 
 
+class GuestError(LabError):
+    """A guest ended before the command in it had: it crashed, or was ended because it never waited,
+    had no memory left, or took too long. Another command may end well."""
+
+
 class ResultsError(WorldError):
     """The results folder is wrong: not writable, full, or with other columns."""
 

@@ -66,6 +66,9 @@ QDISCS = frozenset(
 # The iterations of all loops of a script, unless --max-iterations allows more.
 MAX_ITERATIONS = 1_000_000
 
+# Of a guest with a lab of up to sixteen hosts, which take about 650 MB with agents and tools.
+GUEST_MEMORY_MB = 1024
+
 # The congestion controls of Linux, and the usual ones that are built for it.
 CONGESTION_CONTROLS = frozenset(
     {

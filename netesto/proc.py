@@ -20,6 +20,8 @@ _M_ARENA_MAX = -8
 
 # The environment variable by which a command knows that it runs in a guest, and on which ground.
 GROUND_MARK = "NETESTO_GROUND"
+# The one with facts of the guest: lines `name: value`.
+GUEST_FACTS = "NETESTO_GUEST_FACTS"
 
 # From <asm/unistd_64.h>, <linux/sched.h> and <linux/sched/types.h>: size, policy, flags, niceness,
 # priority; then in nanoseconds runtime, deadline and period.
@@ -35,6 +37,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 # Numbers of capabilities(7).
 CAP_NET_ADMIN, CAP_NET_RAW = 12, 13
+
+
+def guest_facts() -> dict[str, str]:
+    """The facts of the guest that this process runs in; none outside of guests."""
+    lines = os.environ.get(GUEST_FACTS, "").splitlines()
+    return dict(line.split(": ", 1) for line in lines)
 
 
 def take_memory_from_one_arena() -> None:

@@ -165,6 +165,15 @@ def kill_group(group: int, sign: signal.Signals = signal.SIGKILL) -> None:
         os.killpg(group, sign)
 
 
+def has_group(group: int) -> bool:
+    """Whether a process is left in a group that `run` or `start` made."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def launch(
     argv: Sequence[str],
     *,

@@ -36,6 +36,12 @@ LONGEST_S = 25.0
 # The space in a reply after the status.
 LARGEST_OUTPUT = 3_800
 
+# How long a process that a command has left behind may take to leave its group (setsid).
+LEAVING_S = 0.2
+
+# The reply to a command that ended well.
+FINE = "exit status 0"
+
 # The longest character in UTF-8.
 _UTF8_BYTES = 4
 
@@ -143,7 +149,7 @@ async def run(commands: Mapping[str, Allowed], name: str, values: Sequence[str])
     words = argv(commands, name, values)
     allowed = commands[name]
     try:
-        status, printed = await _finished(words, allowed)
+        ended, printed = await _finished(words, allowed)
     except ProcessError as error:
         raise AgentError(f"command {name}: {error}") from None
     except TimeoutError:
@@ -151,19 +157,29 @@ async def run(commands: Mapping[str, Allowed], name: str, values: Sequence[str])
             f"command {name}: still running after {allowed.timeout_s:g} s, ended"
         ) from None
     text = printable(printed.strip())[-allowed.output :]
-    return f"exit status {status}" + (f": {text}" if text else "")
+    return ended + (f": {text}" if text else "")
 
 
-async def _finished(words: Sequence[str], allowed: Allowed) -> tuple[int, str]:
-    """The exit status of a command after its end, and the end of its output, of which no more is
-    ever in memory. TimeoutError if it takes too long; it is then ended."""
+def is_fine(said: str) -> bool:
+    """Whether a command exited 0 and left nothing behind, by what `run` returned."""
+    return said.partition(":")[0] == FINE
+
+
+async def _finished(words: Sequence[str], allowed: Allowed) -> tuple[str, str]:
+    """How a command ended, and the end of its output, of which no more is ever in memory. What it
+    leaves in its process group is ended. TimeoutError if it takes too long; it is then ended."""
     most, end = allowed.output * _UTF8_BYTES, b""
     job = await process.start(words)
     try:
         async with asyncio.timeout(allowed.timeout_s):
             async for piece in job.pieces():
                 end = (end + piece)[-most:]
-            status = await job.wait()
+            ended = f"exit status {await job.wait()}"
+        # A program that becomes a daemon leaves the group only when it runs for the first time.
+        if not await process.wait_until_async(
+            lambda: not process.has_group(job.pid), timeout=LEAVING_S
+        ):
+            ended += ", and what it had left running in its process group was ended"
     finally:
         await job.end(signal.SIGKILL)
-    return status, end.decode(errors="replace")
+    return ended, end.decode(errors="replace")

@@ -3,10 +3,10 @@
     builder of the lab ──── an order for each agent ──► nursery ── fork ──► agent
                            ◄── its process id ───────────
 
-An order is a JSON object `{"namespace", "argv"}` with two file descriptors: the agent writes to the
-first when it is ready, and all its output to the second. When the other end of its socket is
-closed, however its process ended, the nursery ends its agents and itself; after the order `STAY`
-it waits until they have ended. Agents end with their nursery.
+An order is a JSON object `{"namespace", "names", "argv"}` with two file descriptors: the agent
+writes to the first when it is ready, and all its output to the second. When the other end of its
+socket is closed, however its process ended, the nursery ends its agents and itself; after the order
+`STAY` it waits until they have ended. Agents end with their nursery.
 """
 
 import contextlib
@@ -158,6 +158,7 @@ def _start(
         _redirect(log)
         Path("/proc/self/comm").write_text("netesto-agent", encoding="utf-8")
         _enter(Path(str(order["namespace"])))
+        _name_hosts(os.fsencode(str(order["names"])))
         argv = order["argv"]
         assert isinstance(argv, list), "orders come from netesto.lab.agents"
         status = daemon.main([*map(str, argv), "--ready-fd", str(ready)], found=found)
@@ -208,6 +209,12 @@ def _enter(namespace: Path) -> None:
     if kept is not None:
         _call(libc.syscall, SYS_MOVE_MOUNT, kept, b"", AT_FDCWD, cpu, MOVE_MOUNT_F_EMPTY_PATH)
         os.close(kept)
+
+
+def _name_hosts(names: bytes) -> None:
+    """Let the names of the lab's hosts resolve in an agent and its commands. Without an /etc/hosts
+    they do not."""
+    ctypes.CDLL(None).mount(names, b"/etc/hosts", None, MS_BIND, None)
 
 
 def _call(function: "ctypes._NamedFuncPointer", *arguments: object) -> None:

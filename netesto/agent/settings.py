@@ -191,7 +191,7 @@ class Settings:
         for change in self._set.values():
             now = await putback.shown(change.thing)
             self._set[change.thing] = replace(change, shows=now or "")
-        if not said.startswith("exit status 0"):
+        if not commands.is_fine(said):
             self._on_warning(f"{command.words}: {said}")
         log.info("command run", extra={"setting": command.words, "result": said[:100]})
         return Applied(command.words, "", said)

@@ -105,9 +105,6 @@ def _run(commands: Commands) -> None:
         what="do not ask before changing settings of real hosts (a run on a terminal asks)")
     add_flag(run, "--force", what="continue even if the paths of the lab are not as requested")
     _commands_file(run)
-    run.add_argument("--memory", type=values.memory, metavar="SIZE", help=
-        "the memory of a guest on uml or sim, such as 4Gi (default: 1Gi; in simulated time a"
-        " quarter of this machine's, from 1Gi to 4Gi)")
     run.add_argument("--max-wall", type=values.seconds, metavar="S",
         help="end a run on uml or sim that takes longer than S seconds of real time")
     run.add_argument("--max-stall", type=values.seconds, metavar="S",
@@ -124,6 +121,9 @@ def _decisive(command: argparse.ArgumentParser) -> None:
         help="the lab, instead of the script's LAB: dumbbell,rate=10mbit,…")
     command.add_argument("--seed", type=values.whole, metavar="N",
         help="the seed of all random numbers (default: chosen and printed)")
+    command.add_argument("--memory", type=values.memory, metavar="SIZE", help=
+        "the memory of a guest on uml or sim, such as 4Gi (default: 1Gi, and more for a lab of many"
+        " hosts, or of links that hold much)")
 
 
 def _plan(commands: Commands) -> None:

@@ -64,6 +64,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         definitions=parse_definitions(options.definitions),
         max_iterations=options.max_iterations,
         seed=options.seed,
+        memory_mb=options.memory,
     )
 
 
@@ -140,7 +141,6 @@ def _request(options: argparse.Namespace) -> Request:
         max_wall_s=options.max_wall,
         commands=options.commands,
         max_stall_s=options.max_stall,
-        memory_mb=options.memory,
         shown=tuple(_shown(options)),
         pages=not options.no_pages,
         warnings=(*repeated_definitions(options.definitions), *(hosts.warnings if hosts else ())),
@@ -156,6 +156,7 @@ def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
         "--lib": options.libraries,
         "--seed": options.seed is not None,
         "--lab": options.lab,
+        "--memory": options.memory is not None,
         # A run passes the columns of its results folder to its parts.
         "--fields": options.fields and not is_part,
         "--max-iterations": options.max_iterations != MAX_ITERATIONS,

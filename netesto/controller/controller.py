@@ -243,7 +243,7 @@ class Controller:
             run=self._run.hosts.run,
             ground=self._run.ground,
             description=notes.description,
-            columns=_columns(notes),
+            columns=columns_of(notes),
             ended_s=self._run.ground.clock.now(),
         )
         evidence = digest.evidence(folder, asked)
@@ -274,7 +274,7 @@ class Controller:
         return Processed(experiment.exp, found.status, columns)
 
 
-def _columns(notes: steps.ExperimentNotes) -> dict[str, str]:
+def columns_of(notes: steps.ExperimentNotes) -> dict[str, str]:
     """Columns that the script sets: OTHER, the factors of a SWEEP, and its repetition."""
     repetition = {"rep": notes.cell["rep"]} if "rep" in notes.cell else {}
     return {**notes.columns, **repetition}

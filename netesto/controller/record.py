@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import jsontext
+from netesto import jsontext, proc
 from netesto.controller import digest, wallclock
 from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
@@ -82,7 +82,8 @@ def manifest(
         },
         files=dict(sorted(experiment.files.items())),
         columns=dict(columns),
-        facts=shared,
+        # Of a guest also without host statistics.
+        facts=shared | proc.guest_facts(),
         reasons=tuple(experiment.reasons),
         warnings=tuple(experiment.warnings),
     )

@@ -15,7 +15,7 @@ from netesto import process
 from netesto.collectors.clock import Clock
 from netesto.errors import LabError, ProcessError
 from netesto.lab.plan import Plan
-from netesto.lab.records import NAMESPACE_FOLDER, Record
+from netesto.lab.records import NAMESPACE_FOLDER, Record, names_of, write_names
 
 # Between two agents that become ready. They import their libraries, many at once on a small
 # machine.
@@ -38,11 +38,16 @@ class Nursery:
         self._orders = orders
         self.clock = Clock()
 
-    def start(self, argv: Sequence[str], *, namespace: Path, log: Path, ready: int) -> int:
-        """Start an agent in a network namespace; its process id. Its output is appended to `log`;
-        when ready it writes to the descriptor `ready`. LabError if it cannot be started."""
+    def start(
+        self, argv: Sequence[str], *, namespace: Path, names: Path, log: Path, ready: int
+    ) -> int:
+        """Start an agent in a network namespace, with `names` as its /etc/hosts; its process id.
+        Its output is appended to `log`; when ready it writes to the descriptor `ready`. LabError if
+        it cannot be started."""
         argv = [*argv, "--clock", str(self.clock.anchor_ns)]
-        order = json.dumps({"namespace": str(namespace), "argv": argv}).encode()
+        order = json.dumps(
+            {"namespace": str(namespace), "names": str(names), "argv": argv}
+        ).encode()
         try:
             # An agent creates no file before it is in its namespace: until then, a teardown of the
             # lab does not find it.
@@ -105,6 +110,9 @@ def started(
             folder.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise LabError(f"{folder}: {error.strerror}") from error
+    # Without this machine's own, names do not resolve.
+    with contextlib.suppress(OSError):
+        write_names(record)
     if allowed is not None:
         try:
             shutil.copyfile(allowed, _config(record))
@@ -151,6 +159,7 @@ def _start_agent(record: Record, host: str, nursery: Nursery, plan: Plan) -> int
                 *("--machine-hosts", str(len(record.hosts))),
             ],
             namespace=NAMESPACE_FOLDER / own.namespace,
+            names=names_of(record),
             log=_log(record, host),
             ready=writer,
         )

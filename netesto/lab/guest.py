@@ -21,8 +21,9 @@ from pathlib import Path
 
 from netesto import jsontext, owned, proc, process
 from netesto.collectors import cpu
-from netesto.errors import LabError, ProcessError, UsageError
+from netesto.errors import GuestError, LabError, ProcessError, UsageError
 from netesto.lab import inside
+from netesto.lab.graph import Link, Topology
 from netesto.lab.kernels import Kernel
 from netesto.lab.watch import (
     MORE_MEMORY,
@@ -34,19 +35,28 @@ from netesto.lab.watch import (
     crash_report,
     size,
 )
+from netesto.model import GUEST_MEMORY_MB
 
-# A lab of sixteen hosts with agents and tools takes about 650 MB. Pages are allocated when used.
-MEMORY_MB = 1024
+# The usual memory (model.GUEST_MEMORY_MB) is enough for so many hosts; further ones take this much
+# each. Pages are allocated when used.
+USUAL_HOSTS, HOST_MEMORY_MB = 16, 40
 
-# Simulated paths may hold more than real ones: 10 Gbit/s over 100 ms, with as much again in the
-# queue and at the receiver, needs more than 2 GB; with less, TCP is throttled.
-MOST_MEMORY_MB = 4096
+# The memory for each byte that a link can have in flight: with as much again in its queue, at the
+# sender and at the receiver, and with what the kernel adds to each packet, 10 Gbit/s over 100 ms
+# needs more than 2 GB; with less, TCP is throttled.
+FLIGHT_FACTOR = 16
+
+# More must be requested: the kernel's list of its pages takes a sixty-fourth of it.
+MOST_MEMORY_MB = 8192
 
 # The kernel's message if this machine refuses it its memory.
 _NO_ADDRESSES = "setup_physmem - mapping"
 
 # In guest time. Simulated time passes in bursts and needs a shorter interval.
 BEAT_S: Mapping[str, float] = {"uml": 1.0, "sim": 0.1}
+
+# A fact of a guest.
+_KERNEL_HASH = "kernel hash"
 
 # They refer to things outside that the guest lacks.
 FOREIGN_VARIABLES = frozenset(
@@ -85,6 +95,11 @@ def ground_inside() -> str | None:
     return os.environ.get(proc.GROUND_MARK)
 
 
+def kernel_inside() -> str:
+    """The hash of the kernel of the guest that this process runs in, "" outside of guests."""
+    return proc.guest_facts().get(_KERNEL_HASH, "")
+
+
 def run(
     argv: Sequence[str],
     *,
@@ -94,7 +109,7 @@ def run(
     stdin: bytes = b"",
     max_wall_s: float | None = None,
     stall_s: float = STALL_S,
-    memory_mb: int | None = None,
+    memory_mb: int = GUEST_MEMORY_MB,
     warn: Callable[[str], None] | None = None,
     seed: int = 0,
     stdout: int = 1,
@@ -115,13 +130,12 @@ def run(
     The first KeyboardInterrupt interrupts the command, which may end in its own way; with
     `defers_interrupts` it begins with SIGINT blocked, and unblocks it. A second Ctrl-C, or much
     computing afterwards, ends the guest and raises KeyboardInterrupt. LabError if the guest cannot
-    start, crashes (with the kernel's last lines), shows no sign of life for `stall_s` of processor
-    time, or runs longer than `max_wall_s` of wall time. The guest ends with the calling thread.
+    start. GuestError if it crashes (with the kernel's last lines), shows no sign of life for
+    `stall_s` of processor time, or runs longer than `max_wall_s` of wall time. The guest ends with
+    the calling thread.
     """
     if missing := [path for path in writable if not path.is_dir()]:
         raise UsageError(f"{missing[0]}: no such folder")
-    machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-    memory_mb = memory_mb or default_memory_mb(kernel, machine_bytes)
     terminals = {
         name: size(number)
         for name, number in (("stdout", stdout), ("stderr", stderr))
@@ -130,7 +144,7 @@ def run(
     job = inside.Job(
         argv=tuple(argv),
         cwd=str(Path.cwd()),
-        env=environment(os.environ if env is None else env, kernel.kind),
+        env=environment(os.environ if env is None else env, kernel, memory_mb=memory_mb),
         writable=tuple(str(path.resolve()) for path in writable),
         terminals=terminals,
         modules_folder=str(kernel.modules) if kernel.modules else None,
@@ -161,12 +175,20 @@ def run(
         return status
 
 
-def default_memory_mb(kernel: Kernel, machine_bytes: int) -> int:
-    """A guest's memory. In simulated time a quarter of the machine's, within bounds; it does not
-    depend on the memory that is free now, so that runs are repeatable."""
-    if kernel.kind != "sim":
-        return MEMORY_MB
-    return max(MEMORY_MB, min(MOST_MEMORY_MB, machine_bytes // 4 // 2**20))
+def memory_mb(network: Topology) -> int:
+    """The memory, in MiB, of a guest with this lab. TCP derives limits and tables from it, so it
+    depends on nothing else: not on the machine."""
+    more_hosts = max(0, len(network.hosts) - USUAL_HOSTS)
+    in_flight = sum(map(_in_flight_bytes, network.links))
+    wanted = GUEST_MEMORY_MB + more_hosts * HOST_MEMORY_MB + FLIGHT_FACTOR * in_flight / 2**20
+    return min(round(wanted), MOST_MEMORY_MB)
+
+
+def _in_flight_bytes(link: Link) -> float:
+    """The bandwidth-delay product of a link, in its faster direction."""
+    both = link.settings, link.back or link.settings
+    fastest_bps = max(each.rate_bps or 0 for each in both)
+    return fastest_bps / 8 * sum(each.delay_ms for each in both) / 1000
 
 
 def remove_leftovers() -> list[Path]:
@@ -174,13 +196,14 @@ def remove_leftovers() -> list[Path]:
     return owned.remove_abandoned(base_folder())
 
 
-def environment(given: Mapping[str, str], ground: str) -> dict[str, str]:
-    """The command's environment: the given one without FOREIGN_VARIABLES, and the mark. For a
-    `netesto run` inside, the mark wins over --ground: it builds its lab there. In simulated time
-    sets of Python have the same order in every run."""
+def environment(given: Mapping[str, str], kernel: Kernel, *, memory_mb: int) -> dict[str, str]:
+    """The command's environment: the given one without FOREIGN_VARIABLES, the mark, and facts of
+    the guest. For a `netesto run` inside, the mark wins over --ground: it builds its lab there. In
+    simulated time sets of Python have the same order in every run."""
     kept = {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
-    same = {"PYTHONHASHSEED": "0"} if ground == "sim" else {}
-    return kept | same | {proc.GROUND_MARK: ground}
+    same = {"PYTHONHASHSEED": "0"} if kernel.kind == "sim" else {}
+    facts = f"guest memory: {memory_mb} MiB\n{_KERNEL_HASH}: {kernel.sha256()}"
+    return kept | same | {proc.GROUND_MARK: kernel.kind, proc.GUEST_FACTS: facts}
 
 
 def command(
@@ -348,12 +371,15 @@ def killed_for_memory(console: str) -> list[str]:
 
 
 def _status(folder: Path, child: process.Child, memory_mb: int) -> int:
-    """The status that process 1 wrote before it powered off; LabError if it did not."""
+    """The status that process 1 wrote before it powered off; LabError if it did not, GuestError if
+    its command had begun."""
     try:
         result = jsontext.read(folder / "status")
     except ValueError:
+        has_begun = (folder / "clock").stat().st_size > 0
+        crash = GuestError if has_begun else LabError
         if child.wait() == -signal.SIGKILL:
-            raise LabError(
+            raise crash(
                 "the guest kernel was killed (SIGKILL)",
                 remedy="If no user did this, this machine was out of memory; see dmesg.",
             ) from None
@@ -369,7 +395,7 @@ def _status(folder: Path, child: process.Child, memory_mb: int) -> int:
                 remedy="A limit on address space forbids it: ulimit -v unlimited, or LimitAS= of"
                 " the service.",
             ) from None
-        raise LabError(f"the guest kernel crashed:\n{crash_report(said)}") from None
+        raise crash(f"the guest kernel crashed:\n{crash_report(said)}") from None
     if "status" not in result:
         raise LabError(f"the guest could not be set up:\n{result.get('error')}")
     return int(result["status"])
@@ -378,10 +404,10 @@ def _status(folder: Path, child: process.Child, memory_mb: int) -> int:
 def _tell_memory(
     memory_mb: int, killed: Sequence[str], status: int, warn: Callable[[str], None] | None
 ) -> None:
-    """Report the processes that the lack of memory ended. LabError if the command is one."""
+    """Report the processes that the lack of memory ended. GuestError if the command is one."""
     names = ", ".join(sorted(set(killed)))
     what = f"the guest was out of memory ({memory_mb} MB): its kernel killed {names}"
     if status == 128 + signal.SIGKILL:
-        raise LabError(what, remedy=MORE_MEMORY)
+        raise GuestError(what, remedy=MORE_MEMORY)
     if warn is not None:
         warn(f"{what}. {MORE_MEMORY}")

@@ -2,10 +2,10 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import shutil
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +34,11 @@ class Kernel:
     config_hash: str
     recipe: str = ""
     source: str = ""
+
+    def sha256(self) -> str:
+        """The hexadecimal SHA-256 of the kernel itself."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     @property
     def is_own(self) -> bool:
@@ -142,4 +147,4 @@ def write_record(kernel: Kernel, path: Path) -> None:
 
 def short_hash(text: str) -> str:
     """A short hash of a configuration."""
-    return sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -19,7 +19,7 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
-from netesto import atomic, interrupts, process
+from netesto import interrupts, process
 from netesto.collectors import capabilities
 from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
@@ -66,9 +66,6 @@ _WITH_OWN_TABLES = (
     *("unshare", "--net", "/bin/sh", "-c"),
     f'echo {OWN_BUCKETS} > /proc/sys/net/ipv4/tcp_child_ehash_entries && exec "$0" "$@"',
 )
-
-# The other files of a lab have the names of hosts.
-_HOSTS_FILE = ".etc-hosts"
 
 _FAILED_LINE = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
@@ -118,22 +115,13 @@ class Lab:
         namespace that ends with the command."""
         [*enter, program] = self.command(node, argv[:1])
         files = Path(self.record.files)
-        names = files / _HOSTS_FILE
         if not files.is_dir():
             return [*enter, program, *argv[1:]]
+        names = records.names_of(self.record)
         with contextlib.suppress(OSError):
-            atomic.replace(names, self._names())
+            records.write_names(self.record)
         put = f"mount --bind {shlex.quote(str(names))} /etc/hosts 2>/dev/null"
         return [*enter, "/bin/sh", "-c", f'{put}; exec "$@"', "sh", program, *argv[1:]]
-
-    def _names(self) -> str:
-        """/etc/hosts, and the lab's hosts before those of this machine."""
-        own = [
-            f"{address} {name}\n"
-            for name, host in self.record.hosts.items()
-            for address in host.addresses
-        ]
-        return "".join([*own, Path("/etc/hosts").read_text(encoding="utf-8", errors="replace")])
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:

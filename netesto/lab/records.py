@@ -100,6 +100,19 @@ def files_of(state: Path, lab: str) -> Path:
     return state / lab
 
 
+def names_of(record: Record) -> Path:
+    """The lab's /etc/hosts. Its other files have the names of hosts."""
+    return Path(record.files) / ".etc-hosts"
+
+
+def write_names(record: Record) -> None:
+    """Write the lab's /etc/hosts: its hosts before those of this machine's. OSError if that
+    fails."""
+    own = [f"{each} {name}\n" for name, host in record.hosts.items() for each in host.addresses]
+    machines = Path("/etc/hosts").read_text(encoding="utf-8", errors="replace")
+    atomic.replace(names_of(record), "".join([*own, machines]))
+
+
 def _is_on_disk(folder: Path) -> bool:
     # Devices without a driver have the major number 0.
     return os.major(folder.stat().st_dev) != 0

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import re
 import select
 import signal
 import threading
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netesto import interrupts, process
-from netesto.errors import LabError
+from netesto.errors import GuestError
 from netesto.lab import inside, mconsole, spinner
 from netesto.lab.kernels import Kind
 
@@ -68,6 +69,13 @@ POLLS = "The run continues. A loop that polls must sleep, or wait with a timeout
 # The maximum of a command line in messages, and of the kernel's name of a process.
 SHOWN_CHARACTERS = 200
 NAME_CHARACTERS = 15
+
+# What a crash report shows of the console: from the panic on, or at its end, and at most before the
+# panic. There a kernel tells what it was doing (show_regs(), BUG()).
+LAST_LINES, CULPRIT_LINES, REGISTER_LINES = 15, 40, 10
+_CULPRIT = re.compile(
+    r"(\[[ \d.]+\] )?(BUG: |kernel BUG at |Modules linked in|Pid: \d+, comm|RIP: )"
+)
 
 # The delay of output, too short to be seen.
 LOOK_S = 0.05
@@ -317,10 +325,10 @@ class Watch:
         return _seconds(spinner.processor_ticks(self._guest.leader))
 
     def _end_spinner(self, now: float) -> None:
-        """End the program for which all others wait. LabError if it is unknown or must not be
+        """End the program for which all others wait. GuestError if it is unknown or must not be
         ended, if that did not help, or if the guest has no memory left."""
         if self._guest.lacks_memory():
-            raise LabError(
+            raise GuestError(
                 f"the guest had no memory left and made no progress (at {self._guest_time or 0} s)",
                 remedy=MORE_MEMORY,
             )
@@ -347,25 +355,25 @@ class Watch:
         name = described(doing, found.argv)
         self._warn(f"{name} {self._stands_still()}; it was ended. {NEVER_WAITS}")
 
-    def _stalled(self, doing: str, argv: Sequence[str]) -> LabError:
+    def _stalled(self, doing: str, argv: Sequence[str]) -> GuestError:
         silent_s = time.monotonic() - self._last_sign
         message = f"the guest showed no sign of life for {silent_s:.0f} s of wall time"
         if not doing:
             last = crash_report(console(self._guest.folder))
-            return LabError(f"{message}; its last lines:\n{last}")
+            return GuestError(f"{message}; its last lines:\n{last}")
         if self._guest.kind == "sim":
-            return LabError(
+            return GuestError(
                 f"{message}: {described(doing, argv)} {self._stands_still()}", remedy=NEVER_WAITS
             )
-        return LabError(f"{message}; {doing} runs on its processor")
+        return GuestError(f"{message}; {doing} runs on its processor")
 
     def _stands_still(self) -> str:
         since = "its start" if not self._sign_s else f"{self._sign_s} s"
         crept = "" if self._sign_s == self._guest_time else f", now {self._guest_time} s"
         return f"computes and never waits, so simulated time stands still (at {since}{crept})"
 
-    def _over_time(self, what: str) -> LabError:
-        return LabError(
+    def _over_time(self, what: str) -> GuestError:
+        return GuestError(
             f"the guest ran longer than {self._max_wall_s:g} s of wall time "
             f"(its own clock: {self._guest_time or 0} s); {what}"
         )
@@ -412,9 +420,15 @@ def console(folder: Path) -> str:
 
 
 def crash_report(said: str) -> str:
-    """The console lines with the reason for the kernel's end: from its panic on, or the last
-    ones."""
+    """The console lines with the reason for the kernel's end: from the line that names the culprit
+    on, or from its panic on, or the last ones."""
     lines = said.splitlines()
     panics = [at for at, line in enumerate(lines) if "Kernel panic" in line]
-    shown = lines[panics[0] :][:15] if panics else lines[-15:]
-    return "\n".join(shown) or "(no output)"
+    if not panics:
+        return "\n".join(lines[-LAST_LINES:]) or "(no output)"
+    # What this program has asked it meanwhile (mconsole) names nobody.
+    asked = [at for at in range(panics[0]) if lines[at] == "sysrq: Show Regs"]
+    first = max(0, panics[0] - CULPRIT_LINES, *(at + REGISTER_LINES for at in asked))
+    named = (at for at in range(first, panics[0]) if _CULPRIT.match(lines[at]))
+    begin = next(named, panics[0])
+    return "\n".join(lines[begin : panics[0] + LAST_LINES])

@@ -26,7 +26,7 @@ from netesto.language.scope import ColumnError, MisuseError
 from netesto.language.spool import Spool, encoded
 from netesto.language.standing import Standing
 from netesto.language.steps import REPETITION
-from netesto.model import LARGEST_EXPERIMENT
+from netesto.model import GUEST_MEMORY_MB, LARGEST_EXPERIMENT
 
 # The experiments of skipped parts have numbers after this one, which no stored experiment has.
 SHADOW = LARGEST_EXPERIMENT
@@ -72,8 +72,9 @@ class Draft:
 
     Experiment numbers follow `counter`, the last number taken; the parts with the indexes `passed`
     take none. With `columns`, the columns of OTHER, SWEEP and ASSERT are checked. `lab` is built
-    instead of the script's, `lab_text` reads the file of a LAB. `watch` gets every step as it is
-    made; without `keep` the plan has no steps and no valid hashes, which is faster.
+    instead of the script's, `lab_text` reads the file of a LAB. `memory_mb` is what a guest with
+    that lab gets. `watch` gets every step as it is made; without `keep` the plan has no steps and
+    no valid hashes, which is faster.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Draft:
         columns: steps.Columns | None = None,
         lab: steps.LabRequest | None = None,
         lab_text: Callable[[steps.LabRequest], str] = lambda request: request.text,
+        memory_mb: Callable[[steps.LabRequest | None], int] = lambda _: GUEST_MEMORY_MB,
         passed: Collection[int] = (),
         begins: Mapping[int, int] | None = None,
         watch: Callable[[steps.Step], None] | None = None,
@@ -93,6 +95,7 @@ class Draft:
         self._start = self._counter = counter
         self._columns = columns
         self._lab_text = lab_text
+        self._memory_mb = memory_mb
         self._passed = passed
         # The last experiment number taken where a part begins, if it is not the previous one.
         self._begins = begins or {}
@@ -173,6 +176,7 @@ class Draft:
             counter=self._start,
             last_number=self._counter,
             lab=self._lab,
+            memory_mb=self._memory_mb(self._lab),
             requirements=tuple(self._requirements),
             warnings=tuple(self._warnings),
             echoes=tuple(self._echoes),
@@ -457,7 +461,7 @@ class Draft:
     def _part(self, part: _Open) -> Part:
         within = [each.name for each in self._open or [part]]
         names = () if self._columns is None else self._columns.table.names
-        where = [FORMAT, self.seed, within, self._network, names]
+        where = [FORMAT, self.seed, within, self._network, names, self._memory_mb(self._lab)]
         part.digest.update(json.dumps(where, sort_keys=True).encode())
         return Part(
             index=part.index,
@@ -492,7 +496,7 @@ def _alike(head: Head, like: Head) -> Head:
         replace(new, hash=old.hash) for new, old in zip(head.parts, like.parts, strict=True)
     )
     rest = head.rest and like.rest and replace(head.rest, hash=like.rest.hash)
-    return replace(head, fields=like.fields, parts=parts, rest=rest)
+    return replace(head, fields=like.fields, memory_mb=like.memory_mb, parts=parts, rest=rest)
 
 
 def rounded_counter(counter: int) -> int:

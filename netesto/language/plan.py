@@ -33,6 +33,7 @@ from netesto.language.steps import (
     Requirement,
     Step,
 )
+from netesto.model import GUEST_MEMORY_MB
 
 V = TypeVar("V")
 
@@ -147,6 +148,7 @@ class Head:
     fields        the text of the fields.txt that names the columns of exp.csv
     echoes        what the script prints outside of its parts, and in idle ones
     columns       the columns that OTHER and SWEEP fill
+    memory_mb     the memory of a guest, in MiB
     commands      one of each sort: same host, and same demands on it; for pre-flight
     numbered      the first command of each experiment whose number the script itself gives, and
     rewriting     of each that would write to one that is processed
@@ -177,6 +179,8 @@ class Head:
     parts: tuple[Part, ...]
     rest: Part | None
     entangled: int
+    # Plans of earlier versions have none.
+    memory_mb: int = GUEST_MEMORY_MB
 
 
 class Plan:

@@ -1,7 +1,7 @@
 """Whether the raw files of an experiment are unchanged: the manifest holds their SHA-256."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,14 +30,22 @@ def check(folder: Path, manifest: Manifest) -> tuple[Damage, ...]:
         for path, sha256 in sorted(manifest.files.items())
         if (fault := _fault(folder / path, sha256))
     ]
-    there = (
+    new = (path for path in _there(folder) if path not in manifest.files)
+    return (*found, *(Damage(path, "was not there when the experiment ended") for path in new))
+
+
+def _there(folder: Path) -> Iterator[str]:
+    return (
         path.relative_to(folder).as_posix()
         for part in _FOLDERS
         for path in sorted((folder / part).rglob("*"))
         if not path.is_dir()
     )
-    new = (path for path in there if path not in manifest.files)
-    return (*found, *(Damage(path, "was not there when the experiment ended") for path in new))
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The hashes of the raw files that are in an experiment's folder now, by their paths there."""
+    return {path: sha256_of(folder / path) for path in _there(folder)}
 
 
 def is_unchanged(folder: Path, manifest: Manifest, path: str) -> bool:

@@ -296,6 +296,20 @@ class Store(contextlib.AbstractContextManager["Store"]):
         }
         durable.append(self.folder / _CELLS, json.dumps(entry, sort_keys=True) + "\n")
 
+    def note_try(self, script: str, cell: Mapping[str, str], *, part_hash: str) -> None:
+        """Record that a cell begins, for `was_tried`."""
+        entry = {"script": script, "cell": dict(cell), "tried": part_hash}
+        durable.append(self.folder / _CELLS, json.dumps(entry, sort_keys=True) + "\n")
+
+    def was_tried(self, part_hash: str) -> bool:
+        """Whether a cell with this hash was ever begun, however it ended."""
+        return part_hash in self._tried
+
+    @cached_property
+    def _tried(self) -> set[str]:
+        entries = jsontext.lines(_lines(self.folder / _CELLS))
+        return {str(entry["tried"]) for entry in entries if "tried" in entry}
+
     def finished_cell(self, part_hash: str) -> FinishedCell | None:
         """The experiments with which a cell with this hash was last finished, in any run; None if
         it never was."""

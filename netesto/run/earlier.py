@@ -43,14 +43,14 @@ def pass_over(session: Session, results: Store, *, nested: bool) -> Passed:
     changed: list[str] = []
     # In a loop around a SWEEP, and in two of them, cells share their factors: a finished one is no
     # earlier version of another.
-    hashes = {part.hash for part in plan.head.parts}
+    hashes = {session.hash_of(part) for part in plan.head.parts}
     for part in plan.head.parts:
         if part.index is None or not part.cell:
             continue
         if part.within is not None and part.within in covered:
             covered.add(part.index)
         elif part.within is None or nested:
-            found = results.finished_cell(part.hash)
+            found = results.finished_cell(session.hash_of(part))
             if found is not None and not found.faults:
                 done[part.index] = found.experiments
                 covered.add(part.index)
@@ -62,8 +62,8 @@ def pass_over(session: Session, results: Store, *, nested: bool) -> Passed:
         names = changed[0] if len(changed) == 1 else f"{changed[0]} … ({len(changed)} cells)"
         watcher.warn(
             f"run again: {names}: the script, a library, the LAB, the seed, the columns of"
-            " fields.txt, or the version of netesto has changed. Their earlier experiments stay in"
-            " exp.csv, and count as repetitions"
+            " fields.txt, the kernel or memory of a guest, or the version of netesto has changed."
+            " Their earlier experiments stay in exp.csv, and count as repetitions"
         )
     if not done:
         return Passed()
@@ -76,6 +76,14 @@ def pass_over(session: Session, results: Store, *, nested: bool) -> Passed:
     for failed in failures:
         watcher.warn(f"assertion failed: {failed}")
     return Passed(done, tuple(failures))
+
+
+def untried_first(session: Session, results: Store, parts: Sequence[Part]) -> list[Part]:
+    """The parts in the order in which they run: with `--resume`, those that an earlier run has
+    begun and not finished come last, because they may have ended it."""
+    if not session.request.resume:
+        return list(parts)
+    return sorted(parts, key=lambda part: results.was_tried(session.hash_of(part)))
 
 
 def _name(part: Part) -> str:

@@ -198,7 +198,7 @@ class Executor:
                 self._session.name,
                 part.cell,
                 experiments,
-                part_hash=part.hash,
+                part_hash=self._session.hash_of(part),
                 run="" if self._earlier.intersection(experiments) else self._session.record.name,
             )
         if part.within is None and self.failures[left.failures :]:

@@ -5,13 +5,14 @@ import os
 from collections.abc import Sequence
 
 from netesto import interrupts, process
+from netesto.errors import GuestError
 from netesto.lab import drawing, guest
 from netesto.lab.kernels import Kernel
 from netesto.lab.watch import STALL_S
 from netesto.language.plan import Part, Plan, seed_of
 from netesto.results import durable
 from netesto.results.store import FIELDS, Store
-from netesto.run import earlier, grounds, status
+from netesto.run import crashed, earlier, grounds, status
 from netesto.run.drawer import Drawer
 from netesto.run.session import End, Session, only_part, tell
 from netesto.run.sidebyside import SideBySide, Task
@@ -40,7 +41,16 @@ def run_whole(session: Session, kernel: Kernel) -> End:
             words += ["--resume"] if request.resume else []
             seed = head.seed
         words = [*_words(session, path), *words, "--out", str(session.out)]
-        return End(_run_inside(kernel, session, words, seed=seed))
+        try:
+            return End(_run_inside(kernel, session, words, seed=seed))
+        except GuestError as error:
+            if not session.is_part:
+                raise
+            # The others go on.
+            crashed.record(session, results, error)
+            if request.pages:
+                Drawer(session.out).finish(within_s=math.inf)
+            return End(status.FAILED)
 
 
 def run_parts(session: Session, kernel: Kernel, *, jobs: int) -> End:
@@ -77,7 +87,7 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
             writable=[out],
             max_wall_s=request.max_wall_s,
             stall_s=request.max_stall_s or STALL_S,
-            memory_mb=request.memory_mb,
+            memory_mb=session.plan.head.memory_mb,
             warn=session.watcher.warn,
             seed=seed,
             meanwhile=drawer.look if drawer and draws_beside else None,
@@ -119,6 +129,7 @@ class _Guests:
                 if not part.is_idle and part.index not in passed.parts
             ),
         ]
+        parts = earlier.untried_first(session, results, parts)
         at_once = min(jobs, len(parts))
         if parts:
             watcher.say(drawing.draw(network))
@@ -151,8 +162,6 @@ class _Guests:
             own["--max-wall"] = str(request.max_wall_s)
         if request.max_stall_s is not None:
             own["--max-stall"] = str(request.max_stall_s)
-        if request.memory_mb is not None:
-            own["--memory"] = f"{request.memory_mb}Mi"
         words = [word for pair in own.items() for word in pair]
         return process.python("netesto", *_words(self._session, str(path)), *words, "--plain")
 

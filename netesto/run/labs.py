@@ -13,7 +13,7 @@ from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language.steps import LabRequest, RemoteCommand
 from netesto.links import made
-from netesto.model import Endpoint, LabLink
+from netesto.model import GUEST_MEMORY_MB, Endpoint, LabLink
 
 
 def parse_spec(spec: str) -> LabRequest:
@@ -50,6 +50,15 @@ def network(request: LabRequest) -> Topology:
     return topology.build(
         request.topology, request.settings, script=request.place.file, text=request.text
     )
+
+
+def memory_mb(request: LabRequest | None) -> int:
+    """The memory, in MiB, of a guest with this lab."""
+    try:
+        return guest.memory_mb(network(request)) if request is not None else GUEST_MEMORY_MB
+    except UsageError:
+        # What cannot be built is refused with its place, later.
+        return GUEST_MEMORY_MB
 
 
 def text_of(request: LabRequest) -> str:

@@ -80,7 +80,6 @@ class Request:
     max_wall_s: float | None = None
     commands: Path | None = None
     max_stall_s: float | None = None
-    memory_mb: int | None = None
     shown: tuple[str, ...] = ()
     pages: bool = True
     warnings: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """The common part of every run: it holds its results folder and keeps its record."""
 
 import gzip
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,14 @@ class Session:
     ground: str
     out: Path
     watcher: Watcher
+    # The hash of the guest's kernel; "" without a guest.
+    kernel_hash: str = ""
+
+    def hash_of(self, part: Part) -> str:
+        """A hash of all that decides the results of a part here, also of the kernel of a guest."""
+        if not self.kernel_hash:
+            return part.hash
+        return hashlib.sha256(f"{part.hash} {self.kernel_hash}".encode()).hexdigest()
 
     @property
     def is_part(self) -> bool:

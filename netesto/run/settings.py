@@ -67,12 +67,14 @@ def unread(path: Path, error: OSError) -> UsageError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of an interpretation. Without a seed, one is chosen."""
+    """The settings of an interpretation. Without a seed, one is chosen; without the memory of a
+    guest, it follows from the script."""
 
     libraries: Sequence[Path]
     definitions: Mapping[str, str]
     max_iterations: int
     seed: int | None = None
+    memory_mb: int | None = None
 
     def plan(
         self,
@@ -95,6 +97,7 @@ class Settings:
             columns=known(columns),
             lab=lab,
             lab_text=labs.text_of,
+            memory_mb=lambda asked: self.memory_mb or labs.memory_mb(asked),
             watch=watch,
             keep=watch is None,
         )

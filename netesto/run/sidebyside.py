@@ -72,6 +72,7 @@ class SideBySide:
     def __init__(
         self, session: Session, parts: Sequence[Part], guests: Guests, results: Store, *, jobs: int
     ) -> None:
+        self._session = session
         self._run = session.record.name
         self._folder = partfolders.of_run(results.folder, self._run)
         self._tasks = [self._task(part) for part in parts]
@@ -187,6 +188,10 @@ class SideBySide:
 
     async def _carry_out(self, task: Task, lock: int, cpu: int) -> int:
         durable.make_folder(task.folder)
+        if task.part.cell:
+            self._results.note_try(
+                self._session.name, task.part.cell, part_hash=self._session.hash_of(task.part)
+            )
         job = await process.start(
             process.tethered(["taskset", "--cpu-list", str(cpu), *self._guests.command(task)]),
             stdout=task.folder / "stdout",

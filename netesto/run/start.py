@@ -131,6 +131,7 @@ def _run(request: Request, watcher: Watcher, plan: Plan, columns: Fields, out: P
         ground=choice.ground,
         out=out,
         watcher=watcher,
+        kernel_hash=guest.kernel_inside(),
     )
     if choice.ground not in {"uml", "sim"} or guest.ground_inside() is not None:
         # Drawing and gRPC take half a second to import, and are not needed if a guest does
@@ -142,6 +143,7 @@ def _run(request: Request, watcher: Watcher, plan: Plan, columns: Fields, out: P
     kernel = choice.kernel or kernels.need("uml" if choice.ground == "uml" else "sim")
     why = f"; {choice.reason}" if choice.reason else ""
     watcher.say(f"ground {choice.ground}: kernel {kernel.version}{why}")
+    session = replace(session, kernel_hash=kernel.sha256())
     if jobs is None:
         return guests.run_whole(session, kernel)
     versions = {**record.versions, "kernel": kernel.version}

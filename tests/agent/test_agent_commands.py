@@ -1,13 +1,18 @@
 """Commands that scripts may run: those that the owner of a host names, as he wrote them."""
 
+import contextlib
+import os
+import signal
 import tomllib
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from agent_daemons import StartDaemon
 
+from netesto import process
 from netesto.agent import commands
 from netesto.errors import AgentError, NotAllowedError
 from netesto.hostsettings import Applied, Command
@@ -59,6 +64,33 @@ async def test_a_flood_of_output_takes_no_memory():
 async def test_a_command_that_takes_too_long_is_ended():
     with pytest.raises(AgentError, match=r"command slow: still running after 0\.2 s, ended"):
         await commands.run(ALLOWED, "slow", [])
+
+
+async def test_a_program_that_becomes_a_daemon_runs_on(tmp_path: Path):
+    place = tmp_path / "pid"
+    daemon = f"echo $$ >{place}; exec sleep 600"
+    words = ["sh", "-c", 'setsid -f sh -c "$0" >/dev/null 2>&1 </dev/null', daemon]
+    table = commands.read({"detach": {"run": words}})
+    assert await commands.run(table, "detach", []) == "exit status 0"
+    assert process.wait_until(lambda: place.exists() and place.read_text() != "", timeout=20)
+    # Nobody else ends it. ProcessLookupError if somebody has.
+    os.kill(int(place.read_text()), signal.SIGKILL)
+
+
+async def test_what_a_command_leaves_running_in_its_group_is_ended_and_told():
+    table = commands.read({"leave": {"run": ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]}})
+    said = await commands.run(table, "leave", [])
+    begin, _, pid = said.rpartition(": ")
+    assert (begin, commands.is_fine(said)) == (
+        "exit status 0, and what it had left running in its process group was ended", False,
+    )  # fmt: skip
+    assert process.wait_until(lambda: not is_alive(int(pid)), timeout=20)
+
+
+def is_alive(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 async def test_no_shell_reads_what_is_run():

@@ -39,7 +39,7 @@ def test_an_agent_of_a_lab_that_was_taken_down_meanwhile_makes_no_file(tmp_path)
 import json, socket
 log = os.open("{tmp_path}/log", os.O_CREAT | os.O_WRONLY)
 os.unlink("{tmp_path}/log")
-order = {{"namespace": "/run/netns/gone", "argv": []}}
+order = {{"namespace": "/run/netns/gone", "names": "", "argv": []}}
 with netesto.agent.nursery.forked() as orders:
     ready, writes = os.pipe()
     socket.send_fds(orders, [json.dumps(order).encode()], [writes, log])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from netesto import process
 from netesto.errors import LabError, UsageError
-from netesto.lab import guest, inside, mconsole, watch
+from netesto.lab import guest, inside, mconsole, topology, watch
+from netesto.lab.kernels import Kernel
 
 
 def test_simulated_kernel_skips_idle_time_from_a_whole_second(any_kernel):
@@ -55,14 +56,34 @@ def test_addresses_are_fixed_for_the_kernel_alone(any_kernel):
     assert argv[: len(only)] == only
 
 
-def test_the_environment_names_the_ground_and_nothing_outside():
+@pytest.fixture
+def kernel(any_kernel: Kernel, tmp_path: Path) -> Kernel:
+    """A kernel with a file."""
+    path = tmp_path / "linux"
+    path.write_bytes(b"kernel")
+    return dataclasses.replace(any_kernel, path=path)
+
+
+# printf kernel | sha256sum
+FACTS = (
+    "guest memory: 512 MiB\n"
+    "kernel hash: 6923dd1bc0460082c5d55a831908c24a282860b7f1cd6c2b79cf1bc8857c639c"
+)
+
+
+def test_the_environment_names_the_ground_its_kernel_and_nothing_outside(kernel):
     given_variables = {"PATH": "/bin", "XDG_RUNTIME_DIR": "/run/user/0", "TMPDIR": "/var/x"}
-    assert guest.environment(given_variables, "uml") == {"PATH": "/bin", "NETESTO_GROUND": "uml"}
+    real = dataclasses.replace(kernel, kind="uml")
+    assert guest.environment(given_variables, real, memory_mb=512) == {
+        "PATH": "/bin", "NETESTO_GROUND": "uml", "NETESTO_GUEST_FACTS": FACTS,
+    }  # fmt: skip
 
 
-def test_in_simulated_time_python_orders_sets_in_the_same_way_always():
-    inside = guest.environment({"PYTHONHASHSEED": "7"}, "sim")
-    assert inside == {"PYTHONHASHSEED": "0", "NETESTO_GROUND": "sim"}
+def test_in_simulated_time_python_orders_sets_in_the_same_way_always(kernel):
+    inside = guest.environment({"PYTHONHASHSEED": "7"}, kernel, memory_mb=512)
+    assert inside == {
+        "PYTHONHASHSEED": "0", "NETESTO_GROUND": "sim", "NETESTO_GUEST_FACTS": FACTS,
+    }  # fmt: skip
 
 
 def test_a_writable_folder_must_exist(any_kernel, tmp_path):
@@ -73,6 +94,34 @@ def test_a_writable_folder_must_exist(any_kernel, tmp_path):
 def test_crash_is_told_from_the_panic_on():
     console = "booting\nmore\nKernel panic - not syncing: oops\nCPU: 0\n"
     assert watch.crash_report(console) == "Kernel panic - not syncing: oops\nCPU: 0"
+
+
+def test_a_crash_is_told_from_the_line_that_names_the_culprit_on():
+    culprit = (
+        "Modules linked in: sch_odd\nPid: 58, comm: tc Tainted: G\nRIP: 0033:odd_enqueue+0x12\n"
+        "RSP: 0000000061023d20\nKernel panic - not syncing: Kernel mode fault at addr 0x8\nCPU: 0"
+    )
+    assert watch.crash_report(f"booting\n{ASKED}\n{culprit}\n") == culprit
+
+
+# The answer to `sysrq p`, by which a run finds out who computes.
+ASKED = """\
+sysrq: Show Regs
+
+Pid: 43, comm: netesto-agent Not tainted 6.1.192-4440b8
+RIP: 0000:0x0
+RSP: 0000000000000000  EFLAGS: 00000000
+RAX: 0000000000000000 RBX: 0000000000000000 RCX: 0000000000000000
+RDX: 0000000000000000 RSI: 0000000000000000 RDI: 0000000000000000
+RBP: 0000000000000000 R08: 0000000000000000 R09: 0000000000000000
+R10: 0000000000000000 R11: 0000000000000000 R12: 0000000000000000
+R13: 0000000000000000 R14: 0000000000000000 R15: 0000000000000000"""
+
+
+def test_what_a_kernel_was_asked_before_its_crash_is_not_told():
+    panic = "Kernel panic - not syncing: sysrq triggered crash\nCPU: 0 PID: 74 Comm: sh"
+    said = f"{ASKED}\n{ASKED}\nsysrq: Trigger a crash\n{panic}"
+    assert watch.crash_report(said) == panic
 
 
 def test_crash_without_a_panic_is_told_by_the_end():
@@ -133,14 +182,18 @@ def test_an_answer_is_read_as_it_was_sent(text, more):
 
 
 @pytest.mark.parametrize(
-    ("kind", "machine_gb", "memory_mb"),
-    [("uml", 64, 1024), ("sim", 2, 1024), ("sim", 8, 2048), ("sim", 64, 4096)],
+    ("name", "settings", "memory_mb"),
+    [
+        ("pair", {}, 1024),
+        ("star", {"hosts": "16"}, 1024),
+        ("star", {"hosts": "20"}, 1024 + 4 * 40),
+        # 125 MB in flight, sixteen times.
+        ("pair", {"rate": "10gbit", "rtt": "100"}, 1024 + 1907),
+        ("pair", {"rate": "100gbit", "rtt": "100"}, 8192),
+    ],
 )
-def test_simulations_have_more_memory_where_the_machine_has(
-    any_kernel, kind, machine_gb, memory_mb
-):
-    kernel = dataclasses.replace(any_kernel, kind=kind)
-    assert guest.default_memory_mb(kernel, machine_gb * 2**30) == memory_mb
+def test_a_guest_s_memory_follows_from_its_hosts_and_what_its_links_hold(name, settings, memory_mb):
+    assert guest.memory_mb(topology.build(name, settings)) == memory_mb
 
 
 @pytest.mark.parametrize(

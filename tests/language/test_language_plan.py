@@ -316,6 +316,12 @@ def test_another_value_of_a_factor_leaves_the_hashes_of_the_others():
     assert hashes(HASHED.replace("reno,bbr", "reno,nv,bbr"))[::2] == hashes(HASHED)
 
 
+def test_another_memory_of_guests_is_in_the_plan_and_changes_the_hash():
+    larger = planned(HASHED, memory_mb=lambda _: 2048)
+    assert larger.head.memory_mb == 2048
+    assert {part.hash for part in larger.head.parts}.isdisjoint(hashes(HASHED))
+
+
 def test_another_seed_changes_the_hash():
     assert set(hashes(HASHED, seed=2)).isdisjoint(hashes(HASHED))
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,20 +64,31 @@ def finish(store: Store, plan: Plan, index: int, exp: int) -> None:
 
 
 def passed_over(
-    store: Store, plan: Plan, *, nested: bool = True, columns: fields.Fields = FIELDS
+    store: Store,
+    plan: Plan,
+    *,
+    nested: bool = True,
+    columns: fields.Fields = FIELDS,
+    kernel_hash: str = "",
 ) -> tuple[Passed, list[str]]:
     """The skipped parts, and the messages about them."""
     watched = Watched()
-    session = Session(
+    session = replace(session_of(store, plan), fields=columns, watcher=watched)
+    session = replace(session, kernel_hash=kernel_hash)
+    return earlier.pass_over(session, store, nested=nested), watched.said
+
+
+def session_of(store: Store, plan: Plan) -> Session:
+    """A run with --resume."""
+    return Session(
         request=Request(script="a.nts", settings=SETTINGS, resume=True),
         plan=plan,
         record=RUN,
-        fields=columns,
+        fields=FIELDS,
         ground="lab",
         out=store.folder,
-        watcher=watched,
+        watcher=Watched(),
     )
-    return earlier.pass_over(session, store, nested=nested), watched.said
 
 
 def test_a_finished_cell_is_passed_over_and_said_so(store):
@@ -105,11 +117,28 @@ def test_a_changed_cell_is_run_again(store):
     finish(store, planned(SWEEP), 1, 1)
     warning = (
         "warning: run again: ca=bbr rep=1: the script, a library, the LAB, the seed, the columns"
-        " of fields.txt, or the version of netesto has changed. Their earlier experiments stay in"
-        " exp.csv, and count as repetitions"
+        " of fields.txt, the kernel or memory of a guest, or the version of netesto has changed."
+        " Their earlier experiments stay in exp.csv, and count as repetitions"
     )
     again = passed_over(store, planned(SWEEP.replace("dur=24", "dur=60")))
     assert again == (Passed(), [warning])
+
+
+def test_cells_that_were_never_tried_come_first(store):
+    plan = planned(SWEEP)
+    cubic, bbr = plan.head.parts
+    store.note_try("a", cubic.cell, part_hash=cubic.hash)
+    assert passed_over(store, plan) == (Passed(), [])
+    session = session_of(store, plan)
+    assert earlier.untried_first(session, store, plan.outer) == [bbr, cubic]
+    fresh = replace(session, request=replace(session.request, resume=False))
+    assert earlier.untried_first(fresh, store, plan.outer) == [cubic, bbr]
+
+
+def test_a_cell_that_another_kernel_has_measured_is_run_again(store):
+    finish(store, planned(SWEEP), 1, 1)
+    passed, [warning] = passed_over(store, planned(SWEEP), kernel_hash="another")
+    assert (passed, "run again: ca=bbr rep=1: " in warning) == (Passed(), True)
 
 
 def test_a_cell_of_the_same_name_that_was_never_finished_has_not_changed(store):

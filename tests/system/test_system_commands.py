@@ -51,3 +51,23 @@ def test_each_run_of_a_command_is_recorded_with_its_time_and_why_it_ran_again(ki
     assert (first["after"].partition(":")[0], second["after"]) == ("not known", "exit status 0")
     assert (first["why"], second["why"].partition(":")[0]) == ("", "agent lost")
     assert first["made_s"] < second["made_s"] < manifest["started_s"]
+
+
+NAMES = """\
+LAB pair
+DO_COMMAND host=a name=look
+DO_CLIENT host=a server=b test=TCP_STREAM dur=1
+PROCESS_EXP
+"""
+
+
+@pytest.mark.lab
+def test_names_of_the_lab_s_hosts_resolve_in_a_command(tmp_path: Path):
+    (tmp_path / "agent.toml").write_text('[commands.look]\nrun = ["getent", "ahostsv4", "b"]\n')
+    (tmp_path / "a.nts").write_text(NAMES)
+    words = ("run", "--plain", "--no-pages", "--out", "out", "--commands", "agent.toml", "a.nts")
+    process.run(process.python("netesto", *words), timeout=TIMEOUT_S, cwd=tmp_path)
+    hosts = json.loads((tmp_path / "out" / "1" / "manifest.json").read_text())["hosts"]
+    [setting] = hosts["a"]["settings"]
+    address = next(each for each in hosts["b"]["info"]["addresses"] if "." in each)
+    assert setting["after"].split()[:4] == ["exit", "status", "0:", address.partition("/")[0]]

@@ -189,3 +189,77 @@ def test_a_run_without_pages_draws_none_of_parts_nor_of_what_a_killed_run_left(t
 
 def test_the_guests_of_a_killed_run_end(taken_up: TakenUp):
     assert taken_up.left == []
+
+
+# ---- a guest that crashes ------------------------------------------------------------------------
+
+CRASH = """\
+LAB pair rate=10mbit
+SWEEP kind=good,bad DO
+    SET exp=COUNTER
+    DO_CLIENT host=a server=b exp=$exp expName=cell test=TCP_STREAM dur=1
+    IF $kind == bad: DO_COMMAND host=a name=crash
+    WAIT_FLOWS
+    PROCESS_EXP
+DONE
+"""
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    kernel_or_reason("sim")
+    folder = tmp_path_factory.mktemp("crashed")
+    (folder / "script.nts").write_text(CRASH)
+    crash = '[commands.crash]\nrun = ["sh", "-c", "echo c >/proc/sysrq-trigger"]\n'
+    (folder / "agent.toml").write_text(crash)
+    words = (*WORDS, "--no-pages", "--jobs", "1", "--commands", "agent.toml", "script.nts")
+    done = netesto(folder, *words, timeout=TIMEOUT_S)
+    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+
+
+def test_a_cell_whose_guest_crashes_has_failed_with_a_row_and_the_others_are_measured(
+    crashed: Outcome,
+):
+    told = [(row["kind"], row["status"]) for row in crashed.rows]
+    assert (crashed.status, told) == (
+        1,
+        [("good", "ok"), ("good", "ok"), ("bad", "failed"), ("bad", "the guest kernel crashed")],
+    )
+
+
+def test_a_crashed_cell_has_the_last_lines_of_its_kernel(crashed: Outcome):
+    [reason] = crashed.manifest(int(crashed.rows[-1]["expNumber"]))["reasons"]
+    assert reason.splitlines()[:2] == [
+        "the guest kernel crashed:", "Kernel panic - not syncing: sysrq triggered crash",
+    ]  # fmt: skip
+
+
+def test_manifests_have_the_guest_s_memory_and_the_hash_of_its_kernel(side_by_side: Outcome):
+    facts = side_by_side.manifest(1)["facts"]
+    told = (facts["guest memory"], facts["kernel hash"])
+    assert told == ("1024 MiB", kernel_or_reason("sim").sha256())
+
+
+# ---- another machine -----------------------------------------------------------------------------
+
+# Little shared memory, and another size of the machine.
+MACHINE = """
+mount --make-rprivate /
+mount -t tmpfs -o size=64M,mode=1777 tmpfs /dev/shm
+sed 's/^MemTotal:.*/MemTotal: 6291456 kB/' /proc/meminfo >meminfo
+mount --bind meminfo /proc/meminfo
+exec "$@"
+"""
+
+
+def test_results_are_the_same_on_another_machine(side_by_side: Outcome, tmp_path: Path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: mounts of another machine's memory")
+    (tmp_path / "script.nts").write_text(SWEEP)
+    machine = ["unshare", "--mount", "sh", "-e", "-c", MACHINE, "sh"]
+    words = (*WORDS, "--no-pages", "--jobs", "2", "script.nts")
+    argv = [*machine, *command(*words)]
+    done = process.run(argv, cwd=tmp_path, timeout=TIMEOUT_S, check=False)
+    outcome = Outcome(done.status, done.stdout, done.stderr, tmp_path / "out")
+    assert outcome.status == 0
+    assert unnumbered(outcome) == unnumbered(side_by_side)
