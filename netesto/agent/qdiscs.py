@@ -13,8 +13,9 @@ from netesto.units import decimal
 
 Options: TypeAlias = Mapping[str, object]
 
-# What tc shows among the options of htb although the packets change it.
-_COUNTED = frozenset({"direct_packets_stat"})
+# What tc shows among the options although packets change it: of htb; and of cake with the option
+# `autorate`, which estimates the bandwidth.
+_COUNTED, _ESTIMATED = "direct_packets_stat", "bandwidth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def described(root: RootQdisc | None) -> str:
     """A line that identifies this root; "" for the kernel's own."""
     if root is None:
         return ""
-    options = {name: value for name, value in root.options.items() if name not in _COUNTED}
+    varying = {_COUNTED, *([_ESTIMATED] if "autorate" in root.options else [])}
+    options = {name: value for name, value in root.options.items() if name not in varying}
     return f"{root.kind} {root.handle} {json.dumps(options, sort_keys=True)}"
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.agent.qdiscs import RootQdisc, parse, recreate
+from netesto.agent.qdiscs import RootQdisc, described, parse, recreate
 from netesto.errors import OutputError
 from netesto.units import decimal
 
@@ -139,3 +139,26 @@ def test_decimal_keeps_its_digits(value: float, text: str):
 @given(st.decimals("0", "3600000", places=6))
 def test_decimal_is_read_back(value):
     assert float(decimal(float(value))) == float(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("htb", {"r2q": 10, "direct_packets_stat": 0}, {"r2q": 10, "direct_packets_stat": 7}),
+        (
+            "cake",
+            {"bandwidth": 5000000, "autorate": "autorate-ingress"},
+            {"bandwidth": 4669189, "autorate": "autorate-ingress"},
+        ),
+    ],
+)
+def test_what_packets_change_in_a_qdisc_is_no_change_of_it(
+    kind: str, before: dict[str, object], after: dict[str, object]
+):
+    first, then = (described(RootQdisc(kind, "1:", each)) for each in (before, after))
+    assert first == then
+
+
+def test_another_bandwidth_of_cake_is_a_change():
+    first, then = (described(RootQdisc("cake", "1:", {"bandwidth": each})) for each in (1, 2))
+    assert first != then

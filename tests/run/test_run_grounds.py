@@ -3,6 +3,7 @@
 import pytest
 
 from netesto.collectors.capabilities import Capabilities
+from netesto.errors import ScriptError
 from netesto.language.draft import Draft
 from netesto.language.plan import SourceFile
 from netesto.language.planner import make
@@ -39,3 +40,26 @@ def test_qdiscs_of_which_nothing_is_known_are_not_lacking():
     script = SourceFile("a.nts", "SET_QDISC host=a qdisc=cake")
     with make(script, Draft(seed=1), library_path=[], definitions={}) as plan:
         assert grounds.lacking(plan.head.commands, kernel) == []
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["net.core.rmem_max=300000", "net.ipv4.tcp_allowed_congestion_control=reno,cubic"],
+)
+def test_a_sysctl_of_the_whole_kernel_is_refused_in_a_lab_on_this_kernel(setting: str):
+    """SET_SYSCTL host=a net.core.rmem_max=300000"""
+    script = SourceFile("a.nts", f"SET_SYSCTL host=a net.ipv4.tcp_ecn=1 {setting}")
+    name = setting.partition("=")[0]
+    with (
+        make(script, Draft(seed=1), library_path=[], definitions={}) as plan,
+        pytest.raises(ScriptError) as caught,
+    ):
+        grounds.check_sysctls(plan.head.commands)
+    whole = "belongs to the whole kernel of this machine, and not to a host of a lab in it"
+    assert caught.value.message == f"sysctl {name} {whole}"
+
+
+def test_a_sysctl_of_a_namespace_is_not_refused_in_a_lab():
+    script = SourceFile("a.nts", "SET_SYSCTL host=a net.ipv4.tcp_rmem=4096,8192,16384")
+    with make(script, Draft(seed=1), library_path=[], definitions={}) as plan:
+        grounds.check_sysctls(plan.head.commands)

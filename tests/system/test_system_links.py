@@ -238,6 +238,29 @@ def test_in_simulated_time_a_wait_after_start_flows_ends_exactly_that_long_after
     assert changes_after_start_s(outcome) == pytest.approx([1, 2], abs=0.01)
 
 
+WIDE = """\
+LAB pair rate=10mbit
+SET_SYSCTL host=a net.core.rmem_max=300000 net.ipv4.tcp_allowed_congestion_control=reno,cubic
+SET_SYSCTL host=b net.core.rmem_max=300000
+DO_CLIENT exp=COUNTER host=a server=b test=TCP_STREAM ca=cubic dur=1
+WAIT_FLOWS
+PROCESS_EXP
+"""
+
+
+@pytest.mark.sim
+@pytest.mark.timeout(TIMEOUT_S)
+def test_sysctls_of_the_whole_kernel_apply_in_a_guest(tmp_path: Path):
+    kernel_or_reason("sim")
+    outcome = run_script(tmp_path, WIDE, ("--ground", "sim"))
+    hosts = outcome.manifest(1)["hosts"]
+    after = {host: [each["after"] for each in hosts[host]["settings"]] for host in "ab"}
+    assert (outcome.status, after) == (
+        0,
+        {"a": ["300000", "reno cubic"], "b": ["300000"]},
+    )
+
+
 OFFERED = """\
 LAB pair rate=10mbit
 SET_LINK host=y to=x rate=5mbit
