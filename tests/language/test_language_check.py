@@ -936,8 +936,7 @@ def test_a_comment_that_cuts_a_word_is_a_warning(findings):
     ECHO "http://x#y" # a comment
     ECHO twice## a comment
     ECHO one \\
-      name=n#ame \\
-      two
+      name=n#ame
     WAIT 1# a comment
     """
     assert findings == [

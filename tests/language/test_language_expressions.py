@@ -606,7 +606,9 @@ def test_assert_is_not_judged_without_columns(asked):
 def test_a_claim_that_no_measurement_can_change_is_known(claim, decided):
     kinds = {
         **dict.fromkeys(("rate", "rtt", "fairness", "oneWayMin", "rateMax", "rateMin"), "number"),
-        "udpLost%": "number", "status": "text", "bw": "any",
+        "udpLost%": "number",
+        "status": "text",
+        "bw": "any",
     }
     assert verdict(claims.claim(claim, {}), kinds) is decided
 

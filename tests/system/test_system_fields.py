@@ -79,7 +79,8 @@ def test_what_failed_is_shown_as_failed_even_without_a_column_for_it(tmp_path: P
     (tmp_path / "fields.txt").write_text("exp:one\nexpName:one\n")
     outcome = run_script(
         tmp_path,
-        "LAB pair\nDO_CLIENT host=a server=b ca=cubic dur=5 req=S\nWAIT_FLOWS timeout=0.5\nPROCESS_EXP\n",
+        "LAB pair\nDO_CLIENT host=a server=b ca=cubic dur=5 req=S\n"
+        "WAIT_FLOWS timeout=0.5\nPROCESS_EXP\n",
     )
     whole = keyvalue.read(outcome.out / "1" / "all.exp.out")
     (experiment,) = index.experiments(outcome.rows, outcome.out)
