@@ -180,15 +180,9 @@ def _interval(
     return _socket(name, "ms", fill, 3, show=numbers.figure)
 
 
-def _limited(
-    name: str,
-    get: Callable[[SocketSample], int | None],
-    better: Literal["less"] | None = "less",
-) -> Column:
+def _limited(name: str, get: Callable[[SocketSample], int | None]) -> Column:
     """A time of a flow from its start to its end."""
-    return _socket(
-        name, "µs", lambda group: group.final_mean(get), better=better, show=numbers.milliseconds
-    )
+    return _socket(name, "µs", lambda group: group.final_mean(get), show=numbers.milliseconds)
 
 
 def _sum(get: Callable[[TransferResult], int | None]) -> Fill:
@@ -322,7 +316,7 @@ _TABLE: tuple[Column, ...] = (
             show=numbers.count),
     _socket("data_segs_out", "segments", lambda g: g.data_segments),
     # What limited the sender, as tcp_info calls it.
-    _limited("tcpi_busy_time", lambda s: s.busy_us, better=None),
+    _limited("tcpi_busy_time", lambda s: s.busy_us),
     _limited("rwnd_limited", lambda s: s.window_limited_us),
     _limited("sndbuf_limited", lambda s: s.buffer_limited_us),
     _socket("effCa", holds="text", fill=lambda g: formulas.distinct(
