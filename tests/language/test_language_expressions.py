@@ -8,6 +8,7 @@ from netesto.language import claims
 from netesto.language.claims import verdict
 from netesto.language.expressions import Arithmetic, compare, shown
 from netesto.language.scope import MisuseError, Scope
+from netesto.language.steps import ColumnKind
 
 
 def value(expression, **variables):
@@ -604,12 +605,9 @@ def test_assert_is_not_judged_without_columns(asked):
     ],
 )
 def test_a_claim_that_no_measurement_can_change_is_known(claim, decided):
-    kinds = {
-        **dict.fromkeys(("rate", "rtt", "fairness", "oneWayMin", "rateMax", "rateMin"), "number"),
-        "udpLost%": "number",
-        "status": "text",
-        "bw": "any",
-    }
+    numbers = ("rate", "rtt", "fairness", "oneWayMin", "rateMax", "rateMin", "udpLost%")
+    kinds: dict[str, ColumnKind] = dict.fromkeys(numbers, "number")
+    kinds |= {"status": "text", "bw": "any"}
     assert verdict(claims.claim(claim, {}), kinds) is decided
 
 
