@@ -31,6 +31,10 @@ _FULL_PACKET_BYTES = 1514
 _LIMITED_IN_BYTES = ("tbf", "bfifo")
 
 
+# Arguments of SET_LINK that are read as LAB reads them.
+_RATES = frozenset({"rate", "police"})
+
+
 def check(settings: Iterable[Setting]) -> None:
     """MisuseError unless a script may make the settings of a SET_ command."""
     for error in misuses(settings):
@@ -129,7 +133,7 @@ def slip(kind: str, name: str) -> str:
 def _rates_in_bytes(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
     """Warnings of rates whose unit is bytes per second."""
     for argument in REMOTE[command.name].arguments:
-        if argument.kind not in {Kind.RATE, Kind.WORDS}:
+        if argument.kind not in {Kind.RATE, Kind.WORDS} and argument.name not in _RATES:
             continue
         for word in command.arguments.get(argument.name, "").replace(",", " ").split():
             if message := units.bytes_slip(word):
