@@ -6,8 +6,10 @@ refuses everything else, and the language checks the same tables before a run.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from netesto.errors import NotAllowedError
+from netesto.nearest import nearest
 from netesto.units import decimal
 
 Check = Callable[[str], None]
@@ -24,7 +26,8 @@ _DEVICE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}")
 
 QDISC_ACTIONS = ("", "add", "replace", "change", "delete")
 
-# The words among rate, burst and limit that the usual qdiscs accept in tc(8) of iproute2 6.1.
+_COMMON_WORDS = frozenset({"rate", "burst", "limit"})
+# Those of them that the usual qdiscs accept in tc(8) of iproute2 6.1.
 _TAKEN: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("pfifo_fast", "cake", "htb", "prio"), frozenset[str]()),
     **dict.fromkeys(("pfifo", "bfifo", "fq", "fq_codel", "codel", "pie"), frozenset({"limit"})),
@@ -35,6 +38,46 @@ _TAKEN: Mapping[str, frozenset[str]] = {
 # The limit of these is a number of packets.
 _IN_PACKETS = frozenset({"fq", "fq_codel", "codel", "pie", "sfq"})
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?[A-Za-z]*(/[0-9]+)?")
+
+# The words that other options of these begin with, in tc(8) of iproute2 6.1 and later.
+_SHARED = frozenset({"limit", "ecn", "noecn"})
+_AVERAGED = frozenset({"min", "max", "avpkt", "burst", "harddrop", "probability"})
+_PIE = frozenset({
+    "target", "tupdate", "alpha", "beta", "bytemode", "nobytemode",
+    "dq_rate_estimator", "no_dq_rate_estimator",
+})  # fmt: skip
+_FLOWS = frozenset({"flows", "quantum", "memory_limit"})
+_WORDS: Mapping[str, frozenset[str]] = {
+    "netem": _SHARED | {
+        "delay", "latency", "distribution", "uniform", "normal", "pareto", "paretonormal",
+        "corrupt", "duplicate", "loss", "drop", "random", "state", "gemodel", "reorder", "gap",
+        "rate", "slot", "packets", "bytes", "seed",
+    },
+    "fq": frozenset({
+        "limit", "flow_limit", "quantum", "initial_quantum", "maxrate", "buckets", "pacing",
+        "nopacing", "refill_delay", "low_rate_threshold", "orphan_mask", "timer_slack",
+        "ce_threshold", "horizon", "horizon_cap", "horizon_drop", "priomap", "bands", "weights",
+        "offload_horizon",
+    }),
+    "codel": _SHARED | {"target", "interval", "ce_threshold"},
+    "fq_codel": _SHARED | _FLOWS | {
+        "target", "interval", "ce_threshold", "ce_threshold_selector", "drop_batch",
+    },
+    "pie": _SHARED | _PIE,
+    "fq_pie": _SHARED | _PIE | _FLOWS | {"ecn_prob"},
+    "red": _SHARED | _AVERAGED | {
+        "adaptive", "bandwidth", "nodrop", "qevent", "early_drop", "mark", "block",
+    },
+    "sfq": _SHARED | _AVERAGED | {
+        "perturb", "quantum", "divisor", "flows", "depth", "headdrop", "redflowlimit",
+    },
+    "tbf": frozenset({
+        "limit", "latency", "burst", "buffer", "maxburst", "rate", "mtu", "minburst", "peakrate",
+        "overhead", "linklayer", "atm", "adsl", "ethernet",
+    }),
+}  # fmt: skip
+# Words of the command line before the qdisc's name, which the agent writes.
+_OF_COMMAND = frozenset({"handle", "parent", "root", "dev", "ingress", "clsact"})
 
 # tc needs one word of each for a token bucket.
 _BUCKET = (("rate",), ("burst", "buffer", "maxburst"), ("limit", "latency"))
@@ -198,13 +241,35 @@ def check_qdisc(kind: str, options: Sequence[str], action: str) -> None:
     for word in options:
         if not _TC_WORD.fullmatch(word):
             raise NotAllowedError(f"qdisc {kind}: the word {word!r} is not allowed")
+    for before, word in pairwise(("", *options)):
+        # The name of a distribution is that of a file.
+        if before != "distribution":
+            _check_word(kind, word)
     if action != "delete":
         _check_words(kind, options)
 
 
+def _check_word(kind: str, word: str) -> None:
+    """NotAllowedError for a word that tc does not take behind the name of a qdisc, or that is
+    spelled almost like one of its options. (A newer tc has options that are not known here.)"""
+    known = _WORDS.get(kind, frozenset[str]())
+    if word in known or word in _COMMON_WORDS:
+        return
+    if word in _OF_COMMAND and kind != "cake":
+        raise NotAllowedError(
+            f"qdisc {kind} has no option {word}",
+            remedy=f"the agent itself writes what comes before {kind}: the interface and root",
+        )
+    similar = nearest(word, known) if word.isalpha() else None
+    if similar is not None:
+        raise NotAllowedError(
+            f"qdisc {kind} has no option {word}", remedy=f"did you mean {similar}?"
+        )
+
+
 def _check_words(kind: str, options: Sequence[str]) -> None:
     for place, word in enumerate(options):
-        if word not in {"rate", "burst", "limit"} or kind not in _TAKEN:
+        if word not in _COMMON_WORDS or kind not in _TAKEN:
             continue
         if word not in _TAKEN[kind]:
             taken = ", ".join(sorted(_TAKEN[kind])) or "neither rate, burst nor limit"

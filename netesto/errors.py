@@ -23,6 +23,7 @@ A flow that fails in an experiment is not an exception, but a result with a reas
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 # Longer lines, messages and chains would push the rest off the screen.
 SHOWN_TEXT = 160
@@ -30,8 +31,11 @@ SHOWN_MESSAGE = 400
 # A remedy may be a long list, such as that of all sysctls.
 SHOWN_LIST = 4000
 SHOWN_STEPS = 20
+# Further lines that one message is about.
+SHOWN_LINES = 8
 
 _STEP = re.compile(r"((?P<file>.*?):\d+): (?P<run>RUN\b.*)", re.DOTALL)
+_FRAME = re.compile(r"(?P<file>.*?):\d+: (?P<what>\w+(?: [^ (]+)?)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +91,43 @@ def _written_at(place: Place, chain: Sequence[str]) -> tuple[int, re.Match[str]]
     return own[-1] if runs and runs[0][1]["file"] != place.file else None
 
 
+def _folder_of(step: str) -> str:
+    """The folder of the file of a step in a chain."""
+    found = _FRAME.match(step)
+    return found["file"].rpartition("/")[0] if found else ""
+
+
+def _folded(steps: Sequence[str]) -> str:
+    """Steps within libraries, the innermost first, as one line: their files, macros and loops."""
+    found = [match for step in steps if (match := _FRAME.match(step))]
+    files = dict.fromkeys(match["file"] for match in found)
+    whats = dict.fromkeys(match["what"] for match in found)
+    return f"  in {', '.join(files)}: {' < '.join(whats)}"
+
+
 def told_place(place: Place, chain: Sequence[str], *, columns: bool = True) -> str:
     """A place in a line of text: what the author wrote comes first."""
     text = str(place) if columns else f"{place.file}:{place.line}"
     written = _written_at(place, chain)
     return text if written is None else f"{written[1][1]}, by {text}"
+
+
+def written_line(place: Place, chain: Sequence[str]) -> str:
+    """The line of the author, as `file:line`, that a message at `place` is about."""
+    written = _written_at(place, chain)
+    return f"{place.file}:{place.line}" if written is None else written[1][1]
+
+
+def repeated(message: str, lines: Sequence[str]) -> str:
+    """A message that is said once for several lines (`file:line`), the first of which is shown
+    with it."""
+    if len(lines) < 2:
+        return message
+    file = lines[0].rpartition(":")[0]
+    others = [line.removeprefix(f"{file}:") for line in dict.fromkeys(lines) if line != lines[0]]
+    shown = ", ".join(others[:SHOWN_LINES]) + (", …" if len(others) > SHOWN_LINES else "")
+    also = f"; also line{'s' if len(others) > 1 else ''} {shown}" if others else ""
+    return f"{message} ({len(lines)} times{also})"
 
 
 def shortened(text: str, most: int = SHOWN_MESSAGE) -> str:
@@ -153,10 +189,15 @@ class ScriptError(NetestoError):
             chain = chain[:index] + chain[index + 1 :]
         return "\n".join([*lines, *self._steps(chain)])
 
-    @staticmethod
-    def _steps(chain: Sequence[str]) -> Iterator[str]:
-        """The chain from the innermost step on; a long one without its middle."""
-        steps = [f"  in {shortened(step)}" for step in reversed(chain)]
+    def _steps(self, chain: Sequence[str]) -> Iterator[str]:
+        """The chain from the innermost step on; a long one without its middle. The steps within a
+        library, in another folder than the script, are one line."""
+        steps: list[str] = []
+        folder = _folder_of(self.chain[0]) if chain else ""
+        for is_own, several in groupby(reversed(chain), lambda step: _folder_of(step) == folder):
+            frames = [shortened(step) for step in several]
+            is_folded = not is_own and len(frames) > 1
+            steps += [_folded(frames)] if is_folded else [f"  in {step}" for step in frames]
         if len(steps) > SHOWN_STEPS:
             half = SHOWN_STEPS // 2
             steps[half:-half] = [f"  … {len(steps) - 2 * half} more …"]

@@ -52,6 +52,11 @@ class SocketSample:
     # The kernel's limits, twice what setsockopt() gets: socket(7).
     send_buffer_bytes: int | None = None
     receive_buffer_bytes: int | None = None
+    # Since the start, the time with data to send (Linux 4.10), and what of it the sender waited for
+    # the receiver's window, and for the application because the send buffer was full.
+    busy_us: int | None = None
+    window_limited_us: int | None = None
+    buffer_limited_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,17 @@ def parse_rate(text: str) -> float:
     return float(value)
 
 
+def bytes_slip(text: str) -> str:
+    """The warning of a rate in bytes per second, which `bps` is in tc(8); "" for anything else."""
+    if text[-3:].lower() != "bps" or (found := quantity(text)) is None:
+        return ""
+    bits = f"{text[:-3]}bit"
+    return (
+        f"{text} is {format_rate(float(found.value))}: as in tc, bps is bytes per second;"
+        f" {bits} is in bits"
+    )
+
+
 def counted(number: int, noun: str) -> str:
     """`1 flow`, `2 flows`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

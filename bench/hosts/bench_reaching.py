@@ -34,7 +34,7 @@ SCRIPT = """\
 FOR n IN 1..{count} DO
   DO_SERVER host=h1 exp=COUNTER
   DO_SERVER host=h2
-  DO_CLIENT host=h1 server=h2 dur=0.2
+  DO_CLIENT host=h1 server=h2 dur=0.2 test=TCP_RR
   WAIT_FLOWS
   PROCESS_EXP
 DONE

@@ -15,6 +15,7 @@ from netesto.controller.inventory import load, parse_map
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
+from netesto.language.finding import merged
 from netesto.language.plan import STANDARD_INPUT
 from netesto.language.steps import LabRequest, RemoteCommand, Requirement
 from netesto.run import labcommands, labs, settings, status
@@ -67,7 +68,7 @@ def check(options: argparse.Namespace) -> int:
     )
     for warning in settings.repeated_definitions(options.definitions):
         printing.warn(warning)
-    for finding in findings:
+    for finding in merged(findings):
         printing.err(finding)
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = len(findings) - errors

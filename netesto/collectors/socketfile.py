@@ -101,6 +101,7 @@ _READ: Mapping[str, str] = {
     "tcpi_unacked": "I", "tcpi_lost": "I", "tcpi_retrans": "I", "tcpi_total_retrans": "I",
     "tcpi_segs_out": "I", "tcpi_data_segs_out": "I",
     "tcpi_bytes_sent": "Q", "tcpi_bytes_acked": "Q", "tcpi_bytes_received": "Q",
+    "tcpi_busy_time": "Q", "tcpi_rwnd_limited": "Q", "tcpi_sndbuf_limited": "Q",
 }  # fmt: skip
 
 _INVALID = (zlib.error, struct.error, MemoryError, *jsontext.INVALID)
@@ -338,7 +339,8 @@ def _samples(
             # A socket that closed while the kernel looked at it has no tcp_info: all of it is 0.
             cwnd, info = None, [None] * len(info)
         mss, rtt_us, min_rtt_us, unacked, lost, retrans, total_retrans, *counters = info
-        segs_out, data_segs_out, bytes_sent, bytes_acked, bytes_received = counters
+        segs_out, data_segs_out, bytes_sent, bytes_acked, bytes_received, *limited_us = counters
+        busy_us, window_limited_us, buffer_limited_us = limited_us
         yield SocketSample(
             time_s=offset.controllers(instant(before_s) + (instant(after_s) - before_s) / 2),
             local_port=int.from_bytes(local),
@@ -362,4 +364,7 @@ def _samples(
             unread_bytes=unread,
             send_buffer_bytes=send_buffer or None,
             receive_buffer_bytes=receive_buffer or None,
+            busy_us=busy_us,
+            window_limited_us=window_limited_us,
+            buffer_limited_us=buffer_limited_us,
         )

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto.errors import NetestoError, Place, ScriptError
+from netesto.errors import NetestoError, Place, ScriptError, written_line
 from netesto.language import ast, steps
 from netesto.language.draft import Draft
 from netesto.language.finding import EnoughError, Finding, Findings
@@ -125,7 +125,7 @@ class _Checker:
         for found in reading.surveys():
             self._check_lines(found)
         Usage(self.main, reading, self.findings, self.definitions).check()
-        self._add_errors(errors, may_lack_macros=reading.lacks_source or reading.reads_another)
+        self._add_errors(errors, may_lack_macros=reading.lacks_source)
         self._add_warnings(head.warnings)
         return head
 
@@ -211,7 +211,8 @@ class _Checker:
         for warned in warnings:
             if warned.place not in told:
                 message, place, chain = warned.message, warned.place, warned.chain
-                self.findings.add(Finding(message, place, "warning", chain=chain))
+                line = written_line(place, chain)
+                self.findings.add(Finding(message, place, "warning", chain=chain, line=line))
 
     def _check_lab(
         self, request: steps.LabRequest, known: set[str] | None, lab_hosts: LabHosts

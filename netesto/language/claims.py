@@ -1,6 +1,9 @@
 """The claims of ASSERT about an experiment, evaluated with its columns."""
 
+import itertools
+import math
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from functools import partial
 
 from netesto.language import ast
@@ -130,6 +133,66 @@ def holds(tree: ast.Expression, columns: Mapping[str, str]) -> bool:
         case _:
             value = _side(tree, columns, in_base=False)
             return is_true(value) if isinstance(value, str) else value != 0
+
+
+def verdict(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> bool | None:
+    """Whether a claim is true of any measurement (True), or of none (False). None if it depends on
+    the measurement, or that is not known. A claim without a column is decided; in others each
+    column must be compared with numbers."""
+    named = {part.text for part in ast.nodes(tree) if isinstance(part, ast.Name)}
+    bounds: dict[str, set[Value]] = {name: set() for name in named}
+    for part in ast.nodes(tree):
+        if not named or isinstance(part, ast.Number | ast.Name):
+            continue
+        match part:
+            case ast.Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
+                pair = (left, right) if isinstance(left, ast.Name) else (right, left)
+                name, limit = pair
+                if not isinstance(name, ast.Name) or not isinstance(limit, ast.Number):
+                    return None
+                # As the column counts.
+                factor = counted(name.text).factor if has_unit(part, {}) else Decimal(1)
+                bounds[name.text].add(Decimal(_number(limit)) / factor)
+            case ast.Unary(operator="NOT") | ast.Binary(operator="AND" | "OR"):
+                pass
+            case _:
+                return None
+    several = [_witnesses(name, kinds, found) for name, found in bounds.items()]
+    if math.prod(map(len, several)) > _MOST_WITNESSES:
+        return None
+    true = {
+        holds(tree, dict(zip(bounds, values, strict=True)))
+        for values in itertools.product(*several)
+    }
+    return true.pop() if len(true) == 1 else None
+
+
+# More are not worth the time.
+_MOST_WITNESSES = 10_000
+
+
+def _witnesses(name: str, kinds: Mapping[str, ColumnKind], found: Iterable[Value]) -> list[str]:
+    """Possible values of a column: each that it is compared with, one between each two, and one
+    beyond them at both ends. Beside numbers, all texts are alike."""
+    if kinds.get(name) == "text":
+        return ["ok"]
+    limits = sorted({Decimal(each) for each in found})
+    within = [(one + other) / 2 for one, other in itertools.pairwise(limits)]
+    ends = [limits[0] - 1, limits[-1] + 1] if limits else [Decimal(0), Decimal(1)]
+    least, most = _range_of(name, kinds)
+    possible = [each for each in (*limits, *within, *ends) if least <= each <= most]
+    return [shown(each) for each in (*possible, least, most) if each.is_finite()]
+
+
+def _range_of(name: str, kinds: Mapping[str, ColumnKind]) -> tuple[Decimal, Decimal]:
+    """The least and the greatest value that a column can have."""
+    if name == "fairness":
+        return Decimal(0), Decimal(1)
+    if name.endswith("%"):
+        return Decimal(0), Decimal(100)
+    # The clocks of two hosts differ.
+    is_signed = name.startswith("oneWay") or kinds.get(name) != "number"
+    return Decimal("-Infinity" if is_signed else 0), Decimal("Infinity")
 
 
 def seen(tree: ast.Expression, columns: Mapping[str, str]) -> list[str]:

@@ -28,7 +28,7 @@ _COUNTED: Mapping[str, Counted] = {
     ),
     (
         r"\w+Latency|rtt|minrtt|pktRtt|ping(?:Rtt|Idle|P\d+|Max|After)|udpJitter|queueDelay|"
-        r"oneWay\w+"
+        r"oneWay\w+|tcpi_busy_time|(?:rwnd|sndbuf)_limited"
     ): Counted(Kind.TIME, Decimal("0.000001"), "µs"),
     "startSkew|synSkew|dataSkew|sampleInterval(?:P99|Worst)?": Counted(
         Kind.TIME, Decimal("0.001"), "ms"

@@ -195,6 +195,14 @@ class Draft:
                 head = replace(head, warnings=like.warnings)
         return Plan(head, self._spool)
 
+    def left_s(self, exp: int) -> float:
+        """How long the started flows of an experiment still run, as far as it is known."""
+        return self._simulated.left_s(exp)
+
+    def is_idle(self) -> bool:
+        """Whether all flows have ended, and that is certain."""
+        return self._simulated.is_idle()
+
     def totals(self) -> Totals:
         """Experiments processed, flows started, seconds passed on both clocks."""
         return Totals(self._experiments, self._flows, self._real.now_s, self._simulated.now_s)

@@ -73,9 +73,11 @@ REAL_TIME = Costs(
 
 @dataclass(slots=True)
 class _Open:
-    """An experiment that is not processed yet. `end_s` is when its last flow ends."""
+    """An experiment that is not processed yet. `end_s` is when its last flow ends, of those whose
+    duration is known; `is_open`: another one runs until it is done."""
 
     end_s: float = 0.0
+    is_open: bool = False
     groups: int = 0
     flows: int = 0
     samples: float = 0.0
@@ -111,6 +113,15 @@ class Timeline:
             case steps.ProcessExperiment(exp=exp):
                 self._process(exp)
 
+    def left_s(self, exp: int) -> float:
+        """How long the started flows of an experiment still run, as far as it is known."""
+        return max(0.0, self._open.get(exp, _Open()).end_s - self.now_s)
+
+    def is_idle(self) -> bool:
+        """Whether all flows have ended, none waits for its start, and that is certain."""
+        ended = (each.end_s <= self.now_s and not each.is_open for each in self._open.values())
+        return not self._held and all(ended)
+
     def lab(self) -> None:
         """A lab is built, and its paths are measured."""
         self.now_s += self._costs.lab_s
@@ -125,8 +136,11 @@ class Timeline:
         """Advance to the end of the experiment's last flow, or by `timeout_s`."""
         if exp not in self._open:
             return
+        self._open[exp].is_open = False
         known_s = max(self.now_s, self._open[exp].end_s + self._costs.end_s)
         self.now_s = known_s if timeout_s is None else min(known_s, self.now_s + timeout_s)
+        # After the timeout no flow runs any more.
+        self._open[exp].end_s = min(self._open[exp].end_s, self.now_s)
 
     def _process(self, exp: int) -> None:
         """The experiment is processed."""
@@ -156,6 +170,7 @@ class Timeline:
         start_s += command.flow.delay_s + command.flow.spread_s + command.flow.idle_s
         end_s = start_s + _known_s(command.flow) + late_s + command.flow.idle_s
         experiment.end_s = max(experiment.end_s, end_s)
+        experiment.is_open = experiment.is_open or command.flow.lasts_until_done
 
 
 def _known_s(flow: FlowSpec) -> float:

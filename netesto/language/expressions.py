@@ -10,6 +10,7 @@ from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from typing import TypeAlias
 
+from netesto import units
 from netesto.language import ast
 from netesto.language.grammar import UnreadableError, parse_expression
 from netesto.language.scope import (
@@ -19,10 +20,12 @@ from netesto.language.scope import (
     UndefinedError,
     is_undefined,
     needed,
+    parts,
     plain,
+    undefined,
 )
 from netesto.nearest import hint
-from netesto.units import Kind, quantity
+from netesto.units import Kind, Quantity, quantity
 
 Value: TypeAlias = int | Decimal
 ValueOf: TypeAlias = Callable[[Frame], Value]
@@ -375,6 +378,8 @@ def compare(operator: str, left: str, right: str) -> bool:
     one, other = quantity(left), quantity(right)
     if one is not None and other is not None:
         check_comparable(left, one.kind, right, other.kind)
+        _check_bare(left, one, right, other)
+        _check_bare(right, other, left, one)
         return COMPARISONS[operator](one.value, other.value)
     if operator not in {"==", "!="} and left and right and (one is None) != (other is None):
         text = left if one is None else right
@@ -384,6 +389,18 @@ def compare(operator: str, left: str, right: str) -> bool:
             remedy=_UNITS_REMEDY,
         )
     return COMPARISONS[operator](left, right)
+
+
+def _check_bare(left: str, one: Quantity, right: str, other: Quantity) -> None:
+    """MisuseError if `left` has no unit, and the time or rate on the right has one: 20 beside 100ms
+    may be seconds or milliseconds. Sizes without a unit are bytes everywhere."""
+    if one.kind is Kind.NUMBER and one.value and other.kind in {Kind.TIME, Kind.RATE}:
+        unit = "s" if other.kind is Kind.TIME else "bit"
+        raise MisuseError(
+            f"{plain(left)} has no unit, but {plain(right)} is {other.kind.value}",
+            near=(plain(left), plain(right)),
+            remedy=f"Write its unit, for example {plain(left)}{unit} or {plain(left)}m{unit}.",
+        )
 
 
 _UNITS_REMEDY = "Units: K M G Ki Mi Gi KB (sizes), us ms s m (times), kbit mbit gbit (rates)."
@@ -400,39 +417,76 @@ def check_comparable(left: str, one: Kind, right: str, other: Kind) -> None:
         )
 
 
-def condition(tree: ast.Expression, scope: Scope) -> Test:
-    """The test that a condition of IF makes each time its line runs."""
+# Receives a warning, the operand that it is about, and an undefined variable in that, or "".
+Tell: TypeAlias = Callable[[str, str, str], None]
+
+# A sum of numbers, as text: 3+1, 10ms*2.
+_SUM = re.compile(
+    r"[-+]?[0-9][0-9.]*[A-Za-z]{0,5}(?:(?:\*\*|//|[-+*/%])[0-9][0-9.]*[A-Za-z]{0,5})+"
+)
+_OPERATOR = re.compile(r"[-+*/%]")
+
+
+def condition(tree: ast.Expression, scope: Scope, tell: Tell) -> Test:
+    """The test that a condition of IF makes each time its line runs. `tell` receives warnings."""
     match tree:
         case ast.Operand():
-            text = _operand(tree, scope)
+            text = _operand(tree, scope, tell, is_compared=False)
             return lambda frame: is_true(text(frame))
         case ast.Unary(operand=operand):
-            inner = condition(operand, scope)
+            inner = condition(operand, scope, tell)
             return lambda frame: not inner(frame)
         case ast.Binary(operator="AND", left=left, right=right):
-            first, second = condition(left, scope), condition(right, scope)
+            first, second = condition(left, scope, tell), condition(right, scope, tell)
             return lambda frame: first(frame) and second(frame)
         case ast.Binary(operator="OR", left=left, right=right):
-            first, second = condition(left, scope), condition(right, scope)
+            first, second = condition(left, scope, tell), condition(right, scope, tell)
             return lambda frame: first(frame) or second(frame)
         case ast.Binary(operator=operator, left=left, right=right):
-            one, other = _operand(left, scope), _operand(right, scope)
+            one, other = (_operand(each, scope, tell, is_compared=True) for each in (left, right))
             return lambda frame: compare(operator, one(frame), other(frame))
         case _:
             raise AssertionError("the grammar makes no other conditions")
 
 
-def _operand(tree: ast.Expression, scope: Scope) -> Callable[[Frame], str]:
+def _operand(
+    tree: ast.Expression, scope: Scope, tell: Tell, *, is_compared: bool
+) -> Callable[[Frame], str]:
     if not isinstance(tree, ast.Operand):
-        test = condition(tree, scope)
+        test = condition(tree, scope, tell)
         return lambda frame: "1" if test(frame) else "0"
     filled = scope.text_of(tree.text)
-    if "$" not in tree.text:
-        return filled
+    # With an operator beside a variable it is meant to be computed; quotes make it a text.
+    written = [part for part in parts(tree.text) if not part.quoted]
+    is_sum = any(part.name for part in written) and any(
+        not part.name and _OPERATOR.search(part.text) for part in written
+    )
 
     def text(frame: Frame) -> str:
         value = filled(frame)
-        # An undefined variable counts as 0.
-        return "0" if is_undefined(value) else value
+        if (name := undefined(value)) is not None:
+            # An undefined variable counts as 0.
+            is_zero = is_undefined(value)
+            means = "counts as 0" if is_zero else "stays in the text"
+            tell(f"undefined variable ${name} {means}", tree.text, name)
+            return "0" if is_zero else value
+        if is_sum and _SUM.fullmatch(value):
+            _refuse_sum(tree.text, value, tell, is_compared=is_compared)
+        if slip := units.bytes_slip(value):
+            tell(slip, tree.text, "")
+        return value
 
     return text
+
+
+def _refuse_sum(written: str, value: str, tell: Tell, *, is_compared: bool) -> None:
+    """MisuseError for a sum that is compared; a warning where any text is true, as in 2017."""
+    message = f"{written} is not computed: it is the text {value!r}"
+    if not is_compared:
+        tell(message, written, "")
+        return
+    raise MisuseError(
+        message,
+        near=(written,),
+        remedy=f'Compute it before: SET_EXP x={written}; or quote a text: "{written}"',
+    )

@@ -1,10 +1,10 @@
 """Errors and warnings in a script, with their places."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from netesto.errors import Place, ScriptError
+from netesto.errors import Place, ScriptError, repeated
 from netesto.language import ast
 from netesto.language.scope import MisuseError
 
@@ -16,18 +16,36 @@ Severity: TypeAlias = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error or a warning. Prints like an error of a run."""
+    """An error or a warning. Prints like an error of a run. `line` is the author's line, as
+    `file:line`, if its place is in a macro of a library."""
 
     message: str
     place: Place
     severity: Severity = "error"
     remedy: str = ""
     chain: tuple[str, ...] = field(default=(), compare=False)
+    line: str = ""
 
     def __str__(self) -> str:
         message = f"{self.severity}: {self.message}"
         error = ScriptError(message, place=self.place, remedy=self.remedy, chain=self.chain)
         return str(error)
+
+
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, equal warnings as one: at the place of the first, with their number."""
+    alike: dict[Hashable, list[Finding]] = {}
+    for each in findings:
+        key = each if each.severity == "error" else (each.message, each.remedy)
+        alike.setdefault(key, []).append(each)
+    return [
+        replace(several[0], message=repeated(several[0].message, [*map(_line_of, several)]))
+        for several in alike.values()
+    ]
+
+
+def _line_of(finding: Finding) -> str:
+    return finding.line or f"{finding.place.file}:{finding.place.line}"
 
 
 class EnoughError(Exception):

@@ -28,7 +28,7 @@ from netesto.language.plan import (
 from netesto.language.scope import MisuseError, check_name
 from netesto.language.walk import Walk
 from netesto.model import MAX_ITERATIONS
-from netesto.nearest import nearest
+from netesto.nearest import hint, nearest
 
 # No script is this long; /dev/zero is.
 MAX_BYTES = 10_000_000
@@ -41,11 +41,7 @@ class NoScriptError(MisuseError):
 
 
 class NoSourceError(MisuseError):
-    """SOURCE names a missing file; `similar` is the name of an existing one, or empty."""
-
-    def __init__(self, name: str, *, similar: str, remedy: str) -> None:
-        super().__init__(f"SOURCE {name}: no such file", near=(name,), remedy=remedy)
-        self.similar = similar
+    """SOURCE names a missing file."""
 
 
 class Interpreter:
@@ -222,16 +218,18 @@ def decoded(data: bytes, *, file: str) -> str:
 
 def find_source(name: str, *, from_file: str, library_path: Sequence[Path]) -> Path:
     """The file of a SOURCE: beside the file that names it, in the working directory, then in the
-    libraries. NoSourceError names a similar file."""
+    libraries. NoSourceError suggests a similar file."""
     folders = [Path(from_file).parent, Path(), *library_path]
     for folder in folders:
         if "\0" not in name and os.path.isfile(folder / name):  # noqa: PTH113 - never raises
             return folder / name
     there = {entry for folder in folders for entry in _entries(folder)}
     looked = ", ".join(dict.fromkeys(str(folder) for folder in folders))
-    similar = nearest(name, there) or ""
-    remedy = f"Did you mean {similar}?" if similar else f"Looked in {looked}."
-    raise NoSourceError(name, similar=similar, remedy=remedy)
+    raise NoSourceError(
+        f"SOURCE {name}: no such file",
+        near=(name,),
+        remedy=hint(name, there, otherwise=f"Looked in {looked}."),
+    )
 
 
 def _entries(folder: Path) -> list[str]:

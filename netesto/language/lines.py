@@ -15,6 +15,7 @@ from netesto.language.ast import Break, Line, Piece, RemarkBlock, Row, Word
 _OPENING = re.compile(r'(?<![^\s=,(:])"|#')
 _CLOSING = re.compile(r'(?:\\.|[^"\\]++)*+"')
 _WORD = re.compile(r'(?:(?<![^\s=,(:])"(?:\\.|[^"\\]++)*+"|[^\s"]++|")++')
+_WITHIN = re.compile(r"[^\s#]+")
 _COLON = re.compile(r'(?<![^\s=,(:])"(?:\\.|[^"\\]++)*+"|:')
 
 # The first and last line of a comment block; the rest of these lines is comment, too.
@@ -104,6 +105,18 @@ def find_colon(text: str, start: int) -> int:
         if match[0] == ":":
             return match.start()
     return -1
+
+
+def swallowed(row: Row) -> tuple[Place, str] | None:
+    """The first `#` of a row that cuts a word, and the rest of that word; None without one."""
+    for piece in row.line.pieces:
+        comment = _take_apart(piece.text, in_quote=False).comment
+        rest = _WITHIN.match(comment or "")
+        if comment is not None and rest is not None:
+            column = len(piece.text) - len(comment)
+            if piece.text[column - 2 : column - 1] not in f"{BLANKS}#":
+                return Place(row.line.file, piece.number, column, 1, piece.text), rest[0]
+    return None
 
 
 def _behind_continued(physical: list[str], index: int) -> int:

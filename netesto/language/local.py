@@ -10,7 +10,7 @@ from typing import TypeAlias
 from netesto import units
 from netesto.language import ast, steps
 from netesto.language.arguments import check_once, read
-from netesto.language.claims import check_kinds, claim
+from netesto.language.claims import check_kinds, claim, verdict
 from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS, MAX_SECONDS
 from netesto.language.dimensions import check_units
 from netesto.language.kinds import flag
@@ -23,6 +23,9 @@ from netesto.language.values import Count, values_of
 
 Words: TypeAlias = tuple[str, ...]
 Handler: TypeAlias = Callable[[Machine, Words, ast.Row], None]
+
+# That of a link in a lab, unless its LAB says otherwise.
+_ETHERNET_MTU = 1500
 
 _COLUMN = re.compile(r"[\w./%-]+")
 
@@ -206,6 +209,13 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
     kinds = machine.draft.column_kinds()
     if kinds is not None:
         check_kinds(tree, kinds)
+    for number in (each for each in ast.nodes(tree) if isinstance(each, ast.Number)):
+        if slip_of_unit := units.bytes_slip(number.text):
+            machine.warn(f"ASSERT: {slip_of_unit}", row.place(number.text))
+    decided = verdict(tree, kinds or {})
+    if decided is not None:
+        always = "holds for any measurement" if decided else "cannot hold"
+        machine.warn(f"ASSERT {text.strip()}: this {always}", row.place(), about="decided")
     machine.draft.do(
         steps.Claim(
             exp=processed.exp,
@@ -217,12 +227,19 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
     )
 
 
-def wait_flows(machine: Machine, words: Words, _: ast.Row) -> None:
+def wait_flows(machine: Machine, words: Words, row: ast.Row) -> None:
     given = read(LOCAL_KEYED["WAIT_FLOWS"], words)
     exp = machine.remote.exp
     if not exp:
         raise NoExperimentError("WAIT_FLOWS")
-    machine.draft.do(steps.WaitFlows(exp=exp, timeout_s=given.values.get("timeout")))
+    timeout_s, left_s = given.values.get("timeout"), machine.draft.left_s(exp)
+    if timeout_s is not None and timeout_s < left_s:
+        message = (
+            f"WAIT_FLOWS timeout={given.texts['timeout']}: flows of the experiment run for"
+            f" {units.format_time(left_s)} more; they are ended then, and have failed"
+        )
+        machine.warn(message, row.place("timeout="), about="timeout")
+    machine.draft.do(steps.WaitFlows(exp=exp, timeout_s=timeout_s))
     if exp in machine.remote.begun:
         machine.remote.begun[exp].has_waited = True
 
@@ -237,9 +254,9 @@ def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
 
 
 def lab(machine: Machine, words: Words, row: ast.Row) -> None:
-    if machine.has_lab or machine.remote.has_sent:
+    if machine.remote.has_lab or machine.remote.has_sent:
         raise MisuseError(
-            "LAB given twice" if machine.has_lab else "LAB after a remote command",
+            "LAB given twice" if machine.remote.has_lab else "LAB after a remote command",
             remedy="Write one LAB, before the first remote command.",
         )
     words = tuple(needed(word) for word in words)
@@ -255,7 +272,13 @@ def lab(machine: Machine, words: Words, row: ast.Row) -> None:
         settings[key] = value
     if not named and "file" not in settings:
         raise MisuseError("LAB: missing topology", remedy=f"Write: {LOCAL['LAB'].text}")
-    machine.has_lab = True
+    for key, value in settings.items():
+        if slip_of_unit := units.bytes_slip(value):
+            machine.warn(f"LAB {key}={slip_of_unit}", row.place(f"{key}="))
+    machine.remote.has_lab = True
+    mtu = settings.get("mtu", str(_ETHERNET_MTU))
+    if named and mtu.isdecimal() and not any(key.endswith(".mtu") for key in settings):
+        machine.remote.lab_mtu = int(mtu)
     topology = words[0] if named else ""
     machine.draft.lab(
         steps.LabRequest(

@@ -2,12 +2,12 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from netesto.errors import Place, ScriptError
+from netesto.errors import Place, ScriptError, written_line
 from netesto.language import ast, steps
 from netesto.language.draft import Draft
 from netesto.language.plan import drawn
@@ -39,13 +39,15 @@ class EndOfScript(Exception):  # noqa: N818 - END is not an error
 class Level:
     """One step of the chain RUN → SOURCE → FOR that led to a command, and its values now.
 
-    `name` is the macro, file or loop variable of the command; SWEEP has none.
+    `name` is the macro, file or loop variable of the command; SWEEP has none. `defaults` are the
+    variables of a RUN that only DEFAULT has given a value.
     """
 
     row: ast.Row
     command: Literal["RUN", "SOURCE", "FOR", "SWEEP"]
     name: str
     values: Mapping[str, str]
+    defaults: set[str] = field(default_factory=set)
     # The chain of every remote command inside contains it.
     _text: str = ""
 
@@ -88,7 +90,6 @@ class Machine:
         self.random = random.Random(draft.seed)
         # The experiment that was processed last.
         self.processed: steps.ProcessExperiment | None = None
-        self.has_lab = False
         self.tracing = False
         self.saved_tracing: list[bool] = []
         self.stack: list[Level] = []
@@ -160,6 +161,7 @@ class Machine:
     def finish(self) -> None:
         """The script has ended, by END or by itself."""
         self.finish_left("where the script ends")
+        self.remote.finish_settings()
         for _, capture in self.remote.captures:
             self.draft.warn("DO_TCPDUMP: no test follows, so nothing is captured", capture.place)
 
@@ -175,6 +177,45 @@ class Machine:
     def chain(self, depth: int | None = None) -> tuple[str, ...]:
         """The steps that led here (or to `depth` of the stack), outermost first."""
         return tuple([str(level) for level in self.stack[:depth]])
+
+    def warn(self, message: str, place: Place, *, about: Hashable = None) -> None:
+        """Warn of something at a place, once for each line of the author that leads there; where
+        the message differs between cells, what it is `about` is the same."""
+        chain = self.chain()
+        key = (message if about is None else about, place, written_line(place, chain))
+        self.draft.warn(message, place, chain, once=key)
+
+    def running_macro(self) -> Level | None:
+        """The RUN whose macro runs; None outside of macros, also in a file that a macro sources."""
+        around = (level for level in reversed(self.stack) if level.command in {"RUN", "SOURCE"})
+        level = next(around, None)
+        return level if level is not None and level.command == "RUN" else None
+
+    def cover(
+        self, command: str, name: str, frame: Frame, row: ast.Row, *, is_meant: bool = False
+    ) -> None:
+        """A global variable gets a value. If the running macro has a default of this name, it makes
+        way; an argument hides the global, which is a warning unless it `is_meant`."""
+        if name not in frame:
+            return
+        level = self.running_macro()
+        if level is not None and name in level.defaults:
+            level.defaults.discard(name)
+            del frame[name]
+            return
+        if is_meant:
+            return
+        message = f"{command} {name}: an argument of the macro has this name and hides it"
+        self.warn(message, row.place(name))
+
+    def warn_of_outer_loop(self, command: str, name: str, row: ast.Row) -> None:
+        """Warn of a loop inside of another one with the same variable."""
+        if any(level.command == "FOR" and level.name == name for level in self.stack):
+            message = (
+                f"{command} {name}: an outer FOR has the same variable, which then has the last"
+                " value of this loop"
+            )
+            self.warn(message, row.place(name))
 
     def blame(self, error: ScriptError, row: ast.Row) -> None:
         """Give an error the place of its line and the chain to it."""

@@ -19,6 +19,8 @@ from netesto.hostsettings import (
     Sysctl,
 )
 from netesto.language import steps
+from netesto.language.commands import REMOTE
+from netesto.language.kinds import Kind
 from netesto.language.scope import MisuseError
 from netesto.model import CONGESTION_CONTROLS, QDISCS
 from netesto.nearest import hint, nearest
@@ -27,6 +29,10 @@ from netesto.nearest import hint, nearest
 _FULL_PACKET_BYTES = 1514
 # Qdiscs whose limit is a number of bytes, and not of packets.
 _LIMITED_IN_BYTES = ("tbf", "bfifo")
+
+
+# Arguments of SET_LINK that are read as LAB reads them.
+_RATES = frozenset({"rate", "police"})
 
 
 def check(settings: Iterable[Setting]) -> None:
@@ -114,6 +120,7 @@ def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
     for kind, name, near in named(command):
         if message := slip(kind, name):
             yield message, command.place.narrowed(near)
+    yield from _rates_in_bytes(command)
 
 
 def slip(kind: str, name: str) -> str:
@@ -121,6 +128,17 @@ def slip(kind: str, name: str) -> str:
     known = QDISCS if kind == "qdisc" else CONGESTION_CONTROLS
     meant = None if name in known else nearest(name, known)
     return "" if meant is None else f"unknown {kind} {name}: did you mean {meant}?"
+
+
+def _rates_in_bytes(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
+    """Warnings of rates whose unit is bytes per second."""
+    for argument in REMOTE[command.name].arguments:
+        if argument.kind not in {Kind.RATE, Kind.WORDS} and argument.name not in _RATES:
+            continue
+        for word in command.arguments.get(argument.name, "").replace(",", " ").split():
+            if message := units.bytes_slip(word):
+                place = command.place.narrowed(f"{argument.name}=", f"{argument.alias}=")
+                yield f"{argument.name}={message}", place
 
 
 def _tiny_limit(command: steps.RemoteCommand) -> str:
@@ -149,4 +167,5 @@ def named(command: steps.RemoteCommand) -> Iterator[tuple[str, str, str]]:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+    end = "" if text.endswith("?") else "."
+    return f"{text[:1].upper()}{text[1:]}{end}" if text else ""

@@ -28,7 +28,7 @@ class Reading:
     `top` are the surveys of files outside macros, `macros` all definitions by name: a macro may
     have several, in branches or one after the other; `mentioned` are all variables in them. `ran`
     are macros that a dry run has run, also by `RUN $macro`. `lacks_source`: a file may be missing,
-    and what it defines; `reads_another`: a similar file may be read instead.
+    and what it defines.
     """
 
     def __init__(
@@ -50,7 +50,6 @@ class Reading:
         self.mentioned = defaultdict[str, set[str]](set)
         self._by_folded = defaultdict[str, list[str]](list)
         self.lacks_source = False
-        self.reads_another = False
         self._assigned: set[str] = set(definitions)
         # Names that only the run knows, as written.
         self._computed: set[str] = set()
@@ -114,6 +113,7 @@ class Reading:
             return
         top = survey(tree.body)
         self.top.append(top)
+        self._assigned |= top.defaults
         self._learn(top)
         macros = {each.macro.row.line.number: each for each in top.macros}
         rows = {row.line.number: row for row in top.commands}
@@ -198,16 +198,12 @@ class Reading:
             self._load_file(path, active, name, row)
 
     def _find(self, name: str, row: ast.Row) -> Path | None:
-        """The file of a SOURCE, or a similar one; None without one."""
+        """The file of a SOURCE; None without one."""
         try:
-            return self._path_of(name, row)
+            return find_source(name, from_file=row.line.file, library_path=self._library_path)
         except NoSourceError as error:
             self._findings.report_error(error, row)
-            self.reads_another = True
-            return self._path_of(error.similar, row) if error.similar else None
-
-    def _path_of(self, name: str, row: ast.Row) -> Path:
-        return find_source(name, from_file=row.line.file, library_path=self._library_path)
+            return None
 
     def _constant(self, raw: str) -> str | None:
         """The value of a word; None if only a run knows it."""

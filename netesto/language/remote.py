@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from netesto.allowed import LINK_ATTRIBUTES
-from netesto.errors import Place
+from netesto.errors import Place, written_line
 from netesto.hostsettings import (
     Command,
     LinkAttribute,
@@ -32,6 +32,10 @@ from netesto.model import COMPLETION_TESTS, UDP_TESTS, UNTIL_DONE_S
 CLASSIC_NAME = "Exp"
 # The value for a stream where request tests have their size.
 DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES = "1M", 1_000_000
+# Of IPv4 and TCP, without options (RFC 6691).
+_TCP_HEADERS_BYTES = 40
+# With LAB, which the classic tool did not have: that of Linux, which everybody expects.
+LAB_CONTROL = "cubic"
 # These run at both ends; with all others the receiver of the data uses cubic (the classic rule).
 SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
 
@@ -111,6 +115,14 @@ class Remote:
         self._draft = draft
         self._notes = notes
         self.has_sent = False
+        # Whether the script has LAB, and the MTU of all its links, if that is known.
+        self.has_lab = False
+        self.lab_mtu: int | None = None
+        # The MTUs that SET_LINK has set, by host.
+        self._mtus: dict[str, int] = {}
+        # The first setting at each place that no flow has followed yet, and the places of others.
+        self._idle_settings: dict[Place, steps.Configure] = {}
+        self._used_settings: set[Place] = set()
         self._exited: dict[str, Place] = {}
         # Hosts that CLOSE has released, and the experiments in which they had taken part.
         self._released: dict[tuple[str, int], Place] = {}
@@ -128,6 +140,7 @@ class Remote:
         # Whether flows wait for START_FLOWS.
         self.has_held = False
         self.has_flows_since_process = False
+        self._has_flows = False
 
     def send(self, name: str, words: tuple[str, ...], place: Place, chain: tuple[str, ...]) -> None:
         """Resolve a remote command and pass it to the draft."""
@@ -166,6 +179,7 @@ class Remote:
             self._begin(command)
             self._draft.do(command)
         elif command is not None:
+            self._note_setting(command)
             self._draft.do(command)
         # Only the values of commands that are sent are sticky.
         self._host, self.exp, self.exp_name = host, exp, exp_name
@@ -198,6 +212,29 @@ class Remote:
             for exp, begun in self.begun.items():
                 if command.host in begun.hosts:
                     self._released[command.host, exp] = command.place
+
+    def _note_setting(self, command: steps.RemoteCommand) -> None:
+        """Remember a setting that changes nothing unless a flow follows."""
+        if not isinstance(command, steps.Configure):
+            return
+        for setting in command.settings:
+            if isinstance(setting, LinkAttribute) and setting.name == "mtu":
+                # Another interface of the host may have a larger one.
+                least = self._mtus.get(command.host, self.lab_mtu or 0) if setting.to else 0
+                self._mtus[command.host] = max(int(setting.value), least)
+        is_lasting = command.kept or all(map(_resets, command.settings))
+        if command.place in self._used_settings or is_lasting:
+            return
+        if self._draft.is_idle():
+            self._idle_settings.setdefault(command.place, command)
+        else:
+            self._used_settings.add(command.place)
+
+    def finish_settings(self) -> None:
+        """The script has ended: warn of settings that no flow has followed."""
+        for command in self._idle_settings.values() if self._has_flows else ():
+            message = f"{command.name}: no flow follows, so it changes no result"
+            self._draft.warn(message, command.place, command.chain)
 
     def full_name(self, host: str) -> str:
         """`host` with the suffix, if it needs one. Addresses have a `.` or a `:`."""
@@ -267,7 +304,9 @@ class Remote:
             begun.groups.add(command.group)
             begun.last_group = max(begun.last_group, command.group)
             begun.has_waited = False
-            self.has_flows_since_process = True
+            self.has_flows_since_process = self._has_flows = True
+            self._used_settings.update(self._idle_settings)
+            self._idle_settings.clear()
 
     def _resolve_host(self, given: Given) -> str:
         host = given.texts.get("host")
@@ -318,6 +357,15 @@ class Remote:
 
     def _client(self, given: Given, common: Common) -> steps.DoClient:
         texts = common["arguments"]
+        derived: dict[str, Value] = {}
+        if self.has_lab and "test" not in given.written and given.values["req"] != "S":
+            raise MisuseError(
+                "DO_CLIENT: missing test=",
+                remedy="With LAB it has no default: test=TCP_STREAM for a bulk transfer,"
+                " test=TCP_RR for requests.",
+            )
+        if self.has_lab and "ca" not in given.written:
+            texts["ca"] = derived["congestion_control"] = LAB_CONTROL
         if 0 < given.values["dur"] <= given.values["omit"]:
             raise MisuseError(
                 f"omit={texts['omit']} is not less than dur={texts['dur']}",
@@ -336,7 +384,6 @@ class Remote:
                 near=("arrivals=",),
                 remedy="Add the mean gap, for example gap=100ms.",
             )
-        derived: dict[str, Value] = {}
         # The first begins immediately, but not that of a Poisson process.
         gaps = (given.values.get("count") or 1) - (texts.get("arrivals") != "poisson")
         last_s = gaps * (given.values.get("gap") or 0)
@@ -359,6 +406,7 @@ class Remote:
         if is_symmetric and "remoteCa" not in texts and texts["test"] not in UDP_TESTS:
             derived["reverse_congestion_control"] = texts["ca"]
         texts["server"] = self.full_name(texts["server"])
+        self._warn_of_segments(given, common)
         group = self._next_group(common["exp"], given.values["group"])
         texts["group"] = str(group)
         self._fetched.clear()
@@ -369,6 +417,21 @@ class Remote:
             flow=flow(given, **derived),
             hold=given.values["hold"],
         )
+
+    def _warn_of_segments(self, given: Given, common: Common) -> None:
+        """Warn of an `mss` with which a segment does not fit into the MTU of an end."""
+        mss, texts = given.values.get("mss"), common["arguments"]
+        ends = (common["host"], texts["server"])
+        mtus = [self._mtus.get(each, self.lab_mtu) for each in ends]
+        least = min([mtu for mtu in mtus if mtu is not None], default=None)
+        if mss is None or least is None or mss <= least - _TCP_HEADERS_BYTES:
+            return
+        message = (
+            f"mss={texts['mss']}: the MTU is {least} bytes, so TCP sends segments of"
+            f" {least - _TCP_HEADERS_BYTES} bytes at most"
+        )
+        place, chain = common["place"].narrowed("mss="), common["chain"]
+        self._draft.warn(message, place, chain, once=(message, place, written_line(place, chain)))
 
     def _get_data(self, common: Common) -> steps.GetData | None:
         if not common["exp"]:
@@ -389,6 +452,17 @@ class Remote:
             packets=given.values["packets"],
             snap_bytes=given.values["snap"],
         )
+
+
+def _resets(setting: Setting) -> bool:
+    """Whether a setting removes an earlier one, or is not meant for flows."""
+    match setting:
+        case Netem(delay_ms=delay_ms, loss_percent=loss):
+            return not delay_ms and not loss
+        case Qdisc(action=action):
+            return action == "delete"
+        case _:
+            return isinstance(setting, Command)
 
 
 def settings_of(name: str, given: Given) -> tuple[Setting, ...]:

@@ -208,13 +208,18 @@ class Scope:
 
     def set(self, name: str, value: str) -> None:
         """Set a global. MisuseError for a value longer than MAX_TEXT."""
+        self.variables[name] = self.limited(name, value)
+
+    @staticmethod
+    def limited(name: str, value: str) -> str:
+        """A value for a variable. MisuseError if it is longer than MAX_TEXT."""
         if len(value) > MAX_TEXT:
             raise MisuseError(
                 f"the value of {name} would be longer than {MAX_TEXT:,} characters",
                 near=(name,),
                 remedy="Does a loop append to it endlessly?",
             )
-        self.variables[name] = value
+        return value
 
     def value(self, name: str, frame: Frame, active: tuple[str, ...] = ()) -> str | None:
         """The value of a variable, filled in; None if it is undefined. `active` are the variables

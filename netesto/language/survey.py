@@ -58,14 +58,17 @@ class Definition:
 @dataclass(slots=True)
 class Survey:
     """`mentioned` are all variables that occur, needed or not; `copies` the variables that go into
-    the value of another, which they come with; `assigned` the variables that are set, `computed`
-    the names of those that only the run knows, as written; `commands` every line with a command,
-    `loops` every FOR and SWEEP; `dead` the first line after an END."""
+    the value of another, which they come with; `assigned` the variables that are set, `defaults`
+    those that DEFAULT sets (in a macro: only there), `sets` the lines of SET, SET_EXP and DEFAULT
+    by the variable; `computed` the names of those that only the run knows, as written; `commands`
+    every line with a command, `loops` every FOR and SWEEP; `dead` the first line after an END."""
 
     uses: list[Use] = field(default_factory=list)
     copies: list[tuple[str, Use]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     assigned: set[str] = field(default_factory=set)
+    defaults: set[str] = field(default_factory=set)
+    sets: dict[str, ast.Row] = field(default_factory=dict)
     computed: set[str] = field(default_factory=set)
     mentioned: set[str] = field(default_factory=set)
     macros: list[Definition] = field(default_factory=list)
@@ -167,7 +170,11 @@ def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
     found.mentioned.update(names)
     if name in {"SET", "DEFAULT", "SET_EXP"} and len(row.words) > 1:
         assigned = row.words[1].text.partition("=")[0]
-        _assign(assigned, found)
+        if name == "DEFAULT" and "$" not in assigned:
+            found.defaults.add(assigned)
+        else:
+            _assign(assigned, found)
+        found.sets.setdefault(assigned, row)
         if "$" not in assigned and name != "SET_EXP":
             found.copies += [
                 (assigned, Use(each, row, is_optional=True))

@@ -1,7 +1,7 @@
 """Compares the needs of a script's lines with what it sets, passes and defines."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from netesto.language import ast
@@ -36,14 +36,32 @@ class Usage:
                     self._check_call(call, own=frozenset(definition.inside.mentioned))
                 elif call.row.line.file == self.main:
                     self._macro_of(call, is_run=False)
-        if not (self.reading.lacks_source or self.reading.reads_another):
-            self._check_factors()
+        if not self.reading.lacks_source:
+            surveys = [*self.reading.top, *(m.inside for m in self.reading.definitions())]
+            used = {name for each in surveys for name in each.mentioned}
+            begins = tuple(name for each in surveys for name in each.begun())
+            self._check_sets(surveys, used, begins)
+            self._check_factors(surveys, used, begins)
 
-    def _check_factors(self) -> None:
+    def _check_sets(
+        self, surveys: Sequence[Survey], used: set[str], begins: tuple[str, ...]
+    ) -> None:
+        """A warning for each variable of the script that is set, and that nothing reads."""
+        for each in surveys:
+            for name, row in each.sets.items():
+                is_used = "$" in name or name in used or name.startswith(begins)
+                if row.line.file == self.main and name.isidentifier() and not is_used:
+                    self.findings.report(
+                        f"nothing reads the variable {name}",
+                        row.place(name),
+                        "warning",
+                        hint(name, used),
+                    )
+
+    def _check_factors(
+        self, surveys: Sequence[Survey], used: set[str], begins: tuple[str, ...]
+    ) -> None:
         """A warning for each factor of a SWEEP that changes nothing."""
-        surveys = [*self.reading.top, *(m.inside for m in self.reading.definitions())]
-        used = {name for each in surveys for name in each.mentioned}
-        begins = tuple(name for each in surveys for name in each.begun())
         told = {(each.place.file, each.place.line) for each in self.findings}
         sweeps = [loop for each in surveys for loop in each.loops if isinstance(loop, ast.Sweep)]
         for sweep in sweeps:
@@ -64,7 +82,9 @@ class Usage:
         if self.reading.is_set(use.name):
             return
         # Loop variables within macros do not concern their callers.
-        set_here = {name for top in self.reading.top for name in top.assigned} | {*self.definitions}
+        set_here = {name for top in self.reading.top for name in {*top.assigned, *top.defaults}} | {
+            *self.definitions
+        }
         is_source = use.row.words[0].text == "SOURCE"
         if self.reading.lacks_source and not is_source and nearest(use.name, set_here) is None:
             return
@@ -180,7 +200,7 @@ class Usage:
         for assigned, use in reversed(found.copies):
             if assigned in needs:
                 _add(needs, [use])
-        return needs
+        return {name: use for name, use in needs.items() if name not in found.defaults}
 
     def _needs_through(self, call: Call, callee: str) -> Iterator[Use]:
         """What the caller needs because of a RUN: what it passes, and globals that it may set."""

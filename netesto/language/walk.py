@@ -111,6 +111,7 @@ class Walk:
                 machine.stack.pop()
 
     def _step(self, statement: Acting) -> Step:
+        self._warn_of_comment(statement.row)
         match statement:
             case ast.Command() | ast.If():
                 return self._line(statement)
@@ -123,10 +124,21 @@ class Walk:
             case ast.Macro():
                 return lambda _: self._define(statement)
 
+    def _warn_of_comment(self, row: ast.Row) -> None:
+        """Warn of a `#` that cuts a word, such as a URL."""
+        if "#" not in "".join(piece.text for piece in row.line.pieces):
+            return
+        if (found := lines.swallowed(row)) is not None:
+            place, rest = found
+            message = f"`#` begins a comment, also within a word: {rest!r} is not read"
+            self._machine.warn(message, place)
+
     def _block(self, block: ast.IfBlock) -> Step:
         branches: list[tuple[Test, Body]] = []
         for each in block.branches:
-            test = (lambda _: True) if each.condition is None else self._test(each.condition)
+            test = (
+                (lambda _: True) if each.condition is None else self._test(each.condition, each.row)
+            )
             branches.append((test, each.body))
 
         def step(frame: Frame) -> None:
@@ -137,14 +149,14 @@ class Walk:
 
         return step
 
-    def _test(self, tree: ast.Condition) -> Test:
+    def _test(self, tree: ast.Condition, row: ast.Row) -> Test:
         try:
-            return self._valid_test(tree)
+            return self._valid_test(tree, row)
         except ScriptError as error:
             # An invalid condition is an error only when it is reached.
             return partial(_fail, error)
 
-    def _valid_test(self, tree: ast.Condition) -> Test:
+    def _valid_test(self, tree: ast.Condition, row: ast.Row) -> Test:
         macros, variables = self._machine.macros, self._machine.scope.variables
         match tree:
             case ast.VariableDefined(name=name):
@@ -155,7 +167,14 @@ class Walk:
                 name_of = self._machine.scope.text_of(name)
                 return lambda frame: needed(name_of(frame)) in macros
             case _:
-                return condition(tree, self._machine.scope)
+                return condition(tree, self._machine.scope, partial(self._tell_of_test, row))
+
+    def _tell_of_test(self, row: ast.Row, message: str, operand: str, name: str) -> None:
+        machine = self._machine
+        place, kinds = row.place(operand), machine.draft.column_kinds() or {}
+        if kinds.get(name) == "number":
+            message += f"; {name} is a result, which ASSERT judges: no script knows it"
+        machine.warn(f"IF: {message}", place)
 
     # ---- loops ---------------------------------------------------------------------------
 
@@ -163,10 +182,8 @@ class Walk:
         machine, name, near = self._machine, statement.variable, statement.values.text
         values = values_of(machine.scope.text_of(near)(frame), near=near)
         machine.spend(len(values))
-        if name in frame:
-            message = f"FOR {name}: an argument of the macro has this name and hides it"
-            key = (statement.row.line.file, near, name)
-            machine.draft.warn(message, statement.row.place(name), once=key)
+        machine.cover("FOR", name, frame, statement.row)
+        machine.warn_of_outer_loop("FOR", name, statement.row)
         variables = machine.scope.variables
         level = Level(statement.row, "FOR", name, {})
         for value in values:
@@ -179,6 +196,8 @@ class Walk:
         words_of = machine.scope.words_of([word.text for word in statement.words])
         cells = local.cells_of(machine, words_of(frame))
         local.check_seen(machine, cells.factors, frame)
+        for name in cells.factors:
+            machine.warn_of_outer_loop("SWEEP", name, row)
         if not cells.order:
             message = "SWEEP with reps=0 has no cell: nothing of it is run"
             machine.draft.warn(message, row.place("reps="), once=row)
@@ -242,7 +261,8 @@ class Walk:
         def run_once() -> None:
             variants = ({**arguments, "ca": ca} for ca in controls) if controls else (arguments,)
             for variant in variants:
-                self.run(macro.body, variant, Level(row, "RUN", macro.name, variant))
+                # DEFAULT adds to the frame of one run.
+                self.run(macro.body, {**variant}, Level(row, "RUN", macro.name, variant))
 
         if repetitions == 1:
             run_once()
@@ -292,7 +312,7 @@ class Walk:
         """The step of a line: a command, possibly after IFs."""
         tests: list[Test] = []
         while isinstance(line, ast.If):
-            tests.append(self._test(line.condition))
+            tests.append(self._test(line.condition, line.row))
             line = line.command
         try:
             command = self._command(line.row)
@@ -337,9 +357,9 @@ class Walk:
         machine = self._machine
         match name:
             case "SET" | "DEFAULT":
-                return self._assignment(name, raws, is_filled=is_filled)
+                return self._assignment(name, raws, row, is_filled=is_filled)
             case "SET_EXP":
-                return self._computation(raws)
+                return self._computation(raws, row)
             case "ASSERT":
                 return self._claim(raws, row)
             case _ if name.startswith("HOST_SUFFIX="):
@@ -361,36 +381,59 @@ class Walk:
 
         return handle
 
-    def _assignment(self, command: str, raws: Sequence[str], *, is_filled: bool) -> Step:
+    def _assignment(
+        self, command: str, raws: Sequence[str], row: ast.Row, *, is_filled: bool
+    ) -> Step:
         """SET and DEFAULT: substituted values stay whole, spaces included."""
         local.check_count(command, raws)
-        scope = self._machine.scope
+        machine, scope = self._machine, self._machine.scope
         raw_name, equals, _ = raws[0].partition("=")
         if not is_filled and ("$" in raw_name or not equals):
             text_of = scope.text_of(raws[0])
-            return lambda frame: self._assignment(command, [text_of(frame)], is_filled=True)(frame)
+
+            def assign(frame: Frame) -> None:
+                self._assignment(command, [text_of(frame)], row, is_filled=True)(frame)
+
+            return assign
         name, raw = local.split_assignment(command, raws[0])
         value_of = (lambda _: raw) if is_filled else scope.text_of(raw)
-        if command == "SET":
-            return lambda frame: scope.set(name, value_of(frame))
+        # With this, the macros of 2017 give the argument `exp` its default.
+        is_default = (name, raw) == ("exp", "COUNTER")
+
+        def set_(frame: Frame) -> None:
+            value = value_of(frame)
+            machine.cover(command, name, frame, row, is_meant=is_default)
+            scope.set(name, value)
 
         def default(frame: Frame) -> None:
-            if name not in scope.variables:
+            if name in frame or name in scope.variables:
+                return
+            level = machine.running_macro()
+            if level is None:
                 scope.set(name, value_of(frame))
+            else:
+                frame[name] = scope.limited(name, value_of(frame))
+                level.defaults.add(name)
 
-        return default
+        return set_ if command == "SET" else default
 
-    def _computation(self, raws: Sequence[str]) -> Step:
+    def _computation(self, raws: Sequence[str], row: ast.Row) -> Step:
         """SET_EXP."""
         local.check_count("SET_EXP", raws)
-        scope = self._machine.scope
+        machine, scope = self._machine, self._machine.scope
         raw_name, equals, text = " ".join(raws).partition("=")
         compute = Arithmetic(text, scope)
+
+        def assign(name: str, frame: Frame) -> None:
+            value = compute(frame)
+            machine.cover("SET_EXP", name, frame, row)
+            scope.set(name, value)
+
         if "$" in raw_name and equals:
             name_of = scope.text_of(raw_name.strip())
-            return lambda frame: scope.set(check_name(name_of(frame)), compute(frame))
+            return lambda frame: assign(check_name(name_of(frame)), frame)
         name, _ = local.split_assignment("SET_EXP", raw_name + equals)
-        return lambda frame: scope.set(name, compute(frame))
+        return lambda frame: assign(name, frame)
 
     def _claim(self, raws: Sequence[str], row: ast.Row) -> Step:
         """ASSERT."""

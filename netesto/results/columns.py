@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from netesto.measured import Datagrams, TransferResult
+from netesto.measured import Datagrams, SocketSample, TransferResult
 from netesto.results import flows, formulas, numbers, overall
 from netesto.results.evidence import Source
 from netesto.results.formulas import Group, Rate
@@ -180,6 +180,11 @@ def _interval(
     return _socket(name, "ms", fill, 3, show=numbers.figure)
 
 
+def _limited(name: str, get: Callable[[SocketSample], int | None]) -> Column:
+    """A time of a flow from its start to its end."""
+    return _socket(name, "µs", lambda group: group.final_mean(get), show=numbers.milliseconds)
+
+
 def _sum(get: Callable[[TransferResult], int | None]) -> Fill:
     return lambda group: numbers.total(map(get, group.results))
 
@@ -310,6 +315,10 @@ _TABLE: tuple[Column, ...] = (
     _socket("retrans_total", "segments", lambda g: g.retransmitted, better="less",
             show=numbers.count),
     _socket("data_segs_out", "segments", lambda g: g.data_segments),
+    # What limited the sender, as tcp_info calls it.
+    _limited("tcpi_busy_time", lambda s: s.busy_us),
+    _limited("rwnd_limited", lambda s: s.window_limited_us),
+    _limited("sndbuf_limited", lambda s: s.buffer_limited_us),
     _socket("effCa", holds="text", fill=lambda g: formulas.distinct(
         each for samples in g.samples for each in flows.congestion_controls(samples))),
     _socket("effMss", "bytes", lambda g: formulas.distinct(

@@ -42,6 +42,9 @@ LATE_BEGIN_S = 0.8
 # ping is late by less, unless it was stopped.
 PING_PAUSE_S = 1.0
 
+# Flows on an idle path wait for buffers in their first seconds, while the kernel enlarges these.
+HELD_BACK = 0.25
+
 # Headers of each segment: Ethernet, IPv6 and TCP with all options.
 SEGMENT_OVERHEAD_BYTES = 118
 # Other traffic of the interface: the tool's control connection, neighbour discovery, pings; and
@@ -84,7 +87,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
         name = f"group {group.request.group}"
         doubts = (
             *_ends(group, evidence.groups), *_buffers(group), *_durations(group), *_begins(group),
-            *_paused(each), *_drained(group),
+            *_paused(each), *_drained(group), *_held_back(group),
         )  # fmt: skip
         yield from (f"{name}: {text}" for text in doubts)
         for flow in group.good:
@@ -131,6 +134,23 @@ def _buffers(group: Group) -> Iterator[str]:
             yield (
                 f"{argument}: a socket buffer at {host} had {format_bytes(min(limited.values()))}, "
                 f"requested: {format_bytes(requested)}; {' and '.join(limited)} limited it"
+            )
+
+
+def _held_back(group: Group) -> Iterator[str]:
+    """Flows that waited for a buffer, which looks like a slow network."""
+    busy_us, request = group.final_mean(lambda each: each.busy_us), group.request
+    ends = (request.client, request.server)
+    sender, receiver = reversed(ends) if request.is_reverse else ends
+    for get, what, sysctl, host in (
+        (lambda each: each.buffer_limited_us, "its send buffer", "net.ipv4.tcp_wmem", sender),
+        (lambda each: each.window_limited_us, "the receive window", "net.ipv4.tcp_rmem", receiver),
+    ):
+        limited_us = group.final_mean(get)
+        if busy_us and limited_us and limited_us > busy_us * HELD_BACK:
+            yield (
+                f"held back by {what} for {100 * limited_us / busy_us:.0f} % of its time:"
+                f" {sysctl} of {host}, or the buffer that the script sets, limits its rate"
             )
 
 

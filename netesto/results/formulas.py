@@ -156,6 +156,18 @@ class Group:
             return None
         return numbers.total(flows.total(samples, count) for samples in self.samples)
 
+    def final_mean(self, count: Callable[[SocketSample], int | None]) -> float | None:
+        """The final value of a counter: the mean over connections, then over flows."""
+        if not flows.is_seen_whole(self.request.test):
+            return None
+        return numbers.mean(
+            numbers.mean(
+                numbers.greatest(map(count, connection))
+                for connection in flows.connections(samples)
+            )
+            for samples in self.samples
+        )
+
     @cached_property
     def retransmitted(self) -> float | None:
         """Segments (tcpi_total_retrans)."""

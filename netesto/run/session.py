@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 from netesto import atomic
 from netesto.controller import wallclock
 from netesto.controller.wallclock import Stopwatch
-from netesto.errors import NetestoError, told_place
+from netesto.errors import NetestoError, repeated, told_place, written_line
 from netesto.lab import guest
 from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
 from netesto.model import EARLIER_RUN
@@ -165,7 +165,11 @@ def script_name(script: str) -> str:
 
 
 def tell(watcher: Watcher, warnings: Iterable[Warned]) -> None:
-    """Warn the author of a script."""
+    """Warn the author of a script, of what is the same once."""
+    alike: dict[str, list[Warned]] = {}
     for warned in warnings:
-        where = told_place(warned.place, warned.chain, columns=False)
-        watcher.warn(f"{where}: {warned.message}")
+        alike.setdefault(warned.message, []).append(warned)
+    for message, several in alike.items():
+        where = told_place(several[0].place, several[0].chain, columns=False)
+        lines = [written_line(each.place, each.chain) for each in several]
+        watcher.warn(f"{where}: {repeated(message, lines)}")

@@ -134,7 +134,7 @@ def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message)
     ("line", "column", "message"),
     [
         ("DO_SERVER host=c", 11, "unknown host c"),
-        ("DO_CLIENT host=a server=$there dur=1", 1, "unknown host nowhere"),
+        ("DO_CLIENT host=a server=$there dur=1 test=TCP_RR", 1, "unknown host nowhere"),
         ("DO_TCPDUMP host=a server=c", 19, "unknown host c"),
         (
             "DO_CLIENT host=a server=b test=TCP_RR tool=iperf3",
@@ -167,24 +167,24 @@ def test_lab_that_cannot_be_built(folder, capsys, command, lab, column, message)
             "no tool can do UDP_STREAM with mss",
         ),
         (
-            "DO_CLIENT host=a server=b hold=1",
+            "DO_CLIENT host=a server=b hold=1 test=TCP_RR",
             32,
             "hold=1, but no START_FLOWS comes before the end of experiment 1",
         ),
         (
-            "DO_CLIENT host=a server=b hold=1\nCLOSE host=b\nSTART_FLOWS",
+            "DO_CLIENT host=a server=b hold=1 test=TCP_RR\nCLOSE host=b\nSTART_FLOWS",
             32,
             "hold=1, but no START_FLOWS comes before CLOSE of b",
         ),
         (
-            "DO_CLIENT host=a server=b ecn=1",
+            "DO_CLIENT host=a server=b ecn=1 test=TCP_RR",
             31,
             "no tool sets ecn for a single flow of TCP",
         ),
     ],
 )
 def test_what_no_host_could_do(folder, capsys, command, line, column, message):
-    (folder / "a.nts").write_text(f"LAB pair\nSET there=nowhere\n{line}\n{FINISHED}")
+    (folder / "a.nts").write_text(f"LAB pair mtu=20040\nSET there=nowhere\n{line}\n{FINISHED}")
     status = cli.main([*command, "a.nts"])
     place = f"a.nts:3:{column}"
     assert (status, said(capsys, place)) == (2, [f"{place}: {message}"])
@@ -219,7 +219,7 @@ def test_more_hosts_than_there_are_is_an_error_of_check(folder, capsys, lab, opt
 
 @pytest.mark.parametrize("command", [["check"], ["run", "-n"]])
 def test_flow_from_a_host_to_itself_is_warned_of(folder, capsys, command):
-    (folder / "a.nts").write_text(f"LAB pair\nDO_CLIENT host=a server=a\n{FINISHED}")
+    (folder / "a.nts").write_text(f"LAB pair\nDO_CLIENT host=a server=a test=TCP_RR\n{FINISHED}")
     status = cli.main([*command, "a.nts"])
     assert (status, "host=a server=a: both ends are one host" in capsys.readouterr().err) == (
         0,
@@ -259,7 +259,7 @@ def test_dry_run_of_a_script_without_a_network_passes(folder, capsys):
 
 def test_flows_that_are_held_and_started_pass(folder, capsys):
     (folder / "a.nts").write_text(
-        "LAB pair\nDO_CLIENT host=a server=b hold=1\nSTART_FLOWS\nWAIT_FLOWS\nPROCESS_EXP\n"
+        "LAB pair\nDO_CLIENT host=a server=b hold=1 req=S\nSTART_FLOWS\nWAIT_FLOWS\nPROCESS_EXP\n"
     )
     assert (cli.main(["check", "a.nts"]), capsys.readouterr().err) == (0, "")
 
@@ -276,7 +276,7 @@ def test_command_to_a_host_whose_agent_was_ended_is_warned_of(folder, capsys):
 def test_command_to_a_host_that_was_released_in_the_same_experiment_is_warned_of(folder, capsys):
     (folder / "a.nts").write_text(
         "LAB pair\nDO_SERVER host=b\nCLOSE host=b\nDO_SERVER host=b\n"
-        f"DO_CLIENT host=a server=a\n{FINISHED}"
+        f"DO_CLIENT host=a server=a test=TCP_RR\n{FINISHED}"
     )
     status = cli.main(["check", "a.nts"])
     assert (status, capsys.readouterr().err.splitlines()[0]) == (

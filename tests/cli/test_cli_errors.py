@@ -95,12 +95,12 @@ def test_a_folder_is_no_script(capsys, tmp_path):
 
 
 def test_a_host_that_is_not_in_the_lab_is_shown_where_it_stands(script, capsys):
-    text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic\n"
+    text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic test=TCP_RR\n"
     assert run(capsys, "run", "--plain", script(text)) == (
         2,
         (
             "a.nts:2:18: unknown host c\n"
-            "    DO_CLIENT host=a server=c exp=1 ca=cubic\n"
+            "    DO_CLIENT host=a server=c exp=1 ca=cubic test=TCP_RR\n"
             "                     ^^^^^^^^\n"
             "The hosts are: a, b\n"
         ),
@@ -109,7 +109,7 @@ def test_a_host_that_is_not_in_the_lab_is_shown_where_it_stands(script, capsys):
 
 def test_a_guest_is_not_started_for_a_host_that_its_lab_will_not_have(script, capsys, monkeypatch):
     monkeypatch.setattr(guest, "run", lambda *_, **__: pytest.fail("a guest was started"))
-    text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic\n"
+    text = "LAB pair\nDO_CLIENT host=a server=c exp=1 ca=cubic test=TCP_RR\n"
     status, told = run(capsys, "run", "--plain", "--ground", "sim", script(text))
     assert (status, told.splitlines()[0]) == (2, "a.nts:2:18: unknown host c")
 
@@ -131,7 +131,9 @@ def test_a_topology_that_is_not_there_suggests_the_nearest(script, capsys):
 
 
 def test_a_script_without_a_network_says_how_to_give_one(script, capsys):
-    status, text = run(capsys, "run", "--plain", script("DO_CLIENT host=a server=b exp=1\n"))
+    status, text = run(
+        capsys, "run", "--plain", script("DO_CLIENT host=a server=b exp=1 test=TCP_RR\n")
+    )
     assert (status, "Add a line such as 'LAB dumbbell rate=100mbit'" in text) == (2, True)
 
 
@@ -451,7 +453,7 @@ def test_a_script_that_is_no_text_is_told_with_the_place(script, capsys, tmp_pat
 @pytest.mark.parametrize("dry", [(), ("-n",)])
 def test_jobs_are_refused_where_repetitions_share_an_experiment(dry, script, capsys):
     text = (
-        "LAB pair\nBEGIN m\nDO_CLIENT host=a server=b ca=cubic\nEND m\nRUN m,2\n"
+        "LAB pair\nBEGIN m\nDO_CLIENT host=a server=b ca=cubic test=TCP_RR\nEND m\nRUN m,2\n"
         "WAIT_FLOWS\nPROCESS_EXP\n"
     )
     status, told = run(capsys, "run", *dry, "--ground", "sim", "--jobs", "2", script(text))

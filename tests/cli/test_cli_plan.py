@@ -13,7 +13,7 @@ from netesto.language import plan
 SCRIPT = """\
 LAB pair rate=10mbit
 DEFAULT dur=5
-DO_CLIENT host=a server=b exp=COUNTER ca=cubic dur=$dur
+DO_CLIENT host=a server=b exp=COUNTER ca=cubic dur=$dur test=TCP_RR
 PROCESS_EXP
 """
 

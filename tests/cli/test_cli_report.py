@@ -17,7 +17,7 @@ SOCKETS = "1/raw/client1/sockets.bin.gz"
 OF_SOCKETS = {
     "cwnd", "rtt", "lost", "retrans", "retrans_total", "effCa", "effMss", "sampleInterval",
     "sampleIntervalP99", "sampleIntervalWorst", "retransSegs%", "data_segs_out", "retransPkts%",
-    "status",
+    "tcpi_busy_time", "rwnd_limited", "sndbuf_limited", "status",
 }  # fmt: skip
 
 

@@ -180,3 +180,62 @@ def test_a_missing_script_is_told(write, capsys):
             f"It is not in {Path.cwd()}; scripts are named by their paths.\n"
         ),
     )
+
+
+LIBRARY_THAT_RUNS_ITSELF = """\
+BEGIN outer
+    FOR i IN 1..2 DO
+        RUN inner dur=$dur
+    DONE
+END outer
+BEGIN inner
+    WAIT $dur
+    IF $missing: WAIT 1
+END inner
+"""
+
+
+def test_equal_warnings_are_said_once_with_their_number(write, capsys):
+    write(LIBRARY_THAT_RUNS_ITSELF, "library")
+    write("SOURCE library\nRUN inner dur=1\nRUN inner dur=2\nRUN inner dur=3\nIF $other: END\n")
+    shared = "IF: undefined variable $missing counts as 0"
+    told = []
+    for command in (["check"], ["run", "-n"]):
+        assert cli.main([*command, "a.nts"]) == 0
+        told.append([line for line in capsys.readouterr().err.splitlines() if "IF:" in line])
+    assert told == [
+        [
+            "a.nts:5:4: warning: IF: undefined variable $other counts as 0",
+            f"a.nts:2: warning: {shared} (3 times; also lines 3, 4)",
+        ],
+        [
+            f"warning: a.nts:2, by library:8: {shared} (3 times; also lines 3, 4)",
+            "warning: a.nts:5: IF: undefined variable $other counts as 0",
+        ],
+    ]
+
+
+def test_lines_with_equal_warnings_are_listed(write, capsys):
+    write("IF $x: END\nFOR i IN 1..2 DO\nIF $x: END\nDONE\nIF $x: END\n")
+    assert cli.main(["check", "a.nts"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    shared = "IF: undefined variable $x counts as 0 (3 times; also lines 3, 5)"
+    assert (lines[0], lines[-1]) == (f"a.nts:1:4: warning: {shared}", "0 errors, 3 warnings")
+    cli.main(["run", "-n", "a.nts"])
+    assert capsys.readouterr().err == f"warning: a.nts:1: {shared}\n"
+
+
+def test_the_steps_within_a_library_are_one_line(write, capsys, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "library").write_text(LIBRARY_THAT_RUNS_ITSELF)
+    write("SOURCE library\nFOR d IN 1x DO\nRUN outer dur=$d\nDONE\n")
+    assert cli.main(["check", "--lib", "lib", "a.nts"]) == 2
+    assert capsys.readouterr().err.splitlines()[:7] == [
+        "a.nts:3: error: '1x' is not a time (examples: 20, 1.5, 200ms, 2m)",
+        "    RUN outer (dur=1x)",
+        "  at lib/library:7:10",
+        "        WAIT $dur",
+        "             ^^^^",
+        "  in lib/library: RUN inner < FOR i",
+        "  in a.nts:2: FOR d (d=1x)",
+    ]

@@ -101,6 +101,9 @@ def test_samples_of_a_stored_file_are_what_the_kernel_reported(fixtures):
         bytes_acked=200001,
         bytes_received=0,
         unread_bytes=0,
+        busy_us=4000,
+        window_limited_us=0,
+        buffer_limited_us=0,
     )
 
 

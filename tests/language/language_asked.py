@@ -76,6 +76,12 @@ class Asked:
             case steps.Echo(text=text):
                 self.echoed.append(text)
 
+    def left_s(self, exp: int) -> float:
+        return 0.0
+
+    def is_idle(self) -> bool:
+        return True
+
     def lab(self, request: steps.LabRequest) -> None:
         self.labs.append(request)
 

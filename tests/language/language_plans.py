@@ -25,7 +25,7 @@ from netesto.language.steps import (
 ONE = """\
 BEGIN one
     SET exp=COUNTER
-    DO_CLIENT host=a server=b exp=$exp ca=$ca dur=$dur
+    DO_CLIENT host=a server=b exp=$exp ca=$ca dur=$dur test=TCP_RR
     SET exp=PREV
     WAIT_FLOWS
     PROCESS_EXP exp=$exp

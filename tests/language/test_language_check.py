@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from language_asked import LIBRARY
 
 from netesto.errors import LabError
@@ -19,18 +20,17 @@ def test_sound_script_has_no_findings(findings):
 
 def test_all_errors_are_found_in_one_go(findings):
     """
-    SOURCE inlb
+    SOURCE inlib
     RUN Nothing
     DO CLIENT host=a
     DO_CLIENT host=a server=b durr=10 instances=0
     WAIT soon
     SET_EXP x=1+*2
     ASSERT rate >
-    IF $maybe: ECHO hi
+    IF_DEF $maybe: ECHO $x
     WAIT $never
     """
     assert findings == [
-        "1:8: error: SOURCE inlb: no such file",
         "2:5: error: unknown macro Nothing",
         "3:1: error: unknown command DO CLIENT",
         "4:27: error: DO_CLIENT: unknown argument durr",
@@ -127,7 +127,10 @@ def test_required_arguments_of_a_macro_come_from_its_body(findings):
     END outer
     RUN outer
     """
-    assert findings == ["9:5: error: macro outer needs s, which is neither passed nor set"]
+    assert findings == [
+        "3:4: warning: IF: undefined variable $unused counts as 0",
+        "9:5: error: macro outer needs s, which is neither passed nor set",
+    ]
 
 
 def test_argument_that_a_macro_does_not_use_is_a_warning(findings):
@@ -144,11 +147,12 @@ def test_bare_names_of_arithmetic_count_as_used(findings):
     """
     BEGIN m
     SET_EXP half=max(dur, $least)/2
+    ECHO $half
     END m
     RUN m dur=4 least=1
-    SET_EXP x=nothing+1
+    SET_EXP half=nothing+1
     """
-    assert findings == ["5:11: error: undefined variable $nothing: nothing sets it"]
+    assert findings == ["6:14: error: undefined variable $nothing: nothing sets it"]
 
 
 def test_undefined_argument_is_reported_at_the_run(findings):
@@ -178,7 +182,10 @@ def test_slip_in_an_argument_is_not_blamed_on_the_library(findings):
     SET length=5
     RUN OneFlowStream server=b client=a ca=cubic dur=$lenght
     """
-    assert findings == ["3:50: error: undefined variable $lenght: nothing sets it"]
+    assert findings == [
+        "2:5: warning: nothing reads the variable length",
+        "3:50: error: undefined variable $lenght: nothing sets it",
+    ]
 
 
 def test_slips_in_arguments_are_found_beside_other_errors(findings):
@@ -222,7 +229,7 @@ def test_argument_that_is_tested_before_it_is_copied_may_be_undefined(findings):
     END m
     RUN m t=$maybe
     """
-    assert findings == []
+    assert findings == ["3:4: warning: IF: undefined variable $maybe counts as 0"]
 
 
 def test_argument_that_is_only_printed_may_be_undefined(findings):
@@ -254,7 +261,10 @@ def test_variable_set_in_any_path_counts_as_set(findings):
     DONE
     WAIT $i
     """
-    assert findings == []
+    assert findings == [
+        "4:4: warning: IF: undefined variable $x counts as 0",
+        "5:4: warning: IF: undefined variable $t counts as 0",
+    ]
 
 
 def test_macro_is_not_missed_behind_if_def(findings):
@@ -537,7 +547,9 @@ def test_what_may_never_run_is_a_warning(findings):
     """
     assert findings == [
         "2:5: warning: unknown macro nothing",
+        "4:4: warning: IF: undefined variable $fast counts as 0",
         "4:16: warning: undefined variable $pause: nothing sets it",
+        "5:4: warning: IF: undefined variable $fast counts as 0",
         "5:15: warning: unknown macro nothing",
     ]
 
@@ -678,7 +690,7 @@ def test_hosts_must_be_in_the_inventory(tmp_path):
 
 def test_hosts_must_be_in_the_lab(tmp_path):
     path = tmp_path / "x.nts"
-    path.write_text("LAB pair\nDO_CLIENT host=a server=c\nPROCESS_EXP\n")
+    path.write_text("LAB pair\nDO_CLIENT host=a server=c test=TCP_RR\nPROCESS_EXP\n")
     found = check([path], library_path=[], definitions={}, lab_hosts=lambda request: [*"ab"])
     assert [each.message for each in found] == ["unknown host c"]
 
@@ -697,7 +709,7 @@ def test_lab_that_cannot_be_made_is_a_finding(tmp_path):
         raise LabError("there is no topology pare", remedy="Did you mean pair?")
 
     path = tmp_path / "x.nts"
-    path.write_text("LAB pare\nDO_CLIENT host=a server=c\nPROCESS_EXP\n")
+    path.write_text("LAB pare\nDO_CLIENT host=a server=c test=TCP_RR\nPROCESS_EXP\n")
     found = check([path], library_path=[], definitions={}, lab_hosts=no_lab)
     assert [(each.message, each.remedy) for each in found] == [
         ("there is no topology pare", "Did you mean pair?")
@@ -829,7 +841,10 @@ def test_variable_that_a_macro_can_do_without_is_handed_on_with_a_warning(findin
     END m
     RUN m dur=$dur
     """
-    assert findings == ["4:11: warning: undefined variable $dur: nothing sets it"]
+    assert findings == [
+        "2:4: warning: IF: undefined variable $slow counts as 0",
+        "4:11: warning: undefined variable $dur: nothing sets it",
+    ]
 
 
 def test_variable_under_another_name_must_be_there(findings):
@@ -839,4 +854,209 @@ def test_variable_under_another_name_must_be_there(findings):
     END m
     RUN m dur=$time
     """
-    assert findings == ["4:11: error: undefined variable $time: nothing sets it"]
+    assert findings == [
+        "2:4: warning: IF: undefined variable $slow counts as 0",
+        "4:11: error: undefined variable $time: nothing sets it",
+    ]
+
+
+def test_a_variable_that_nothing_reads_is_a_warning(findings):
+    """
+    SET duration=5
+    SET flow1=a
+    SET named=ECHO
+    SET_EXP half=4/2
+    DEFAULT $named=1
+    SET exp=COUNTER
+    SOURCE inlib
+    BEGIN m
+    SET inside=1
+    DEFAULT dur=9
+    WAIT $dur
+    END m
+    FOR i IN 1..2 DO
+    $named $flow$i
+    DONE
+    SET_EXP sum=third+1
+    SET third=1
+    ECHO $sum
+    RUN m
+    """
+    assert findings == [
+        "1:5: warning: nothing reads the variable duration",
+        "4:9: warning: nothing reads the variable half",
+        "9:5: warning: nothing reads the variable inside",
+        "16:13: error: undefined variable third",
+    ]
+
+
+def test_what_a_missing_file_may_read_is_not_warned_of(findings):
+    """
+    SET duration=5
+    SOURCE nowhere
+    """
+    assert findings == ["2:8: error: SOURCE nowhere: no such file"]
+
+
+def test_a_file_of_a_similar_name_is_not_read(tmp_path):
+    (tmp_path / "mylib").write_text("WAIT 5x\n")
+    (tmp_path / "a.nts").write_text("SOURCE mylb\n")
+    found = check([tmp_path / "a.nts"], library_path=[], definitions={})
+    assert [(each.message, each.remedy) for each in found] == [
+        ("SOURCE mylb: no such file", "Did you mean mylib?")
+    ]
+
+
+def test_a_default_in_a_macro_sets_nothing_for_others(findings):
+    """
+    BEGIN m
+    DEFAULT dur=9
+    WAIT $dur
+    RUN inner
+    RUN inner t=$dur
+    END m
+    BEGIN inner
+    WAIT $t
+    WAIT $dur
+    END inner
+    RUN m
+    WAIT $dur
+    """
+    assert findings == [
+        "4:5: error: macro inner needs t, which is neither passed nor set",
+        "4:5: error: macro inner needs dur, which is neither passed nor set",
+        "5:5: error: macro inner needs dur, which is neither passed nor set",
+        "12:6: error: undefined variable $dur: nothing sets it",
+    ]
+
+
+def test_a_comment_that_cuts_a_word_is_a_warning(findings):
+    """
+    ECHO http://x#y
+    ECHO "http://x#y" # a comment
+    ECHO twice## a comment
+    ECHO one \\
+      name=n#ame
+    WAIT 1# a comment
+    """
+    assert findings == [
+        "1:14: warning: `#` begins a comment, also within a word: 'y' is not read",
+        "5:9: warning: `#` begins a comment, also within a word: 'ame' is not read",
+    ]
+
+
+def test_a_setting_after_the_last_flow_is_a_warning(findings):
+    """
+    SET_LINK host=a mtu=9000
+    FOR rate IN 1mbit,2mbit DO
+    DO_CLIENT host=a server=b exp=COUNTER dur=5
+    WAIT 2
+    SET_LINK host=a rate=$rate
+    WAIT_FLOWS
+    PROCESS_EXP
+    SET_LINK host=a delay=5
+    DONE
+    SET_LINK host=a loss=1
+    SET_SYSCTL host=a net.ipv4.tcp_ecn=1
+    SET_SYSCTL host=a net.ipv4.tcp_ecn=1 keep=1
+    SET_NETEM host=a netem_delay=0
+    DO_COMMAND host=a name=tell
+    """
+    assert findings == [
+        "10:1: warning: SET_LINK: no flow follows, so it changes no result",
+        "11:1: warning: SET_SYSCTL: no flow follows, so it changes no result",
+    ]
+
+
+def test_a_setting_before_an_endless_flow_ends_is_no_mistake(findings):
+    """
+    DO_CLIENT host=a server=b exp=COUNTER test=TCP_FLOWS size=10K count=9
+    SET_LINK host=a rate=1mbit
+    WAIT_FLOWS
+    SET_LINK host=a rate=2mbit
+    PROCESS_EXP
+    """
+    assert findings == ["4:1: warning: SET_LINK: no flow follows, so it changes no result"]
+
+
+def test_a_timeout_before_the_end_of_the_flows_is_a_warning(findings):
+    """
+    DO_CLIENT host=a server=b exp=COUNTER dur=20
+    WAIT 5
+    WAIT_FLOWS timeout=15
+    PROCESS_EXP
+    DO_CLIENT host=a server=b exp=COUNTER dur=20 delay=1
+    WAIT_FLOWS timeout=20
+    WAIT_FLOWS timeout=0
+    PROCESS_EXP
+    """
+    message = "flows of the experiment run for 21 s more; they are ended then, and have failed"
+    assert findings == [f"6:20: warning: WAIT_FLOWS timeout=20: {message}"]
+
+
+def test_a_rate_in_bytes_is_a_warning(findings):
+    """
+    LAB pair rate=10mbps
+    SET_QDISC host=a qdisc=tbf rate=8Kbps burst=9K limit=90K
+    SET_QDISC host=b qdisc=netem other="rate 1Gbps"
+    SET_LINK host=a rate=1mbps
+    DO_CLIENT host=a server=b exp=COUNTER test=TCP_STREAM expName=9mbps pace=2mbps
+    PROCESS_EXP
+    ASSERT rate > 1mbps
+    """
+    bytes_ = "as in tc, bps is bytes per second;"
+    assert findings == [
+        f"1:15: warning: LAB rate=10mbps is 80 Mbit/s: {bytes_} 10mbit is in bits",
+        f"2:33: warning: rate=8Kbps is 64 kbit/s: {bytes_} 8Kbit is in bits",
+        f"3:36: warning: other=1Gbps is 8 Gbit/s: {bytes_} 1Gbit is in bits",
+        f"4:22: warning: rate=1mbps is 8 Mbit/s: {bytes_} 1mbit is in bits",
+        f"5:74: warning: bitrate=2mbps is 16 Mbit/s: {bytes_} 2mbit is in bits",
+        f"7:15: warning: ASSERT: 1mbps is 8 Mbit/s: {bytes_} 1mbit is in bits",
+    ]
+
+
+def test_options_of_a_qdisc_that_tc_does_not_have_are_errors(findings):
+    """
+    SET_QDISC host=a qdisc=netem other="dalay 10ms"
+    SET_QDISC host=a qdisc=fq other="handle 1:"
+    SET_QDISC host=a qdisc=ours other=handle,1:
+    SET_QDISC host=a qdisc=netem other="delay 10ms 1ms distribution paretonorml loss 1%"
+    SET_QDISC host=a qdisc=cake other="bandwidth 1mbit dual-srchost ingress"
+    SET_QDISC host=a qdisc=fq_codel other="target 5ms a_newer_one 3"
+    """
+    assert findings == [
+        "1:36: error: qdisc netem has no option dalay",
+        "2:33: error: qdisc fq has no option handle",
+        "3:35: error: qdisc ours has no option handle",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"), [("", 1460), (" mtu=9000", 8960), (" client1.mtu=9000", None)]
+)
+def test_an_mss_above_the_mtu_is_a_warning(tmp_path, settings, most):
+    path = tmp_path / "a.nts"
+    path.write_text(
+        f"LAB pair{settings}\n"
+        "DO_CLIENT host=a server=b exp=COUNTER test=TCP_STREAM mss=1460\n"
+        "DO_CLIENT host=a server=b test=TCP_STREAM mss=8961\n"
+        "PROCESS_EXP\n"
+    )
+    found = [each.message for each in check([path], library_path=[], definitions={})]
+    told = f"mss=8961: the MTU is {(most or 0) + 40} bytes, so TCP sends segments of {most} bytes"
+    assert found == ([f"{told} at most"] if most else [])
+
+
+def test_an_mss_above_an_mtu_that_the_script_sets_is_a_warning(findings):
+    """
+    SET_LINK host=a mtu=1400
+    SET_LINK host=c to=a mtu=1300
+    DO_CLIENT host=a server=b exp=COUNTER mss=1361
+    DO_CLIENT host=c server=a mss=1261
+    PROCESS_EXP
+    """
+    end = "so TCP sends segments of"
+    assert findings == [
+        f"3:43: warning: mss=1361: the MTU is 1400 bytes, {end} 1360 bytes at most",
+        f"4:31: warning: mss=1261: the MTU is 1300 bytes, {end} 1260 bytes at most",
+    ]

@@ -514,6 +514,20 @@ def test_lab_comes_before_remote_commands(asked):
     assert asked.message == "2:1: LAB after a remote command"
 
 
+def test_with_a_lab_a_flow_names_its_test_and_is_of_cubic(asked):
+    """
+    LAB pair
+    DO_CLIENT host=a server=b exp=COUNTER test=TCP_RR
+    DO_CLIENT host=a server=b req=S
+    DO_CLIENT host=a server=b test=TCP_MAERTS ca=reno
+    DO_CLIENT host=a server=b ca=bbr
+    """
+    flows = [(each.flow.test, each.flow.congestion_control) for each in asked.commands]
+    assert flows == [("TCP_RR", "cubic"), ("TCP_STREAM", "cubic"), ("TCP_MAERTS", "reno")]
+    assert [each.arguments["ca"] for each in asked.commands] == ["cubic", "cubic", "reno"]
+    assert asked.message == "5:1: DO_CLIENT: missing test="
+
+
 def test_a_plan_names_the_files_of_its_script(tmp_path):
     (tmp_path / "one").write_text("ECHO a\n")
     interpreter = run("SOURCE one\n", Draft(seed=4), library_path=[tmp_path], seed=4)

@@ -729,3 +729,28 @@ def test_loop_variable_that_an_argument_hides_is_a_warning(asked):
         ["3", "3"],
         ["2: FOR i: an argument of the macro has this name and hides it"],
     )
+
+
+def test_a_loop_within_one_over_the_same_variable_is_a_warning(asked):
+    """
+    BEGIN m
+    FOR i IN 8..9 DO
+    ECHO $i
+    DONE
+    END m
+    FOR i IN 1..2 DO
+    FOR j IN a DO
+    RUN m
+    DONE
+    ECHO then $i
+    DONE
+    FOR j IN b DO
+    SWEEP j=c DO
+    DONE
+    DONE
+    """
+    message = "an outer FOR has the same variable, which then has the last value of this loop"
+    assert (asked.echoed, asked.warned) == (
+        ["8", "9", "then 9", "8", "9", "then 9"],
+        [f"2: FOR i: {message}", f"13: SWEEP j: {message}"],
+    )

@@ -121,8 +121,8 @@ def test_one_command_of_each_sort_is_kept():
     head = planned(
         "LAB pair\nREQUIRE ca=bbr\n"
         "FOR i IN 1..50 DO\n"
-        "DO_CLIENT host=a server=b dur=$i ca=bbr\n"
-        "DO_CLIENT host=a server=b dur=$i ca=cubic\n"
+        "DO_CLIENT host=a server=b dur=$i test=TCP_RR ca=bbr\n"
+        "DO_CLIENT host=a server=b dur=$i test=TCP_RR ca=cubic\n"
         "SET_NETEM host=r netem_delay=$i\n"
         "DONE\n"
     ).head

@@ -111,7 +111,9 @@ def test_what_was_processed_does_not_cost_again():
 def test_in_simulated_time_there_are_flows_and_waits_alone():
     port = Clocks()
     run(
-        "LAB pair\nDO_CLIENT host=a server=b dur=5 delay=1\nWAIT_FLOWS\nPROCESS_EXP\nWAIT 2\n", port
+        "LAB pair\nDO_CLIENT host=a server=b dur=5 delay=1 req=S\n"
+        "WAIT_FLOWS\nPROCESS_EXP\nWAIT 2\n",
+        port,
     )
     assert port.totals().simulated_s == 8.0
 

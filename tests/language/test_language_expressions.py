@@ -4,8 +4,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from netesto.language import claims
+from netesto.language.claims import verdict
 from netesto.language.expressions import Arithmetic, compare, shown
 from netesto.language.scope import MisuseError, Scope
+from netesto.language.steps import ColumnKind
 
 
 def value(expression, **variables):
@@ -213,7 +216,7 @@ def test_numbers_compare_with_their_units(asked):
     """
     SET rate=100mbit
     IF $rate == 0.1gbit: ECHO same
-    IF 10ms < 0.1: ECHO less
+    IF 10ms < 0.1s AND 0 < 10ms: ECHO less
     IF 1K == 1000: ECHO K
     IF 1Ki == 1024: ECHO Ki
     IF 1m == 60s: ECHO minute
@@ -221,6 +224,68 @@ def test_numbers_compare_with_their_units(asked):
     IF 9 < 10: ECHO number
     """
     assert asked.echoed == ["same", "less", "K", "Ki", "minute", "million", "number"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("20 > 100ms", "1:4: 20 has no unit, but 100ms is a time"),
+        ("100ms == 0.1", "1:13: 0.1 has no unit, but 100ms is a time"),
+        ("10mbit >= 10", "1:14: 10 has no unit, but 10mbit is a rate"),
+    ],
+)
+def test_a_number_without_a_unit_beside_a_time_or_a_rate_is_an_error(run_with, condition, message):
+    assert run_with(f"IF {condition}: ECHO never").message == message
+
+
+def test_a_number_beside_a_size_is_bytes(asked):
+    """
+    IF 65536 == 64Ki AND 64001 > 64KB: ECHO bytes
+    """
+    assert asked.echoed == ["bytes"]
+
+
+@pytest.mark.parametrize("written", ["$n+1", "2*$n", "$n-$n", "${n}/1", "$n%2", "$dur*2"])
+def test_arithmetic_that_is_compared_is_an_error(run_with, written):
+    asked = run_with(f"SET n=3\nSET dur=5ms\nIF {written} == 4: ECHO never")
+    sum_ = written.replace("$n", "3").replace("${n}", "3").replace("$dur", "5ms")
+    assert asked.message == f"3:4: {written} is not computed: it is the text {sum_!r}"
+
+
+def test_text_that_is_like_arithmetic_is_text(asked):
+    """
+    SET n=3
+    SET cpu=2+4
+    SET host=rack
+    IF $cpu == 2+4: ECHO processors
+    IF "$n+1" == 3+1: ECHO quoted
+    IF $host-$n == rack-3: ECHO host
+    """
+    assert (asked.echoed, asked.warned) == (["processors", "quoted", "host"], [])
+
+
+def test_what_looks_right_in_a_condition_and_is_not_is_a_warning(asked):
+    """
+    SET n=3
+    FOR i IN 1..2 DO
+    IF $n-3: ECHO true, as it is a text
+    IF $undefined > 1: ECHO never
+    IF NOT $undefined: ECHO zero
+    IF a-$undefined == x: ECHO never
+    IF $rate > 10mbps: ECHO never
+    DONE
+    IF 80mbit == 10mbps: ECHO bytes
+    """
+    assert asked.error is None
+    assert asked.warned == [
+        "3: IF: $n-3 is not computed: it is the text '3-3'",
+        "4: IF: undefined variable $undefined counts as 0",
+        "5: IF: undefined variable $undefined counts as 0",
+        "6: IF: undefined variable $undefined stays in the text",
+        "7: IF: undefined variable $rate counts as 0",
+        "7: IF: 10mbps is 80 Mbit/s: as in tc, bps is bytes per second; 10mbit is in bits",
+        "9: IF: 10mbps is 80 Mbit/s: as in tc, bps is bytes per second; 10mbit is in bits",
+    ]
 
 
 def test_other_values_compare_as_text(asked):
@@ -508,3 +573,54 @@ def test_assert_is_not_judged_without_columns(asked):
     ASSERT rate > 1
     """
     assert (asked.failed, asked.error) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("claim", "decided"),
+    [
+        ("rate >= 0", True),
+        ("rate > -1 OR rate == 5", None),  # only numbers are compared, and -1 is computed
+        ("0 > rate", False),
+        ("rate > 0", None),
+        ("rate > 90 AND rate < 80", False),
+        ("rate > 90mbit AND rate < 80", False),
+        ("rate > 80mbit AND rate < 90mbit", None),
+        ("rate > 80 OR rate <= 90", True),
+        ("NOT rate >= 0", False),
+        ("rate > 5 AND rtt > 5", None),
+        ("rate >= 0 AND rtt >= 0ms", True),
+        ("udpLost% <= 100", True),
+        ("udpLost% > 99.9", None),
+        ("fairness > 1", False),
+        ("fairness == 1", None),
+        ("oneWayMin >= 0", None),
+        ("bw >= 0", None),
+        ("rateMax / rateMin < 2", None),
+        ("rate == rate", None),
+        ("status == 0", False),
+        ("status == ok", None),
+        ("status", True),
+        ("1 < 2", True),
+        ("1 > 2", False),
+    ],
+)
+def test_a_claim_that_no_measurement_can_change_is_known(claim, decided):
+    numbers = ("rate", "rtt", "fairness", "oneWayMin", "rateMax", "rateMin", "udpLost%")
+    kinds: dict[str, ColumnKind] = dict.fromkeys(numbers, "number")
+    kinds |= {"status": "text", "bw": "any"}
+    assert verdict(claims.claim(claim, {}), kinds) is decided
+
+
+def test_a_claim_that_no_measurement_can_change_is_a_warning(asked):
+    """
+    DO_CLIENT host=a server=b exp=COUNTER
+    PROCESS_EXP
+    FOR n IN 1..2 DO
+    ASSERT udpLost% > 100: never
+    ASSERT $n > 0
+    DONE
+    """
+    assert asked.warned == [
+        "4: ASSERT udpLost% > 100: this cannot hold",
+        "5: ASSERT 1 > 0: this holds for any measurement",
+    ]

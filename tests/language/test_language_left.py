@@ -179,7 +179,7 @@ def test_writing_to_a_processed_experiment_is_a_warning(asked):
 def test_check_says_what_is_left(findings):
     """
     LAB pair
-    DO_CLIENT host=a server=b
+    DO_CLIENT host=a server=b test=TCP_RR
     """
     assert findings == [
         "2:1: warning: experiment 1 has no PROCESS_EXP: it is finished where the script ends"

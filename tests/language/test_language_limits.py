@@ -214,12 +214,12 @@ def test_names_that_only_a_run_knows_are_compared_without_trying_all_ways(tmp_pa
     [("flow$i", "flow1"), ("$i", "any"), ("a${i}b${j}c", "axbyc"), ("a${i}a", "aa")],
 )
 def test_a_name_with_a_variable_may_be_another(tmp_path, raw, name):
-    assert found(tmp_path, f"IF $i: SET j=1\nIF 0: SET {raw}=1\nIF 0: WAIT ${name}\n") == []
+    assert found(tmp_path, f"IF_DEF $i: ECHO $i\nIF 0: SET {raw}=1\nIF 0: WAIT ${name}\n") == []
 
 
 @pytest.mark.parametrize(("raw", "name"), [("flow$i", "flo"), ("a${i}a", "a"), ("a${i}b", "acbd")])
 def test_a_name_with_a_variable_is_not_every_other(tmp_path, raw, name):
-    [finding] = found(tmp_path, f"IF $i: SET j=1\nIF 0: SET {raw}=1\nWAIT ${name}\n")
+    [finding] = found(tmp_path, f"IF_DEF $i: ECHO $i\nIF 0: SET {raw}=1\nWAIT ${name}\n")
     assert finding == f"3: undefined variable ${name}: nothing sets it"
 
 

@@ -29,7 +29,7 @@ DESC "what \\" is ü"
 OTHER bw=5
 DO_TCPDUMP host=a server=X packets=9
 DO_SERVER host=b exp=COUNTER start=1
-DO_CLIENT host=a server=b exp=PREV ca=bbr dur=1.5 parallel=2 cpu=0,1 pace=10mbit hold=1
+DO_CLIENT host=a server=b exp=PREV ca=bbr dur=1.5 parallel=2 cpu=0,1 pace=10mbit hold=1 test=TCP_RR
 START_FLOWS lead=0.3
 WAIT_FLOWS timeout=9
 GET_DATA host=a
@@ -38,7 +38,7 @@ RAND_WAIT 1 3
 {SWEEP}ASSERT rate > 9mbit: slow
 CLOSE host=a
 EXIT host=b
-DO_CLIENT host=a server=b exp=77
+DO_CLIENT host=a server=b exp=77 test=TCP_RR
 """
 
 
@@ -62,7 +62,9 @@ def test_a_plan_that_is_read_is_the_one_that_was_written(path: Path):
 def test_places_and_chains_are_kept(path: Path):
     write(planned(EVERYTHING), path)
     commands = [step for step in plan.read(path).steps() if isinstance(step, steps.DoClient)]
-    place = Place("test.nts", 6, 5, 9, "    DO_CLIENT host=a server=b exp=$exp ca=$ca dur=$dur")
+    place = Place(
+        "test.nts", 6, 5, 9, "    DO_CLIENT host=a server=b exp=$exp ca=$ca dur=$dur test=TCP_RR"
+    )
     chain = ("test.nts:29: SWEEP (ca=reno, rep=1)", "test.nts:30: RUN one")
     assert (commands[1].place, commands[1].chain) == (place, chain)
 

@@ -335,3 +335,85 @@ def test_variables_that_multiply_end_in_an_error(run_with):
     lines = [f"SET a{n}=$a{n + 1}$a{n + 1}" for n in range(60)]
     asked = run_with("\n".join([*lines, "SET a60=", "ECHO $a0"]))
     assert asked.error.message == "$a0 refers to more than 100,000 other variables"
+
+
+def test_a_default_in_a_macro_is_that_of_its_run(asked):
+    """
+    BEGIN Short
+    DEFAULT dur=5
+    ECHO short $dur
+    END Short
+    BEGIN Long
+    DEFAULT dur=60
+    ECHO long $dur
+    RUN Inner
+    END Long
+    BEGIN Inner
+    ECHO inner $dur
+    END Inner
+    RUN Short,2
+    RUN Long
+    RUN Long dur=7
+    DEFAULT dur=20
+    RUN Short
+    """
+    assert asked.echoed == [
+        *("short 5", "short 5", "long 60", "inner $dur", "long 7", "inner $dur", "short 20"),
+    ]
+
+
+def test_a_default_in_a_file_that_a_macro_sources_is_global(run_with, tmp_path):
+    (tmp_path / "settings").write_text("DEFAULT dur=5\n")
+    asked = run_with("BEGIN m\nSOURCE settings\nEND m\nRUN m\nECHO $dur\n", library_path=[tmp_path])
+    assert asked.echoed == ["5"]
+
+
+def test_a_default_of_a_macro_makes_way_for_what_is_set_after_it(asked):
+    """
+    BEGIN m
+    DEFAULT n=1
+    SET_EXP n=n+1
+    ECHO $n
+    DEFAULT i=0
+    FOR i IN 8..9 DO
+    ECHO $i
+    DONE
+    END m
+    RUN m
+    ECHO $n $i
+    """
+    assert (asked.echoed, asked.warned) == (["2", "8", "9", "2 9"], [])
+
+
+def test_setting_an_argument_of_the_running_macro_is_a_warning(asked):
+    """
+    BEGIN m
+    SET dur=5
+    SET_EXP n=2+3
+    ECHO $dur $n
+    END m
+    RUN m dur=1 n=2
+    RUN m n=2
+    """
+    hidden = "an argument of the macro has this name and hides it"
+    assert (asked.echoed, asked.warned) == (
+        ["1 2", "5 2"],
+        [f"2: SET dur: {hidden}", f"3: SET_EXP n: {hidden}"],
+    )
+
+
+def test_the_classic_default_of_the_argument_exp_is_no_mistake(asked):
+    """
+    BEGIN m
+    SET exp=COUNTER
+    DO_SERVER host=a exp=$exp
+    SET exp=PREV
+    DO_SERVER host=b exp=$exp
+    END m
+    RUN m exp=7
+    RUN m exp=COUNTER
+    """
+    assert (asked.sent, asked.warned) == (
+        ["DO_SERVER a exp=7", "DO_SERVER b exp=7", "DO_SERVER a exp=1", "DO_SERVER b exp=2"],
+        ["4: SET exp: an argument of the macro has this name and hides it"],
+    )

@@ -86,6 +86,26 @@ def test_buffers_without_samples_are_not_doubted():
     assert doubts(flow(), local_buffer_bytes=8_000_000, remote_buffer_bytes=8_000_000) == []
 
 
+@pytest.mark.parametrize(
+    ("busy_us", "window_us", "buffer_us", "told_of"),
+    [
+        (9_900_000, 99_000, 5_247_000, ["its send buffer for 53 %", "tcp_wmem of client1"]),
+        (9_900_000, 9_000_000, 0, ["the receive window for 91 %", "tcp_rmem of server1"]),
+        (9_900_000, 2_000_000, 2_000_000, []),
+        (0, 0, 0, []),
+        (None, None, None, []),
+    ],
+)
+def test_flows_that_waited_for_a_buffer_are_told(busy_us, window_us, buffer_us, told_of):
+    waited = ticks(busy_us=busy_us, window_limited_us=window_us, buffer_limited_us=buffer_us)
+    found = doubts(flow(client=waited))
+    assert [text.partition(" script")[0] for text in found if "held back" in text] == (
+        [f"group 1: held back by {' of its time: net.ipv4.'.join(told_of)}, or the buffer that the"]
+        if told_of
+        else []
+    )
+
+
 def test_flows_from_a_host_to_itself_used_no_link():
     assert doubts(flow(), client="a", server="a") == [
         "group 1: both ends are a: the flows passed its loopback interface, and no link"

@@ -321,6 +321,24 @@ def test_what_a_socket_had_counted_at_its_end_counts():
     assert pick(group(flow), "retrans_total", "retransSegs%") == ["5", "5.000"]
 
 
+def test_what_a_flow_waited_for_is_the_mean_of_connections_and_flows():
+    def waited(busy_us: int, window_us: int, buffer_us: int, **other):
+        return sample(
+            1.0,
+            busy_us=busy_us,
+            window_limited_us=window_us,
+            buffer_limited_us=buffer_us,
+            **other,
+        )
+
+    two = seen(waited(6, 5, 0), waited(8, 5, 1), waited(4, 1, 3, local_port=7))
+    one = seen(waited(10, 3, 4))
+    names = ("tcpi_busy_time", "rwnd_limited", "sndbuf_limited")
+    assert pick(group(two, one), *names) == ["8", "3", "3"]
+    assert pick(group(two, asked=request(test="TCP_CRR")), *names) == [""] * 3
+    assert pick(group(seen(sample(1.0))), *names) == [""] * 3
+
+
 def test_what_a_tool_read_last_counts_where_the_kernel_did_not_report_the_end_of_a_socket():
     reset = seen(
         sample(1.0, total_retransmits=52, data_segments_out=400),

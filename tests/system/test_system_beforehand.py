@@ -12,7 +12,7 @@ def test_requirement_after_an_experiment_stops_the_run_before_it(tmp_path: Path)
     outcome = run_script(
         tmp_path,
         "LAB pair\n"
-        "DO_CLIENT host=a server=b ca=cubic dur=0.5\n"
+        "DO_CLIENT host=a server=b ca=cubic dur=0.5 test=TCP_RR\n"
         "WAIT_FLOWS\n"
         "PROCESS_EXP\n"
         "REQUIRE ca=nonesuch\n",
@@ -27,7 +27,7 @@ def test_congestion_control_that_a_sysctl_names_is_reported_missing_before_any_t
     outcome = run_script(
         tmp_path,
         "LAB pair\n"
-        "DO_CLIENT host=a server=b ca=cubic dur=0.5\n"
+        "DO_CLIENT host=a server=b ca=cubic dur=0.5 test=TCP_RR\n"
         "WAIT_FLOWS\n"
         "PROCESS_EXP\n"
         "SET_SYSCTL host=a net.ipv4.tcp_congestion_control=nonesuch\n",

@@ -15,7 +15,7 @@ SCRIPT = """\
 LAB pair rate=50mbit
 OTHER burst=3000
 SWEEP size=1 DO
-    DO_CLIENT host=a server=b ca=cubic dur=0.5 exp=COUNTER
+    DO_CLIENT host=a server=b ca=cubic dur=0.5 exp=COUNTER test=TCP_RR
     WAIT_FLOWS
     PROCESS_EXP
     ASSERT rate > 1mbit AND size == 1
@@ -79,7 +79,8 @@ def test_what_failed_is_shown_as_failed_even_without_a_column_for_it(tmp_path: P
     (tmp_path / "fields.txt").write_text("exp:one\nexpName:one\n")
     outcome = run_script(
         tmp_path,
-        "LAB pair\nDO_CLIENT host=a server=b ca=cubic dur=5\nWAIT_FLOWS timeout=0.5\nPROCESS_EXP\n",
+        "LAB pair\nDO_CLIENT host=a server=b ca=cubic dur=5 req=S\n"
+        "WAIT_FLOWS timeout=0.5\nPROCESS_EXP\n",
     )
     whole = keyvalue.read(outcome.out / "1" / "all.exp.out")
     (experiment,) = index.experiments(outcome.rows, outcome.out)

@@ -162,11 +162,11 @@ SET_ROUTE host=x to=y initcwnd=20
 SET_LINK host=x mtu=1400
 SWEEP bw=5mbit,10mbit DO
     SET_LINK host=x to=y rate=$bw
-    DO_CLIENT exp=COUNTER host=x server=y expName=cell ca=cubic dur=1
+    DO_CLIENT exp=COUNTER host=x server=y expName=cell ca=cubic dur=1 test=TCP_RR
     WAIT_FLOWS
     PROCESS_EXP
 DONE
-DO_CLIENT exp=COUNTER host=x server=y expName=after ca=cubic dur=1
+DO_CLIENT exp=COUNTER host=x server=y expName=after ca=cubic dur=1 test=TCP_RR
 WAIT_FLOWS
 PROCESS_EXP
 """

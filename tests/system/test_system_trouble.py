@@ -63,7 +63,7 @@ def test_a_qdisc_that_the_kernel_lacks_is_refused_before_traffic(tmp_path: Path)
 
 
 def test_a_tool_that_is_not_installed_is_named(tmp_path: Path):
-    script = PAIR + "DO_CLIENT host=a server=b exp=COUNTER tool=netperf dur=1 ca=cubic\n"
+    script = PAIR + "DO_CLIENT host=a server=b exp=COUNTER tool=netperf dur=1 ca=cubic req=S\n"
     (tmp_path / "script.nts").write_text(script)
     tools = tmp_path / "tools"
     tools.mkdir()
