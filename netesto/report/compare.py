@@ -384,7 +384,25 @@ def _judged(one: Finding, request: Request, compared: int) -> Finding:
     reason = _more_runs(one, change, threshold, ALPHA / compared)
     if differs:
         reason = f"differs, by more or less than {request.threshold_percent:g} %; {reason}"
+    elif shown := _all_show(one):
+        reason = f"{shown}, which proves nothing yet: {reason}"
     return replace(one, verdict=Verdict.CANNOT_TELL, reason=reason)
+
+
+def _all_show(one: Finding) -> str:
+    """In words, a difference that all runs show, of which there are several; "" if not all do."""
+    base, new = one.base, one.new
+    if min(len(base), len(new)) < 2:
+        return ""
+    if one.is_paired:
+        signs = {math.copysign(1, b - a) if a != b else 0 for a, b in zip(base, new, strict=True)}
+        which, than = f"new of all {len(new)} pairs is", "base"
+    else:
+        signs = {1} if min(new) > max(base) else {-1} if max(new) < min(base) else {0}
+        which, than = f"all {len(new)} runs of new are", f"all {len(base)} of base"
+    if len(signs) > 1 or 0 in signs:
+        return ""
+    return f"{which} {'higher' if 1 in signs else 'lower'} than {than}"
 
 
 def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> str:

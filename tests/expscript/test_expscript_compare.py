@@ -146,12 +146,16 @@ def test_more_delay_is_worse():
     assert judged(compare.compare_rows(base, new, Request())) == [("rtt", Verdict.WORSE)]
 
 
+ALL_SHOW = "all {0} runs of new are lower than all {0} of base, which proves nothing yet: "
+
+
 @pytest.mark.parametrize(
     ("base", "new", "verdict", "reason"),
     [
         ([94] * 6, [80] * 6, Verdict.WORSE, ""),
         ([94], [80], Verdict.CANNOT_TELL, "about 4 runs on each side are needed"),
-        ([90, 91, 92], [9, 10, 11], Verdict.CANNOT_TELL, "about 4 runs on each side are needed"),
+        ([90, 91, 92], [9, 10, 11], Verdict.CANNOT_TELL,
+         f"{ALL_SHOW.format(3)}about 4 runs on each side are needed"),
         ([80, 95, 110, 125], [80, 95, 110, 125], Verdict.CANNOT_TELL,
          "about 258 runs on each side are needed"),
     ],
@@ -168,7 +172,10 @@ def test_several_comparisons_need_more_runs():
     new = rows("exp,ca,rate", *(f"1.0,{ca},{50 + run}" for ca in cells for run in range(4)))
     comparison = compare.compare_rows(base, new, Request())
     assert [(one.verdict, one.reason) for one in comparison.judged] == [
-        (Verdict.CANNOT_TELL, "about 5 runs on each side are needed")
+        (
+            Verdict.CANNOT_TELL,
+            f"{ALL_SHOW.format(4)}about 5 runs on each side are needed",
+        )
     ] * 2
     assert comparepage.headline(comparison) == (
         "Cannot tell: in 2 of 2 comparisons the runs show neither a difference of 5 % or more"
@@ -461,15 +468,36 @@ def test_the_terminal_shows_a_table(folders):
     comparison = folders({"bbr": BASE, "cubic": BASE}, {"bbr": [80] * 6, "cubic": [91]})
     shown = comparepage.table(comparison, comparison.judged)
     assert [heading.title for heading in shown.headings] == [
-        "ca", "measure", "base median", "new median", "change", "95 % interval", "p", "runs",
-        "failed", "verdict",
+        "ca", "measure", "base median", "new median", "of medians", "change", "95 % interval", "p",
+        "runs", "failed", "verdict",
     ]  # fmt: skip
     assert [[cell.text for cell in row.cells] for row in shown.rows] == [
-        ["bbr", "rate (Mbit/s)", "92.5", "80", "-13.5 %", "-15.8 % … -11.1 %", "0.0022", "6/6",
-         "", "worse"],
-        ["cubic", "rate (Mbit/s)", "92.5", "91", "-1.6 %", "", "1", "6/1", "",
+        ["bbr", "rate", "92.5 Mbit/s", "80 Mbit/s", "-13.5 %", "-13.5 %", "-15.8 % … -11.1 %",
+         "0.0022", "6/6", "", "worse"],
+        ["cubic", "rate", "92.5 Mbit/s", "91 Mbit/s", "-1.6 %", "-1.6 %", "", "1", "6/1", "",
          "cannot tell: about 8 runs on each side are needed"],
     ]  # fmt: skip
+
+
+def test_a_change_that_is_not_that_of_the_medians_is_explained_beside_both(folders):
+    comparison = folders({"bbr": [1e5, 1.1e5, 4e5]}, {"bbr": [1.702e5, 2e5, 2.1e5]})
+    shown = comparepage.table(comparison, comparison.judged)
+    assert [cell.text for cell in shown.rows[0].cells][:5] == [
+        "rate", "110 Gbit/s", "200 Gbit/s", "+81.8 %", "+70.2 %",
+    ]  # fmt: skip
+    assert comparepage.summary(comparison)[0] == (
+        "change is the median of all ratios of a run of new to a run of base (Hodges and Lehmann), "
+        "not the ratio of the two medians, which is under `of medians`."
+    )
+
+
+def test_pairs_that_all_show_a_difference_which_is_not_proved_say_so():
+    base = rows("exp,rep,rate", *(f"1.0,{run},{90 + run}" for run in range(4)))
+    new = rows("exp,rep,rate", *(f"1.0,{run},{50 + run}" for run in range(4)))
+    comparison = compare.compare_rows(base, new, Request(is_paired=True))
+    assert [one.reason.partition(":")[0] for one in comparison.judged] == [
+        "new of all 4 pairs is lower than base, which proves nothing yet"
+    ]
 
 
 def test_the_page_tells_the_verdict_first_and_how_it_was_found(folders):
