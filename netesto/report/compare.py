@@ -21,8 +21,8 @@ from netesto.errors import UsageError
 from netesto.model import TIMED_TESTS
 from netesto.report import conditions, ranks
 from netesto.report.ranks import Change
-from netesto.results import csvfile, numbers, repeated, store, tablerows
-from netesto.results.columns import COLUMNS, REPETITION, column
+from netesto.results import aggregate, csvfile, numbers, repeated, store, tablerows
+from netesto.results.columns import COLUMNS, NO_VARIANT, REPETITION, column
 from netesto.results.evidence import DAMAGED, OK
 from netesto.units import counted
 
@@ -38,8 +38,6 @@ OF_STREAMS = "rate"
 # Not a measure of runs, but of a cell.
 FAILED_RUNS = "failed runs"
 
-# Filled by the script, and not part of what was requested.
-_NO_FACTORS = frozenset({REPETITION, "testNote"})
 DEFAULT_THRESHOLD_PERCENT = 5.0
 # The probability of one false alarm or more among all that is judged.
 ALPHA = 0.05
@@ -115,6 +113,7 @@ class Request:
 
     measures: Sequence[str] = ()
     by: Sequence[str] = ()
+    repeats: Sequence[str] = ()
     threshold_percent: float = DEFAULT_THRESHOLD_PERCENT
     is_paired: bool = False
 
@@ -194,7 +193,7 @@ def compare(base: Path, new: Path, request: Request | None = None) -> Comparison
 def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> Comparison:
     """Compare experiments, rows of an exp.csv. UsageError if a column is missing."""
     common = [name for name in base[0] if name in new[0]]
-    factors = _factors(request.by, common)
+    factors = _factors(request.by, [name for name in common if name not in request.repeats])
     known = [name for name in USUAL_MEASURES if name in common]
     _check_measures(request.measures, common)
     if not request.measures and not known:
@@ -205,6 +204,8 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> C
     folders = _Runs("base", base), _Runs("new", new)
     cells, new_cells = (runs.by_cell(factors) for runs in folders)
     pairs = {cell: (runs, new_cells.get(cell, _Runs("new", ()))) for cell, runs in cells.items()}
+    for runs in (*cells.values(), *new_cells.values()):
+        _refuse_pools(runs, request)
     judged: list[Finding] = []
     unjudged: list[Finding] = []
     for cell, pair in pairs.items():
@@ -230,7 +231,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> C
         tuple(_with_verdicts(judged, request)),
         tuple(beside),
         tuple(cell for cell in new_cells if cell not in cells),
-        tuple(_remarks(both, factors, folders, request)),
+        tuple(_remarks(both, folders, request)),
     )
 
 
@@ -263,7 +264,25 @@ def _factors(named: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_factor(name: str) -> bool:
-    return column(name).is_factor and name not in _NO_FACTORS
+    return column(name).is_factor and name not in NO_VARIANT
+
+
+def _refuse_pools(runs: _Runs, request: Request) -> None:
+    """UsageError if the runs of a cell differ in a factor: then they do not repeat each other."""
+    first = runs.rows[0]
+    for name in first:
+        if not _is_factor(name) or name in request.repeats:
+            continue
+        other = next((r[name] for r in runs.rows if not aggregate.same(r[name], first[name])), None)
+        if other is not None:
+            raise UsageError(
+                f"runs of {runs.name} that would count as repetitions of each other differ in"
+                f" {name} ({first[name] or 'none'} and {other or 'none'})",
+                remedy=(
+                    f"Add {name} to --by" if request.by else "Compare folders with equal columns"
+                )
+                + f"; if they are repetitions all the same, --repeats {name}.",
+            )
 
 
 def _check_measures(named: Sequence[str], common: Sequence[str]) -> None:
@@ -423,9 +442,7 @@ def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> 
 # ---- remarks -----------------------------------------------------------------------------
 
 
-def _remarks(
-    common: Sequence[_Pair], factors: Sequence[str], folders: _Pair, request: Request
-) -> Iterable[str]:
+def _remarks(common: Sequence[_Pair], folders: _Pair, request: Request) -> Iterable[str]:
     """Further notes for the reader. `common` are the cells in both folders."""
     for runs in folders:
         if count := len(runs.rows) - runs.undamaged:
@@ -444,9 +461,6 @@ def _remarks(
                 f"{counted(sum(counts), 'run')} {'are' if sum(counts) > 1 else 'is'} missing in "
                 f"{folders[new].name}: it has fewer of {counted(len(counts), 'experiment')}."
             )
-    if not request.by:
-        yield from _columns_of_one(factors, *folders)
-        yield from _columns_of_one(factors, *reversed(folders))
     if any(not _applies(name, pair) for name in request.measures for pair in common):
         yield (
             "Latencies of streams are not compared: they are the duration of a call of send(), "
@@ -454,15 +468,3 @@ def _remarks(
         )
     if request.is_paired and not any(row.get(REPETITION) for row in folders[0].rows):
         yield "There is no column rep: runs are paired in their order."
-
-
-def _columns_of_one(factors: Sequence[str], own: _Runs, other: _Runs) -> Iterable[str]:
-    """Runs that differ in a column that the other folder lacks count as repetitions."""
-    for name in own.rows[0]:
-        if name in other.rows[0] or name in factors or not _is_factor(name):
-            continue
-        if len({row[name] for row in own.rows}) > 1:
-            yield (
-                f"Only {own.name} has a column {name}: runs that differ in it count as "
-                "repetitions of each other."
-            )

@@ -220,8 +220,8 @@ def _method(within: str, *, is_paired: bool) -> tuple[str, ...]:
     test = "Wilcoxon's signed-rank test" if is_paired else "the Mann-Whitney test"
     what = (
         "Medians exclude failed runs. The change is not their ratio, but the median"
-        f" of {_RATIOS[is_paired]} (Hodges and Lehmann); its 95 % interval and p are those of {test},"
-        " so that its sign cannot contradict p. "
+        f" of {_RATIOS[is_paired]} (Hodges and Lehmann); its 95 % interval and p are those of"
+        f" {test}, so that its sign cannot contradict p. "
         + (
             ""
             if is_paired

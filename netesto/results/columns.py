@@ -95,6 +95,9 @@ def column(name: str) -> Column:
 REPETITION = "rep"
 """The column of the number of a repetition."""
 
+NO_VARIANT = frozenset({REPETITION, "testNote"})
+"""Columns that the script fills, and that are not part of what was requested."""
+
 
 def distinguishes(name: str, whole: Sequence[Mapping[str, str]]) -> bool:
     """Whether the script sets a column, and differently in these rows of experiments."""

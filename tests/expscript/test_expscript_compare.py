@@ -267,12 +267,17 @@ def test_a_measure_that_the_folders_aggregate_otherwise_is_told(written):
     )
 
 
-def test_a_column_of_one_folder_that_varies_there_is_told():
+def test_runs_that_differ_in_a_column_of_one_folder_repeat_each_other_only_on_request():
     base = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
     new = rows("exp,ecn,rate", *(f"{run}.0,{run % 2},9{run}" for run in range(6)))
-    assert compare.compare_rows(base, new, Request()).remarks == (
-        ("Only new has a column ecn: runs that differ in it count as repetitions of each other."),
+    with pytest.raises(UsageError) as caught:
+        compare.compare_rows(base, new, Request())
+    assert str(caught.value) == (
+        "runs of new that would count as repetitions of each other differ in ecn (0 and 1)\n"
+        "Compare folders with equal columns; if they are repetitions all the same, --repeats ecn."
     )
+    found = compare.compare_rows(base, new, Request(repeats=["ecn"]))
+    assert (found.remarks, judged(found)) == ((), [("rate", Verdict.EQUIVALENT)])
 
 
 def test_what_fields_txt_leaves_out_tells_experiments_apart(tmp_path):
@@ -346,7 +351,9 @@ def test_repetitions_of_a_sweep_are_repeats():
 
 
 def test_cells_can_be_told_apart_by_chosen_columns(folders):
-    comparison = folders({"bbr": BASE, "cubic": BASE}, {"bbr": BASE}, by=["bw"])
+    with pytest.raises(UsageError, match=r"of base .* differ in ca \(bbr and cubic\)\nAdd ca to"):
+        folders({"bbr": BASE, "cubic": BASE}, {"bbr": BASE}, by=["bw"])
+    comparison = folders({"bbr": BASE, "cubic": BASE}, {"bbr": BASE}, by=["bw"], repeats=["ca"])
     assert comparison.factors == ("bw",)
     assert [(one.cell, one.runs) for one in comparison.judged] == [(("10mbit",), (12, 6))]
 

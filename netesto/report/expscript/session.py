@@ -219,6 +219,7 @@ class Session:
             statistics=statistics,
             skip_missing=skips,
             weight=self._options.get("AverageWeight"),
+            repeats=items(self._options.get("Repeats")),
             warn=self._warn,
         )
 
