@@ -58,6 +58,7 @@ def compare(options: argparse.Namespace) -> int:
         measures=_names(options.measures),
         by=_names(options.by),
         repeats=_names(options.repeats),
+        with_invalidated=options.with_invalid,
         threshold_percent=options.threshold,
         is_paired=options.paired,
     )

@@ -22,8 +22,9 @@ from netesto.model import TIMED_TESTS
 from netesto.report import conditions, ranks
 from netesto.report.ranks import Change
 from netesto.results import aggregate, csvfile, numbers, repeated, store, tablerows
-from netesto.results.columns import COLUMNS, NO_VARIANT, REPETITION, column
+from netesto.results.columns import COLUMNS, NO_VARIANT, REPETITION, SEVERITY, column
 from netesto.results.evidence import DAMAGED, OK
+from netesto.results.severity import Severity
 from netesto.units import counted
 
 MEASURES: tuple[str, ...] = tuple(each.name for each in COLUMNS.values() if each.better)
@@ -114,6 +115,7 @@ class Request:
     measures: Sequence[str] = ()
     by: Sequence[str] = ()
     repeats: Sequence[str] = ()
+    with_invalidated: bool = False
     threshold_percent: float = DEFAULT_THRESHOLD_PERCENT
     is_paired: bool = False
 
@@ -163,6 +165,10 @@ class _Runs:
         return f"no run of {self.name} has a value of {measure}"
 
 
+def _is_invalidated(row: Row) -> bool:
+    return row.get(SEVERITY) == Severity.INVALIDATES
+
+
 def _is_well(row: Row) -> bool:
     """In a classic exp.csv, which has no column status, every row with numbers is."""
     return row.get("status", OK) in {OK, ""}
@@ -201,7 +207,8 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> C
             "the folders have no measure in common",
             remedy=f"measures: {', '.join(MEASURES)}",
         )
-    folders = _Runs("base", base), _Runs("new", new)
+    every = _Runs("base", base), _Runs("new", new)
+    folders = every if request.with_invalidated else (_valid(every[0]), _valid(every[1]))
     cells, new_cells = (runs.by_cell(factors) for runs in folders)
     pairs = {cell: (runs, new_cells.get(cell, _Runs("new", ()))) for cell, runs in cells.items()}
     for runs in (*cells.values(), *new_cells.values()):
@@ -231,7 +238,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> C
         tuple(_with_verdicts(judged, request)),
         tuple(beside),
         tuple(cell for cell in new_cells if cell not in cells),
-        tuple(_remarks(both, folders, request)),
+        (*_of_warnings(every, folders), *_remarks(both, folders, request)),
     )
 
 
@@ -293,6 +300,29 @@ def _check_measures(named: Sequence[str], common: Sequence[str]) -> None:
             )
         if name not in common:
             raise UsageError(f"{name!r} is not in both folders")
+
+
+def _valid(runs: _Runs) -> _Runs:
+    """The runs that no warning invalidates."""
+    return replace(runs, rows=[row for row in runs.rows if not _is_invalidated(row)])
+
+
+def _of_warnings(every: _Pair, used: _Pair) -> Iterable[str]:
+    """What warnings say of the runs of both folders, and of those left out."""
+    for all_runs, runs in zip(every, used, strict=True):
+        if count := len(all_runs.rows) - len(runs.rows):
+            first = next(row for row in all_runs.rows if _is_invalidated(row))
+            yield (
+                f"{counted(count, 'run')} of {runs.name} left out: a warning invalidates "
+                f"{'them' if count > 1 else 'it'} (--with-invalid counts them); the first, "
+                f"{first.get('exp', '')}: {first.get('warning', '')}"
+            )
+        told = [row for row in runs.rows if row.get(SEVERITY) not in {None, "", Severity.NOTE}]
+        if told:
+            yield (
+                f"{counted(len(told), 'run')} of {runs.name} with warnings; the first, "
+                f"{told[0].get('exp', '')}: {told[0].get('warning', '')}"
+            )
 
 
 # ---- one cell ----------------------------------------------------------------------------

@@ -228,3 +228,22 @@ def test_columns_in_which_repetitions_differ_can_be_named(run):
     assert (outcome.headings, outcome.table) == (
         ["bw", "rate (Mbit/s)"], [["20mbit", "18.5"], ["50mbit", "48.0"]],
     )  # fmt: skip
+
+
+WITH_INVALID = """\
+exp,ca,rate,status,severity
+1.0,bbr,19,ok,affects
+2.0,bbr,18,ok,
+3.0,bbr,90,ok,invalidates
+"""
+
+
+def test_rows_that_a_warning_invalidates_are_in_no_mean_unless_asked_for(run):
+    lines = "File=exp\n{}Average=ca\nCols=ca,rate,avgCnt\ndoTable"
+    outcome = run(lines.format(""), csv=WITH_INVALID)
+    assert outcome.table == [["bbr", "18.5", "2"]]
+    assert len(outcome.warnings) == 1
+    assert "1 row left out: a warning invalidates it; Invalidated=keep keeps" in outcome.warnings[0]
+    assert run(lines.format("Invalidated=keep\n"), csv=WITH_INVALID).table == [
+        ["bbr", "42.33", "3"]
+    ]

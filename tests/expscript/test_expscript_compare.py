@@ -507,6 +507,22 @@ def test_pairs_that_all_show_a_difference_which_is_not_proved_say_so():
     ]
 
 
+def test_runs_that_a_warning_invalidates_are_left_out_unless_asked_for():
+    head = "exp,rate,severity,warning"
+    base = rows(head, *(f"{run}.0,9{run},affects,late" for run in range(6)))
+    new = rows(head, *(f"{run}.0,9{run},," for run in range(6)), "6.0,10,invalidates,loopback")
+    found = compare.compare_rows(base, new, Request())
+    left_out = "1 run of new left out: a warning invalidates it (--with-invalid counts them)"
+    assert (found.judged[0].runs, found.remarks) == (
+        (6, 6),
+        (
+            "6 runs of base with warnings; the first, 0.0: late",
+            f"{left_out}; the first, 6.0: loopback",
+        ),
+    )
+    assert compare.compare_rows(base, new, Request(with_invalidated=True)).judged[0].runs == (6, 7)
+
+
 def test_the_page_tells_the_verdict_first_and_how_it_was_found(folders):
     html = comparepage.render(
         folders({"bbr": BASE, "cubic": BASE}, {"bbr": [1, 2, 3, 4, 5, 6], "cubic": [9]})

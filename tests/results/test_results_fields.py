@@ -33,7 +33,7 @@ OURS = (
     "backlog:avg backlogMax:max queueDelay:avg queueDrops:max queueMarks:max "
     "p99999Latency:avg latencies unfinished:sum transactionRate reverseRate:sumRateDur "
     "udpMarked pktRetrans pktTimeouts pktSpurious:sum pktRtt:avg latencyTail:min "
-    "synSkew dataSkew:max"
+    "synSkew dataSkew:max warnings:sum severity warning:one"
 )
 
 

@@ -20,9 +20,10 @@ from netesto.report.expscript import csvcells, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.ids import NUMBER, Ids
 from netesto.results import aggregate, repeated, store, tablerows
-from netesto.results.columns import NO_VARIANT
+from netesto.results.columns import NO_VARIANT, SEVERITY
 from netesto.results.columns import column as described
 from netesto.results.evidence import PARTIAL
+from netesto.results.severity import Severity
 from netesto.units import counted
 
 # The column whose text identifies a row: N.0 is the experiment N, N.1, N.2 … its groups.
@@ -357,6 +358,21 @@ def warn_of_partial(view: View, what: str, *, warn: Warn) -> None:
             f"{what}: {counted(count, 'row')} with status {PARTIAL}: some flows failed, and the"
             f" values are those of the others; Select={STATUS}!={PARTIAL} leaves them out"
         )
+
+
+def without_invalidated(view: View, what: str, *, keep: bool, warn: Warn) -> View:
+    """The selected rows that no warning invalidates, unless all are to be kept."""
+    column = view.data.columns.get(SEVERITY)
+    if keep or column is None:
+        return view
+    texts = column.take(view.rows).texts
+    is_valid = np.array([text != Severity.INVALIDATES for text in texts], dtype=np.bool_)
+    if count := len(is_valid) - int(is_valid.sum()):
+        warn(
+            f"{what}: {counted(count, 'row')} left out: a warning invalidates "
+            f"{'them' if count > 1 else 'it'}; Invalidated=keep keeps them"
+        )
+    return replace(view, rows=view.rows[is_valid])
 
 
 def append(view: View, path: str, *, warn: Warn) -> View:

@@ -19,7 +19,7 @@ KNOWN = (
     "plotType", "plotFacet", "plotRepeats", "Y1Error", "Y1max", "Y2max", "Y1step", "Y2step",
     "plotHLines", "plotVLines", "plotPalette", "plotLegend", "plotFormats", "plotXOrder",
     # Of doPlot and Average.
-    "Repeats",
+    "Repeats", "Invalidated",
     # Of doTable and Average.
     "rowColorChange", "PercentTable", "ColsOrder", "ColTitles", "tableFormats", "Stats",
     "AverageMissing", "AverageWeight",

@@ -9,7 +9,13 @@ from netesto.errors import ScriptError
 from netesto.report import ticks
 from netesto.report.context import Reference
 from netesto.report.expscript import estimates, numerals, samples
-from netesto.report.expscript.dataset import EXP, View, refuse_pools, warn_of_partial
+from netesto.report.expscript.dataset import (
+    EXP,
+    View,
+    refuse_pools,
+    warn_of_partial,
+    without_invalidated,
+)
 from netesto.report.expscript.lines import items
 from netesto.report.expscript.options import Options
 from netesto.report.expscript.plotaxes import (
@@ -46,6 +52,9 @@ def plan(view: View, request: Options) -> Plot | None:
     if not wanted.lefts or (not wanted.x and kind not in {"cdf", "box"}):
         request.warn("doPlot: plotX and plotY1 must be given; there is no plot")
         return None
+    if request.chosen("plotRepeats", "each", "mean", "median") != "each":
+        keeps = request.chosen("Invalidated", "omit", "keep") == "keep"
+        view = without_invalidated(view, "plotRepeats", keep=keeps, warn=request.warn)
     warn_of_partial(view, "doPlot", warn=request.warn)
     found = samples.collect(view, wanted, needs_x=bool(wanted.x) and kind != "cdf")
     if not any(sample.is_drawn for sample in found):
