@@ -107,6 +107,11 @@ def summary(options: argparse.Namespace) -> int:
         printing.err(f"failed: {line}")
     if len(failures) > _SHOWN_FAILURES:
         printing.err(f"failed: {len(failures) - _SHOWN_FAILURES} more")
+    warned = list(summaries.warned(data))
+    for line in warned[:_SHOWN_FAILURES]:
+        printing.err(f"warning: {line}")
+    if len(warned) > _SHOWN_FAILURES:
+        printing.err(f"warning: {len(warned) - _SHOWN_FAILURES} more runs")
     if kind == "harness" and options.pool == "ok" and (left := summaries.excluded(data)):
         printing.err(f"{left} mpstat files of failed runs, or of no run, are excluded (--pool ok)")
     printing.deliver(text, options.out)

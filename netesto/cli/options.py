@@ -250,8 +250,11 @@ def _compare(commands: Commands) -> None:
         help="measures to judge (default: rate, for request tests meanLatency)")
     compare.add_argument("--by", nargs="+", default=[], metavar="COLUMN",
         help="columns that distinguish experiments (default: all that hold requested values)")
+    compare.add_argument("--repeats", nargs="+", default=[], metavar="COLUMN",
+        help="columns in which repetitions of an experiment differ, beside rep")
     compare.add_argument("--threshold", type=values.percent, default=5.0, metavar="P%",
         help="differences below this do not matter (default 5%%)")
+    add_flag(compare, "--with-invalid", what="count runs that a warning invalidates, too")
     add_flag(compare, "--paired",
         what="the runs of both folders alternated: compare each with that of the same rep")
     add_flag(compare, "--lenient", what="exit status 0 instead of 4 if the runs cannot tell")

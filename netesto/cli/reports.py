@@ -57,6 +57,8 @@ def compare(options: argparse.Namespace) -> int:
     request = comparing.Request(
         measures=_names(options.measures),
         by=_names(options.by),
+        repeats=_names(options.repeats),
+        with_invalidated=options.with_invalid,
         threshold_percent=options.threshold,
         is_paired=options.paired,
     )

@@ -12,7 +12,8 @@ from netesto.cli import console
 from netesto.model import TIMED_TESTS
 from netesto.printable import printable
 from netesto.results import csvfile, numbers
-from netesto.results.columns import column, distinguishes
+from netesto.results.columns import SEVERITY, WARNINGS, column, distinguishes
+from netesto.results.severity import Severity
 from netesto.results.table import is_doubtful
 
 Row = Mapping[str, str]
@@ -23,8 +24,10 @@ SHOWN: Mapping[str, str] = {
     "exp": "exp", "expName": "name", "host": "host", "server": "server", "ca": "ca",
     "dur": "dur s", "delay": "delay s", "rate": "rate Mbit/s", "rtt": "rtt ms", "cwnd": "cwnd",
     "p50Latency": "p50 ms", "p99Latency": "p99 ms", "retransSegs%": "retrans %",
-    "status": "status",
+    "status": "status", WARNINGS: "warnings",
 }  # fmt: skip
+# How many experiments have their first warning below the table.
+_WARNED_MAX = 10
 # These make room for factors if they are the same in all rows.
 _ROOM = ("expName", "host", "server", "dur", "delay")
 _LATENCIES = ("p50Latency", "p99Latency")
@@ -84,6 +87,12 @@ def print_rows(rows: Sequence[Row]) -> None:
     # Lines that are still too wide wrap.
     output.width = max(output.width, _total(widths))
     output.print(table)
+    warned = [row for row in whole if row.get(SEVERITY) not in {None, "", Severity.NOTE}]
+    for row in warned[:_WARNED_MAX]:
+        text = f"{number_of(row)}, {row[SEVERITY]}: {row.get('warning', '')}"
+        output.print(Text(printable(text), style="yellow"))
+    if len(warned) > _WARNED_MAX:
+        output.print(Text(f"{len(warned) - _WARNED_MAX} more experiments with warnings"))
     if absent := [SHOWN.get(name, name) for name in shown if name not in widths]:
         output.print(Text(f"columns without room: {', '.join(absent)}", style="dim"))
 

@@ -13,7 +13,7 @@ from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
 from netesto.controller.run import Ground
 from netesto.model import REQUEST_TESTS, GroupRequest
-from netesto.results import crosscheck, flows, hostdiffs, queues, runs
+from netesto.results import crosscheck, flows, hostdiffs, queues, runs, severity
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import (
     GroupRecord,
@@ -206,7 +206,9 @@ def _flow_warnings(manifest: Manifest) -> Iterator[str]:
             name = f"group {group.request.group}, flow {flow.instance}"
             effective = flow.effective_congestion_control
             if effective and effective != asked:
-                yield f"{name}: congestion control {effective}, requested {asked}"
+                yield severity.invalidates(
+                    f"{name}: congestion control {effective}, requested {asked}"
+                )
 
 
 def sampling_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
@@ -351,7 +353,9 @@ def _host_warnings(evidence: ExperimentEvidence, *, one_machine: bool) -> Iterat
         busiest = {"this machine": max(busiest.values(), default=0.0)}
     for host, percent in sorted(busiest.items()):
         if percent > BUSY_CPU_PERCENT:
-            yield f"{host}: a CPU was {percent:.0f} % busy; it may have limited the flows"
+            yield severity.note(
+                f"{host}: a CPU was {percent:.0f} % busy; it may have limited the flows"
+            )
 
 
 def _path_warnings(manifest: Manifest) -> Iterator[str]:

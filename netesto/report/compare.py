@@ -21,9 +21,10 @@ from netesto.errors import UsageError
 from netesto.model import TIMED_TESTS
 from netesto.report import conditions, ranks
 from netesto.report.ranks import Change
-from netesto.results import csvfile, numbers, repeated, store, tablerows
-from netesto.results.columns import COLUMNS, REPETITION, column
+from netesto.results import aggregate, csvfile, numbers, repeated, store, tablerows
+from netesto.results.columns import COLUMNS, NO_VARIANT, REPETITION, SEVERITY, column
 from netesto.results.evidence import DAMAGED, OK
+from netesto.results.severity import Severity
 from netesto.units import counted
 
 MEASURES: tuple[str, ...] = tuple(each.name for each in COLUMNS.values() if each.better)
@@ -38,8 +39,6 @@ OF_STREAMS = "rate"
 # Not a measure of runs, but of a cell.
 FAILED_RUNS = "failed runs"
 
-# Filled by the script, and not part of what was requested.
-_NO_FACTORS = frozenset({REPETITION, "testNote"})
 DEFAULT_THRESHOLD_PERCENT = 5.0
 # The probability of one false alarm or more among all that is judged.
 ALPHA = 0.05
@@ -115,6 +114,8 @@ class Request:
 
     measures: Sequence[str] = ()
     by: Sequence[str] = ()
+    repeats: Sequence[str] = ()
+    with_invalidated: bool = False
     threshold_percent: float = DEFAULT_THRESHOLD_PERCENT
     is_paired: bool = False
 
@@ -164,6 +165,10 @@ class _Runs:
         return f"no run of {self.name} has a value of {measure}"
 
 
+def _is_invalidated(row: Row) -> bool:
+    return row.get(SEVERITY) == Severity.INVALIDATES
+
+
 def _is_well(row: Row) -> bool:
     """In a classic exp.csv, which has no column status, every row with numbers is."""
     return row.get("status", OK) in {OK, ""}
@@ -194,7 +199,7 @@ def compare(base: Path, new: Path, request: Request | None = None) -> Comparison
 def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> Comparison:
     """Compare experiments, rows of an exp.csv. UsageError if a column is missing."""
     common = [name for name in base[0] if name in new[0]]
-    factors = _factors(request.by, common)
+    factors = _factors(request.by, [name for name in common if name not in request.repeats])
     known = [name for name in USUAL_MEASURES if name in common]
     _check_measures(request.measures, common)
     if not request.measures and not known:
@@ -202,9 +207,12 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> C
             "the folders have no measure in common",
             remedy=f"measures: {', '.join(MEASURES)}",
         )
-    folders = _Runs("base", base), _Runs("new", new)
+    every = _Runs("base", base), _Runs("new", new)
+    folders = every if request.with_invalidated else (_valid(every[0]), _valid(every[1]))
     cells, new_cells = (runs.by_cell(factors) for runs in folders)
     pairs = {cell: (runs, new_cells.get(cell, _Runs("new", ()))) for cell, runs in cells.items()}
+    for runs in (*cells.values(), *new_cells.values()):
+        _refuse_pools(runs, request)
     judged: list[Finding] = []
     unjudged: list[Finding] = []
     for cell, pair in pairs.items():
@@ -230,7 +238,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> C
         tuple(_with_verdicts(judged, request)),
         tuple(beside),
         tuple(cell for cell in new_cells if cell not in cells),
-        tuple(_remarks(both, factors, folders, request)),
+        (*_of_warnings(every, folders), *_remarks(both, folders, request)),
     )
 
 
@@ -263,7 +271,25 @@ def _factors(named: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_factor(name: str) -> bool:
-    return column(name).is_factor and name not in _NO_FACTORS
+    return column(name).is_factor and name not in NO_VARIANT
+
+
+def _refuse_pools(runs: _Runs, request: Request) -> None:
+    """UsageError if the runs of a cell differ in a factor: then they do not repeat each other."""
+    first = runs.rows[0]
+    for name in first:
+        if not _is_factor(name) or name in request.repeats:
+            continue
+        other = next((r[name] for r in runs.rows if not aggregate.same(r[name], first[name])), None)
+        if other is not None:
+            raise UsageError(
+                f"runs of {runs.name} that would count as repetitions of each other differ in"
+                f" {name} ({first[name] or 'none'} and {other or 'none'})",
+                remedy=(
+                    f"Add {name} to --by" if request.by else "Compare folders with equal columns"
+                )
+                + f"; if they are repetitions all the same, --repeats {name}.",
+            )
 
 
 def _check_measures(named: Sequence[str], common: Sequence[str]) -> None:
@@ -274,6 +300,29 @@ def _check_measures(named: Sequence[str], common: Sequence[str]) -> None:
             )
         if name not in common:
             raise UsageError(f"{name!r} is not in both folders")
+
+
+def _valid(runs: _Runs) -> _Runs:
+    """The runs that no warning invalidates."""
+    return replace(runs, rows=[row for row in runs.rows if not _is_invalidated(row)])
+
+
+def _of_warnings(every: _Pair, used: _Pair) -> Iterable[str]:
+    """What warnings say of the runs of both folders, and of those left out."""
+    for all_runs, runs in zip(every, used, strict=True):
+        if count := len(all_runs.rows) - len(runs.rows):
+            first = next(row for row in all_runs.rows if _is_invalidated(row))
+            yield (
+                f"{counted(count, 'run')} of {runs.name} left out: a warning invalidates "
+                f"{'them' if count > 1 else 'it'} (--with-invalid counts them); the first, "
+                f"{first.get('exp', '')}: {first.get('warning', '')}"
+            )
+        told = [row for row in runs.rows if row.get(SEVERITY) not in {None, "", Severity.NOTE}]
+        if told:
+            yield (
+                f"{counted(len(told), 'run')} of {runs.name} with warnings; the first, "
+                f"{told[0].get('exp', '')}: {told[0].get('warning', '')}"
+            )
 
 
 # ---- one cell ----------------------------------------------------------------------------
@@ -384,7 +433,25 @@ def _judged(one: Finding, request: Request, compared: int) -> Finding:
     reason = _more_runs(one, change, threshold, ALPHA / compared)
     if differs:
         reason = f"differs, by more or less than {request.threshold_percent:g} %; {reason}"
+    elif shown := _all_show(one):
+        reason = f"{shown}, which proves nothing yet: {reason}"
     return replace(one, verdict=Verdict.CANNOT_TELL, reason=reason)
+
+
+def _all_show(one: Finding) -> str:
+    """In words, a difference that all runs show, of which there are several; "" if not all do."""
+    base, new = one.base, one.new
+    if min(len(base), len(new)) < 2:
+        return ""
+    if one.is_paired:
+        signs = {math.copysign(1, b - a) if a != b else 0 for a, b in zip(base, new, strict=True)}
+        which, than = f"new of all {len(new)} pairs is", "base"
+    else:
+        signs = {1} if min(new) > max(base) else {-1} if max(new) < min(base) else {0}
+        which, than = f"all {len(new)} runs of new are", f"all {len(base)} of base"
+    if len(signs) > 1 or 0 in signs:
+        return ""
+    return f"{which} {'higher' if 1 in signs else 'lower'} than {than}"
 
 
 def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> str:
@@ -405,9 +472,7 @@ def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> 
 # ---- remarks -----------------------------------------------------------------------------
 
 
-def _remarks(
-    common: Sequence[_Pair], factors: Sequence[str], folders: _Pair, request: Request
-) -> Iterable[str]:
+def _remarks(common: Sequence[_Pair], folders: _Pair, request: Request) -> Iterable[str]:
     """Further notes for the reader. `common` are the cells in both folders."""
     for runs in folders:
         if count := len(runs.rows) - runs.undamaged:
@@ -426,9 +491,6 @@ def _remarks(
                 f"{counted(sum(counts), 'run')} {'are' if sum(counts) > 1 else 'is'} missing in "
                 f"{folders[new].name}: it has fewer of {counted(len(counts), 'experiment')}."
             )
-    if not request.by:
-        yield from _columns_of_one(factors, *folders)
-        yield from _columns_of_one(factors, *reversed(folders))
     if any(not _applies(name, pair) for name in request.measures for pair in common):
         yield (
             "Latencies of streams are not compared: they are the duration of a call of send(), "
@@ -436,15 +498,3 @@ def _remarks(
         )
     if request.is_paired and not any(row.get(REPETITION) for row in folders[0].rows):
         yield "There is no column rep: runs are paired in their order."
-
-
-def _columns_of_one(factors: Sequence[str], own: _Runs, other: _Runs) -> Iterable[str]:
-    """Runs that differ in a column that the other folder lacks count as repetitions."""
-    for name in own.rows[0]:
-        if name in other.rows[0] or name in factors or not _is_factor(name):
-            continue
-        if len({row[name] for row in own.rows}) > 1:
-            yield (
-                f"Only {own.name} has a column {name}: runs that differ in it count as "
-                "repetitions of each other."
-            )

@@ -17,11 +17,16 @@ from netesto.report.expscript.tables import Cell, Row, Table
 from netesto.report.figures import Axis, Mark, Panel, Plot, Style, Trace
 from netesto.report.ticks import Scale, Tick
 from netesto.results.columns import column
+from netesto.units import format_rate
 
 # Floats end near here; a p below is shown as such.
 SMALLEST_P = 1e-300
 
-_NUMERIC = ("base median", "new median", "change", "95 % interval", "p", "runs", "failed")
+_NUMERIC = (
+    "base median", "new median", "of medians", "change", "95 % interval", "p", "runs", "failed",
+)  # fmt: skip
+# Of which the change is the median, by whether runs are paired.
+_RATIOS = {False: "all ratios of a run of new to a run of base", True: "the ratios of pairs"}
 _MARKS = {Verdict.WORSE: "loss", Verdict.NOT_COMPARABLE: "latency", Verdict.BETTER: "rate"}
 # In this order in the legend; the place of each chooses its colour and marker.
 _DRAWN = (Verdict.CANNOT_TELL, Verdict.WORSE, Verdict.BETTER, Verdict.EQUIVALENT)
@@ -29,7 +34,8 @@ _STYLE = Style(width_px=1100, height_px=460, axis_in=7.5)
 
 
 def table(comparison: Comparison, findings: Sequence[Finding]) -> Table:
-    """Findings as a table: the factors that vary, medians, change, interval, p, verdict."""
+    """Findings as a table: the factors that vary, medians and how these differ, the change of
+    Hodges and Lehmann, its interval, p, verdict."""
     varying = _varying(comparison)
     names = [comparison.factors[place] for place in varying]
     shown = [*tables.headings([*names, "measure"]), *tables.headings(_NUMERIC, numeric=_NUMERIC)]
@@ -55,8 +61,9 @@ def _row(factors: Sequence[str], one: Finding) -> Row:
     texts = [
         *factors,
         _with_unit(one.measure),
-        _median(one.base),
-        _median(one.new),
+        _median(one.measure, one.base),
+        _median(one.measure, one.new),
+        _of_medians(one),
         "" if change is None else percent(change.part),
         "" if between is None else f"{percent(between.low)} … {percent(between.high)}",
         "" if change is None and not is_failures else _probability(one.p),
@@ -68,13 +75,29 @@ def _row(factors: Sequence[str], one: Finding) -> Row:
     return Row((*map(Cell, texts[:-1]), last), mark="cubic")
 
 
+def _is_rate(measure: str) -> bool:
+    return column(measure).unit == "Mbit/s"
+
+
 def _with_unit(measure: str) -> str:
     unit = column(measure).unit
-    return f"{measure} ({unit})" if unit else measure
+    return f"{measure} ({unit})" if unit and not _is_rate(measure) else measure
 
 
-def _median(values: Sequence[float]) -> str:
-    return f"{float(np.median(values)):.5g}" if values else ""
+def _median(measure: str, values: Sequence[float]) -> str:
+    """Rates have the unit in which people say them."""
+    if not values:
+        return ""
+    median = float(np.median(values))
+    return format_rate(median * 1e6) if _is_rate(measure) else f"{median:.5g}"
+
+
+def _of_medians(one: Finding) -> str:
+    """The change from one median to the other."""
+    if one.change is None:
+        return ""
+    base, new = float(np.median(one.base)), float(np.median(one.new))
+    return percent(new / base - 1 if base else math.inf if new else 0.0)
 
 
 def _probability(p: float) -> str:
@@ -129,6 +152,13 @@ def summary(comparison: Comparison) -> list[str]:
         count = len(comparison.only_new)
         sentences.append(
             f"{count} experiment{'s are' if count > 1 else ' is'} in new only, and not compared."
+        )
+    if any(
+        one.change and _of_medians(one) != percent(one.change.part) for one in comparison.judged
+    ):
+        sentences.append(
+            f"change is the median of {_RATIOS[comparison.is_paired]} (Hodges and Lehmann), not the"
+            " ratio of the two medians, which is under `of medians`."
         )
     if (beside := _beside(comparison)) != "":
         sentences.append(beside)
@@ -187,15 +217,11 @@ def _add(blocks: list[Block], title: str, shown: Table) -> None:
 
 
 def _method(within: str, *, is_paired: bool) -> tuple[str, ...]:
-    test, ratios = (
-        ("Wilcoxon's signed-rank test", "the ratios of pairs")
-        if is_paired
-        else ("the Mann-Whitney test", "all ratios of a run of new to a run of base")
-    )
+    test = "Wilcoxon's signed-rank test" if is_paired else "the Mann-Whitney test"
     what = (
         "Medians exclude failed runs. The change is not their ratio, but the median"
-        f" of {ratios} (Hodges and Lehmann); its 95 % interval and p are those of {test}, so that"
-        " its sign cannot contradict p. "
+        f" of {_RATIOS[is_paired]} (Hodges and Lehmann); its 95 % interval and p are those of"
+        f" {test}, so that its sign cannot contradict p. "
         + (
             ""
             if is_paired

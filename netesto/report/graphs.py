@@ -76,11 +76,17 @@ def of(series: Series, context: Context) -> Iterator[Graph]:
 
 
 def legend(series: Series) -> list[Entry]:
-    """An entry for each flow; for each group where flows are many. Flows that failed have none."""
-    drawn = [(i, flow) for i, flow in enumerate(series.flows) if flow.status == OK]
+    """An entry for each flow; for each group where flows are many. Flows that failed without data
+    have none."""
+    drawn = [(i, flow) for i, flow in enumerate(series.flows) if flow.has_run]
     if len(drawn) <= MAX_LINES_WITH_NAMES:
         return [
-            Entry(flow.label, looks.of_line(place), (i,)) for place, (i, flow) in enumerate(drawn)
+            Entry(
+                flow.label if flow.status == OK else f"{flow.label} (failed)",
+                looks.of_line(place),
+                (i,),
+            )
+            for place, (i, flow) in enumerate(drawn)
         ]
     groups: dict[int, list[int]] = {}
     for i, flow in drawn:
@@ -146,6 +152,17 @@ def _total(series: Series) -> Points:
     return curves.total(line.points for line in found) if len(found) > 1 else ((), ())
 
 
+def _look_of_host(series: Series, place: int, host: str, server: str = "") -> Look:
+    """That of the first flows that the host starts, to `server` if given; of another host, the one
+    at `place` after those of flows."""
+    entries = legend(series)
+    for entry in entries:
+        flow = series.flows[entry.flows[0]]
+        if flow.host == host and server in {"", flow.server}:
+            return entry.look
+    return looks.of_line(len(entries) + place)
+
+
 def _pings(series: Series, _: Context) -> list[tuple[Entry, Line]]:
     """One line for each group's pings; a pair of hosts is named once."""
     found = []
@@ -153,7 +170,7 @@ def _pings(series: Series, _: Context) -> list[tuple[Entry, Line]]:
     for each in series.pings:
         ends = (each.host, each.server)
         is_new = ends not in places
-        look = looks.of_line(places.setdefault(ends, len(places)))
+        look = _look_of_host(series, places.setdefault(ends, len(places)), *ends)
         label = f"{each.host}→{each.server}"
         line = Line(f"ping-{each.group}", label, look, "line", (each.time_s, each.rtt_ms))
         found.append((Entry(label if is_new else "", look), line))
@@ -165,7 +182,7 @@ def _processors(series: Series, context: Context) -> list[tuple[Entry, Line]]:
     longest series."""
     found = []
     for place, each in enumerate(machines(series, context)):
-        look = looks.of_line(place % len(looks.COLORS))
+        look = Look(_look_of_host(series, place, each.host).color)
         label = "this machine, all hosts of the lab" if context.one_machine else each.host
         mean = Line(f"cpu-{place}", label, look, "line", (each.time_s, each.mean_percent))
         found.append((Entry(label, look), mean))
@@ -209,7 +226,8 @@ def _queues(quantity: Quantity, series: Series) -> list[tuple[Entry, Line]]:
         place = places.setdefault(each.label, len(places))
         if place >= MAX_LINES_WITH_NAMES:
             continue
-        plain = looks.of_line(place)
+        is_host = quantity is TCP
+        plain = _look_of_host(series, place, each.label) if is_host else looks.of_line(place)
         look = Look(plain.color, looks.DASHES[1]) if each.is_second else plain
         is_named = each.label not in {entry.label for entry, _ in found}
         name = f"{quantity.name}-{place}{'-second' if each.is_second else ''}"

@@ -11,13 +11,13 @@ from markupsafe import Markup
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
 from netesto.results import csvfile, durable, imported, numbers, repeated, runs, store, tablerows
-from netesto.results.columns import column, distinguishes
+from netesto.results.columns import SEVERITY, WARNINGS, column, distinguishes
 from netesto.results.evidence import OK
 
 # Shown initially, with all columns that differ between experiments; a button shows the others.
 MAIN_COLUMNS: tuple[str, ...] = (
     "exp", "expName", "status", "test", "ca", "instances", "dur", "rate", "rateMin", "rateMax",
-    "fairness", "rtt", "pingRtt", "retransSegs%",
+    "fairness", "rtt", "pingRtt", "retransSegs%", WARNINGS, SEVERITY,
 )  # fmt: skip
 
 # Of these, hidden on narrow screens.

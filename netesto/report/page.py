@@ -28,6 +28,7 @@ from netesto.results import (
     numbers,
     packetfile,
     series,
+    severity,
     store,
     table,
 )  # fmt: skip
@@ -78,6 +79,9 @@ def write(folder: Path, known: Manifest | None = None) -> None:
     html = rendering.render(
         "page.html.j2",
         manifest=known,
+        warnings=[
+            (severity.severity(text).value, text) for text in severity.ranked(known.warnings)
+        ],
         failures=failures(known, found),
         tiles=tiles(whole, known),
         together=together.find(found, [(entry.label, entry.flows) for entry in entries]),

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from netesto.report import curves
 from netesto.report.curves import Points
-from netesto.results.evidence import OK
 from netesto.results.series import Column, DatagramSeries, FlowSeries, Series, SocketSeries
 
 
@@ -123,8 +122,9 @@ QUANTITIES: Mapping[str, Quantity] = {
 
 
 def flow_lines(quantity: Quantity, flow: FlowSeries) -> list[FlowLine]:
-    """The lines of a flow: one for goodput, else one for each socket; none for a failed flow."""
-    if flow.status != OK:
+    """The lines of a flow: one for goodput, else one for each socket; none for a flow that failed
+    without data. One that was killed has them until then."""
+    if not flow.has_run:
         return []
     if quantity is RATE:
         points: Points = (flow.goodput.time_s, flow.goodput.mbit_per_s)

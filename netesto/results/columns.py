@@ -92,8 +92,14 @@ def column(name: str) -> Column:
     return COLUMNS.get(canonical(name)) or Column(name)
 
 
+WARNINGS, SEVERITY = "warnings", "severity"
+"""The columns of the number of warnings, and of the severity of the worst of them."""
+
 REPETITION = "rep"
 """The column of the number of a repetition."""
+
+NO_VARIANT = frozenset({REPETITION, "testNote"})
+"""Columns that the script fills, and that are not part of what was requested."""
 
 
 def distinguishes(name: str, whole: Sequence[Mapping[str, str]]) -> bool:
@@ -279,6 +285,9 @@ _TABLE: tuple[Column, ...] = (
     # ---- outcome of the flows
     _outcome("status", fill=lambda g: g.status, holds="text"),
     _outcome("flowsFailed", fill=lambda g: g.flows_failed, holds="number"),
+    _outcome(WARNINGS, overall=overall.warnings, holds="number"),
+    _outcome(SEVERITY, overall=overall.severity_of_worst, holds="text"),
+    _outcome("warning", overall=overall.first_warning, holds="text"),
     # ---- what the traffic tool reports; decimals down to bit/s and ns
     _rate("rate", "Mbit/s", formulas.goodput_mbit_per_s, 6),
     _tool("rateMin", "Mbit/s", lambda g: numbers.least(g.rates), 6, better="more"),

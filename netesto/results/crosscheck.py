@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from netesto.measured import Datagrams, SocketSample, TransferResult
 from netesto.model import REQUEST_TESTS, VALUE_BYTES, GroupRequest
-from netesto.results import flows, formulas, numbers, overall
+from netesto.results import flows, formulas, numbers, overall, severity
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.formulas import Group
 from netesto.units import format_bytes
@@ -89,11 +89,11 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
             *_ends(group, evidence.groups), *_buffers(group), *_durations(group), *_begins(group),
             *_paused(each), *_drained(group), *_held_back(group),
         )  # fmt: skip
-        yield from (f"{name}: {text}" for text in doubts)
+        yield from (severity.about(name, text) for text in doubts)
         for flow in group.good:
             if flow.result is not None:
                 found = _Flow(group.request, flow, flow.result).warnings()
-                yield from (f"{name}, flow {flow.instance}: {text}" for text in found)
+                yield from (severity.about(f"{name}, flow {flow.instance}", text) for text in found)
         alone = not _shares_interface(each, evidence.groups)
         yield from (f"{name}: {text}" for text in _interface(group, alone=alone))
     yield from _starts(evidence.groups)
@@ -108,7 +108,9 @@ def _ends(group: Group, every: Sequence[GroupEvidence]) -> Iterator[str]:
     host = group.request.client
     if host and host == group.request.server:
         whole = "; rate of the whole experiment includes theirs" if len(every) > 1 else ""
-        yield f"both ends are {host}: the flows passed its loopback interface, and no link{whole}"
+        yield severity.invalidates(
+            f"both ends are {host}: the flows passed its loopback interface, and no link{whole}"
+        )
 
 
 def _buffers(group: Group) -> Iterator[str]:
@@ -333,7 +335,7 @@ class _Flow:
         size = rate_bps * elapsed_s / 8
         if found is not None and not found.holds(size, slack=slack):
             there_bps = found.nearest(size) * 8 / elapsed_s
-            yield (
+            yield severity.invalidates(
                 f"rate {_mbit(rate_bps)} as {self.request.tool} reports, {_mbit(there_bps)} by "
                 f"{where}"
             )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from netesto.model import GroupRequest
-from netesto.results import aggregate, keyvalue, packetfile, series, store, tablerows
+from netesto.results import aggregate, keyvalue, packetfile, series, severity, store, tablerows
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
 from netesto.results.formulas import Group, Values
@@ -67,7 +67,10 @@ def aggregate_row(
 
 
 def _groups(evidence: ExperimentEvidence, manifest: Manifest) -> list[Group]:
-    return [Group(each, manifest.description) for each in evidence.groups]
+    return [
+        Group(each, manifest.description, severity.of_group(manifest.warnings, each.request.group))
+        for each in evidence.groups
+    ]
 
 
 def _aggregate(

@@ -44,10 +44,12 @@ Counting: TypeAlias = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Group:
-    """A group's evidence, and what its columns are computed from. `description` is DESC."""
+    """A group's evidence, and what its columns are computed from. `description` is DESC, `warnings`
+    are those about the group and about the whole experiment."""
 
     evidence: GroupEvidence
     description: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def request(self) -> GroupRequest:

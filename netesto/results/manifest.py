@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path, PurePosixPath
@@ -16,7 +16,7 @@ from netesto import jsontext, typed
 from netesto.errors import ResultsError
 from netesto.hostsettings import Applied
 from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
-from netesto.results import durable
+from netesto.results import durable, severity
 from netesto.results.evidence import FAILED, OK, PARTIAL
 
 # Its name in an experiment's folder.
@@ -27,6 +27,7 @@ FORMAT = 1
 
 # The key of its last member.
 CHECKSUM = "checksum"
+_SEVERITIES = "severities"
 
 # The most important keys of a request come first.
 REQUEST_FIRST = (
@@ -207,6 +208,8 @@ def _with_sets(request: Any) -> Any:
 def write(manifest: Manifest, path: Path) -> None:
     """Write `path`, indented. ResultsError if that fails."""
     value = _converter().unstructure(manifest)
+    if severities := severity.kept(manifest.warnings):
+        value[_SEVERITIES] = severities
     value[CHECKSUM] = _checksum(jsontext.parse(json.dumps(value)))
     durable.replace(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=False)
 
@@ -233,7 +236,9 @@ def read(path: Path) -> Manifest:
                 f"{path}: was edited: its checksum differs",
                 remedy=f"Restore it; or, to accept what it says now, remove its {CHECKSUM!r}.",
             )
+        severities = value.pop(_SEVERITIES, None)
         found = _converter().structure(value, Manifest)
+        found = replace(found, warnings=severity.restored(found.warnings, severities))
     except cattrs.BaseValidationError as error:
         raise ResultsError(f"{path}: not a manifest: {cattrs.transform_error(error)[0]}") from error
     except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ measurements.
 import math
 from collections.abc import Iterable, Sequence
 
-from netesto.results import formulas, numbers
+from netesto.results import formulas, numbers, severity
 from netesto.results.formulas import Counting, Group, Rate
 
 # By how much a sum of rates may differ from the transferred data per second without a warning.
@@ -81,6 +81,27 @@ def _are_apart(groups: Sequence[Group]) -> bool:
 def latency_tail(groups: Iterable[Group]) -> str:
     """The minimum over the groups."""
     return numbers.short(numbers.least(each.latency_tail_percent for each in groups), 3)
+
+
+def warnings(groups: Iterable[Group]) -> str:
+    """How many there are about the groups and their experiment; "" without any."""
+    count = len(_warnings(groups))
+    return str(count) if count else ""
+
+
+def severity_of_worst(groups: Iterable[Group]) -> str:
+    """ "" without a warning."""
+    found = _warnings(groups)
+    return severity.severity(found[0]).value if found else ""
+
+
+def first_warning(groups: Iterable[Group]) -> str:
+    """The first of the worst ones."""
+    return next(iter(_warnings(groups)), "")
+
+
+def _warnings(groups: Iterable[Group]) -> list[str]:
+    return severity.ranked(text for group in groups for text in group.warnings)
 
 
 def lost_percent(groups: Iterable[Group]) -> str:

@@ -20,7 +20,7 @@ from netesto.errors import ResultsError
 from netesto.measured import Counted, CpuSample, SocketSample
 from netesto.model import STREAM_TESTS, Address, FlowSpec
 from netesto.results import durable, flows
-from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
+from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.queues import Queue
 
 # Incremented when a reader of the old format would misunderstand the new one.
@@ -98,6 +98,11 @@ class FlowSeries:
     goodput: RateSeries
     sockets: tuple[SocketSeries, ...]
     datagrams: DatagramSeries | None = None
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it ended well, or carried data until it failed."""
+        return self.status == OK or any(self.goodput.mbit_per_s)
 
     @property
     def label(self) -> str:

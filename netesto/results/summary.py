@@ -14,9 +14,11 @@ from typing import Literal, TypeAlias
 from netesto.measured import CPU_STATES
 from netesto.model import FlowSpec
 from netesto.results import csvfile, imported, numbers, repeated, store, tablerows
-from netesto.results.columns import REPETITION
+from netesto.results.columns import REPETITION, SEVERITY, WARNINGS
 from netesto.results.evidence import DAMAGED, OK, PARTIAL
 from netesto.results.imported import Core, CpuFile, Finding, ImportedRun, Side
+from netesto.results.severity import Severity
+from netesto.units import counted
 
 Kind: TypeAlias = Literal["harness", "iperf-lab"]
 Pool: TypeAlias = Literal["ok", "all"]
@@ -143,7 +145,10 @@ def _own(
 
 
 def _reason(row: Mapping[str, str], rate: float | None) -> str:
-    """Why a group failed. If some of its flows did, the others are not what was requested."""
+    """Why a group failed. If some of its flows did, the others are not what was requested; nor if
+    a warning invalidates it."""
+    if row.get(SEVERITY) == Severity.INVALIDATES:
+        return f"invalid: {row.get('warning') or 'see its warnings'}"
     status = row.get("status", "")
     if status == PARTIAL:
         return f"{row.get('flowsFailed') or 'some'} of {row.get('instances')} flows failed"
@@ -419,6 +424,17 @@ def failures(data: Data) -> Iterator[str]:
     for run in data.runs:
         if run.reason:
             yield f"{run.test} to {run.host}, {run.file}: {run.reason}"
+
+
+def warned(data: Data) -> Iterator[str]:
+    """Each run with warnings that matter, in words."""
+    for run in data.runs:
+        # Those that invalidate are failures.
+        if (found := run.columns.get(SEVERITY, "")) == Severity.AFFECTS:
+            count = int(numbers.parse(run.columns.get(WARNINGS, "")) or 1)
+            more = f" ({counted(count, 'warning')})" if count > 1 else ""
+            first = run.columns.get("warning", "")
+            yield f"{run.test} to {run.host}, {run.file}: {found}: {first}{more}"
 
 
 def excluded(data: Data) -> int:

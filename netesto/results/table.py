@@ -6,7 +6,7 @@ Values have the significant digits only; an unknown value is "—".
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from netesto.model import REQUEST_TESTS, TESTS
+from netesto.model import REQUEST_TESTS, TESTS, TIMED_TESTS
 from netesto.results import formulas, numbers
 from netesto.results.columns import column
 from netesto.results.evidence import OK
@@ -120,6 +120,20 @@ def _several(*names: str, show: Callable[[Values, str], str] = _figure) -> Calla
     return cell
 
 
+def _latencies(
+    *names: str, show: Callable[[Values, str], str] = _figure
+) -> Callable[[Values], str]:
+    """The same; of a stream they are the times that calls of send() took."""
+    several = _several(*names, show=show)
+
+    def cell(values: Values) -> str:
+        text = several(values)
+        is_of_calls = text != UNKNOWN and values.get("test", "") in TESTS - TIMED_TESTS
+        return f"{text} (of send calls)" if is_of_calls else text
+
+    return cell
+
+
 _PERCENTS = {f"p{each:g}Latency".replace(".", ""): each for each in formulas.PERCENTILES}
 
 
@@ -139,14 +153,14 @@ _COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
     "ca": ("", _control),
     "min/avg/max Rates": ("Mbit/s", _several("rateMin", "rateMean", "rateMax")),
     "fairness": ("Jain's index", _fairness),
-    "min/mean/max Latencies": ("µs", _several("minLatency", "meanLatency", "maxLatency")),
+    "min/mean/max Latencies": ("µs", _latencies("minLatency", "meanLatency", "maxLatency")),
     "p50/p90/p99 Latencies": (
         "µs",
-        _several("p50Latency", "p90Latency", "p99Latency", show=_percentile),
+        _latencies("p50Latency", "p90Latency", "p99Latency", show=_percentile),
     ),
     "p99.9/p99.99/p99.999 Latencies": (
         "µs",
-        _several("p999Latency", "p9999Latency", "p99999Latency", show=_percentile),
+        _latencies("p999Latency", "p9999Latency", "p99999Latency", show=_percentile),
     ),
     "oneWayMin/Mean/Max": (
         "ms",

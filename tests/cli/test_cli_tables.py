@@ -107,3 +107,24 @@ def test_a_narrow_terminal_loses_whole_columns_and_no_digits(capsys, monkeypatch
     tables.print_rows(list(csv.DictReader(io.StringIO(NARROW))))
     plain = Text.from_ansi(capsys.readouterr().out).plain
     assert [line.rstrip() for line in plain.splitlines()] == lines
+
+
+WARNED = """\
+exp,ca,rate,status,warnings,severity,warning
+1.0,reno,5,ok,2,affects,group 1: sampled late
+1.1,reno,5,ok,2,affects,group 1: sampled late
+2.0,reno,5,ok,1,note,this machine: a CPU was 95 % busy
+2.1,reno,5,ok,1,note,this machine: a CPU was 95 % busy
+3.0,reno,5,ok,,,
+"""
+
+
+def test_warnings_are_counted_and_the_first_that_matters_is_below_the_table(capsys):
+    tables.print_rows(list(csv.DictReader(io.StringIO(WARNED))))
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["exp", "ca", "rate", "Mbit/s", "status", "warnings"],
+        ["1.0", "reno", "5", "ok", "2"],
+        ["2.0", "reno", "5", "ok", "1"],
+        ["3.0", "reno", "5", "ok"],
+        ["1,", "affects:", "group", "1:", "sampled", "late"],
+    ]

@@ -201,3 +201,49 @@ def test_what_is_no_statistic_is_an_error(run, text, message):
 def test_an_empty_selection_averages_to_nothing(run):
     outcome = run("File=exp\nSelect=ca==reno\nAverage=ca\ndoTable")
     assert outcome.notes == ["No rows are selected: there is no table."]
+
+
+OF_TWO_RATES = (
+    "exp,ca,bw,run,rate,status\n1.0,bbr,20mbit,1,19,ok\n2.0,bbr,20mbit,2,18,ok\n"
+    "3.0,bbr,50mbit,1,48,ok\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ("Average=ca", "Average"),
+        ("plotX=ca\nplotY1=rate\nplotRepeats=mean\ndoPlot", "plotRepeats"),
+    ],
+)
+def test_rows_that_differ_in_a_factor_are_not_repetitions_of_each_other(run, lines, what):
+    with pytest.raises(ScriptError) as caught:
+        run(f"File=exp\n{lines}", csv=OF_TWO_RATES)
+    differ = "rows that would count as repetitions of each other differ in bw (20mbit and 50mbit)"
+    assert f"{what}: {differ}" in str(caught.value)
+
+
+def test_columns_in_which_repetitions_differ_can_be_named(run):
+    outcome = run("File=exp\nRepeats=run\nAverage=ca,bw\nCols=bw,rate\ndoTable", csv=OF_TWO_RATES)
+    assert (outcome.headings, outcome.table) == (
+        ["bw", "rate (Mbit/s)"], [["20mbit", "18.5"], ["50mbit", "48.0"]],
+    )  # fmt: skip
+
+
+WITH_INVALID = """\
+exp,ca,rate,status,severity
+1.0,bbr,19,ok,affects
+2.0,bbr,18,ok,
+3.0,bbr,90,ok,invalidates
+"""
+
+
+def test_rows_that_a_warning_invalidates_are_in_no_mean_unless_asked_for(run):
+    lines = "File=exp\n{}Average=ca\nCols=ca,rate,avgCnt\ndoTable"
+    outcome = run(lines.format(""), csv=WITH_INVALID)
+    assert outcome.table == [["bbr", "18.5", "2"]]
+    assert len(outcome.warnings) == 1
+    assert "1 row left out: a warning invalidates it; Invalidated=keep keeps" in outcome.warnings[0]
+    assert run(lines.format("Invalidated=keep\n"), csv=WITH_INVALID).table == [
+        ["bbr", "42.33", "3"]
+    ]

@@ -146,12 +146,16 @@ def test_more_delay_is_worse():
     assert judged(compare.compare_rows(base, new, Request())) == [("rtt", Verdict.WORSE)]
 
 
+ALL_SHOW = "all {0} runs of new are lower than all {0} of base, which proves nothing yet: "
+
+
 @pytest.mark.parametrize(
     ("base", "new", "verdict", "reason"),
     [
         ([94] * 6, [80] * 6, Verdict.WORSE, ""),
         ([94], [80], Verdict.CANNOT_TELL, "about 4 runs on each side are needed"),
-        ([90, 91, 92], [9, 10, 11], Verdict.CANNOT_TELL, "about 4 runs on each side are needed"),
+        ([90, 91, 92], [9, 10, 11], Verdict.CANNOT_TELL,
+         f"{ALL_SHOW.format(3)}about 4 runs on each side are needed"),
         ([80, 95, 110, 125], [80, 95, 110, 125], Verdict.CANNOT_TELL,
          "about 258 runs on each side are needed"),
     ],
@@ -168,7 +172,10 @@ def test_several_comparisons_need_more_runs():
     new = rows("exp,ca,rate", *(f"1.0,{ca},{50 + run}" for ca in cells for run in range(4)))
     comparison = compare.compare_rows(base, new, Request())
     assert [(one.verdict, one.reason) for one in comparison.judged] == [
-        (Verdict.CANNOT_TELL, "about 5 runs on each side are needed")
+        (
+            Verdict.CANNOT_TELL,
+            f"{ALL_SHOW.format(4)}about 5 runs on each side are needed",
+        )
     ] * 2
     assert comparepage.headline(comparison) == (
         "Cannot tell: in 2 of 2 comparisons the runs show neither a difference of 5 % or more"
@@ -260,12 +267,17 @@ def test_a_measure_that_the_folders_aggregate_otherwise_is_told(written):
     )
 
 
-def test_a_column_of_one_folder_that_varies_there_is_told():
+def test_runs_that_differ_in_a_column_of_one_folder_repeat_each_other_only_on_request():
     base = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
     new = rows("exp,ecn,rate", *(f"{run}.0,{run % 2},9{run}" for run in range(6)))
-    assert compare.compare_rows(base, new, Request()).remarks == (
-        ("Only new has a column ecn: runs that differ in it count as repetitions of each other."),
+    with pytest.raises(UsageError) as caught:
+        compare.compare_rows(base, new, Request())
+    assert str(caught.value) == (
+        "runs of new that would count as repetitions of each other differ in ecn (0 and 1)\n"
+        "Compare folders with equal columns; if they are repetitions all the same, --repeats ecn."
     )
+    found = compare.compare_rows(base, new, Request(repeats=["ecn"]))
+    assert (found.remarks, judged(found)) == ((), [("rate", Verdict.EQUIVALENT)])
 
 
 def test_what_fields_txt_leaves_out_tells_experiments_apart(tmp_path):
@@ -338,8 +350,14 @@ def test_repetitions_of_a_sweep_are_repeats():
     assert (one.cell, one.runs) == (("a",), (6, 6))
 
 
-def test_cells_can_be_told_apart_by_chosen_columns(folders):
-    comparison = folders({"bbr": BASE, "cubic": BASE}, {"bbr": BASE}, by=["bw"])
+def test_cells_can_be_told_apart_by_chosen_columns():
+    base = rows(
+        "exp,ca,bw,rate", *(f"1.0,{ca},10mbit,{each}" for ca in ("bbr", "cubic") for each in BASE)
+    )
+    new = rows("exp,ca,bw,rate", *(f"1.0,bbr,10mbit,{each}" for each in BASE))
+    with pytest.raises(UsageError, match=r"of base .* differ in ca \(bbr and cubic\)\nAdd ca to"):
+        compare.compare_rows(base, new, Request(by=["bw"]))
+    comparison = compare.compare_rows(base, new, Request(by=["bw"], repeats=["ca"]))
     assert comparison.factors == ("bw",)
     assert [(one.cell, one.runs) for one in comparison.judged] == [(("10mbit",), (12, 6))]
 
@@ -461,15 +479,52 @@ def test_the_terminal_shows_a_table(folders):
     comparison = folders({"bbr": BASE, "cubic": BASE}, {"bbr": [80] * 6, "cubic": [91]})
     shown = comparepage.table(comparison, comparison.judged)
     assert [heading.title for heading in shown.headings] == [
-        "ca", "measure", "base median", "new median", "change", "95 % interval", "p", "runs",
-        "failed", "verdict",
+        "ca", "measure", "base median", "new median", "of medians", "change", "95 % interval", "p",
+        "runs", "failed", "verdict",
     ]  # fmt: skip
     assert [[cell.text for cell in row.cells] for row in shown.rows] == [
-        ["bbr", "rate (Mbit/s)", "92.5", "80", "-13.5 %", "-15.8 % … -11.1 %", "0.0022", "6/6",
-         "", "worse"],
-        ["cubic", "rate (Mbit/s)", "92.5", "91", "-1.6 %", "", "1", "6/1", "",
+        ["bbr", "rate", "92.5 Mbit/s", "80 Mbit/s", "-13.5 %", "-13.5 %", "-15.8 % … -11.1 %",
+         "0.0022", "6/6", "", "worse"],
+        ["cubic", "rate", "92.5 Mbit/s", "91 Mbit/s", "-1.6 %", "-1.6 %", "", "1", "6/1", "",
          "cannot tell: about 8 runs on each side are needed"],
     ]  # fmt: skip
+
+
+def test_a_change_that_is_not_that_of_the_medians_is_explained_beside_both(folders):
+    comparison = folders({"bbr": [1e5, 1.1e5, 4e5]}, {"bbr": [1.702e5, 2e5, 2.1e5]})
+    shown = comparepage.table(comparison, comparison.judged)
+    assert [cell.text for cell in shown.rows[0].cells][:5] == [
+        "rate", "110 Gbit/s", "200 Gbit/s", "+81.8 %", "+70.2 %",
+    ]  # fmt: skip
+    assert comparepage.summary(comparison)[0] == (
+        "change is the median of all ratios of a run of new to a run of base (Hodges and Lehmann), "
+        "not the ratio of the two medians, which is under `of medians`."
+    )
+
+
+def test_pairs_that_all_show_a_difference_which_is_not_proved_say_so():
+    base = rows("exp,rep,rate", *(f"1.0,{run},{90 + run}" for run in range(4)))
+    new = rows("exp,rep,rate", *(f"1.0,{run},{50 + run}" for run in range(4)))
+    comparison = compare.compare_rows(base, new, Request(is_paired=True))
+    assert [one.reason.partition(":")[0] for one in comparison.judged] == [
+        "new of all 4 pairs is lower than base, which proves nothing yet"
+    ]
+
+
+def test_runs_that_a_warning_invalidates_are_left_out_unless_asked_for():
+    head = "exp,rate,severity,warning"
+    base = rows(head, *(f"{run}.0,9{run},affects,late" for run in range(6)))
+    new = rows(head, *(f"{run}.0,9{run},," for run in range(6)), "6.0,10,invalidates,loopback")
+    found = compare.compare_rows(base, new, Request())
+    left_out = "1 run of new left out: a warning invalidates it (--with-invalid counts them)"
+    assert (found.judged[0].runs, found.remarks) == (
+        (6, 6),
+        (
+            "6 runs of base with warnings; the first, 0.0: late",
+            f"{left_out}; the first, 6.0: loopback",
+        ),
+    )
+    assert compare.compare_rows(base, new, Request(with_invalidated=True)).judged[0].runs == (6, 7)
 
 
 def test_the_page_tells_the_verdict_first_and_how_it_was_found(folders):

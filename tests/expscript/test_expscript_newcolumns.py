@@ -123,7 +123,8 @@ OURS = "exp,fairness,rateMax,rateMin,status\n1.0,0.9,20,10,ok\n"
 def test_the_fairness_of_our_results_gives_way_to_the_one_of_classic_scripts(run, lines):
     outcome = run(f"File=exp\n{lines}doTable", csv=OURS)
     assert (outcome.headings, outcome.table) == (
-        ["exp", "rateMax", "rateMin", "status", "fairness"], [["1.0", "20", "10", "ok", "2.0"]],
+        ["exp", "rateMax (Mbit/s)", "rateMin (Mbit/s)", "status", "fairness"],
+        [["1.0", "20", "10", "ok", "2.0"]],
     )  # fmt: skip
     assert outcome.warnings == []
 

@@ -17,7 +17,9 @@ def flow(group: int, ca: str, *, status: str = "ok") -> FlowSeries:
     return FlowSeries(
         group=group, instance=0, test="TCP_STREAM", ca=ca, host="a", server="b", number=str(group),
         status=status, start_s=0.0, end_s=2.0,
-        goodput=RateSeries(source="tool", time_s=(0.5, 1.5), mbit_per_s=(10.0 * group, 20.0)),
+        goodput=RateSeries(source="tool", time_s=(0.5, 1.5), mbit_per_s=(10.0 * group, 20.0))
+        if status == "ok"
+        else RateSeries(source=""),
         sockets=(
             SocketSeries(
                 time_s=(0.5, 1.0), acked_mbit_per_s=(None, 9.0), cwnd=(10, 20), unacked=(5, 6),

@@ -69,6 +69,28 @@ def test_failed_flow_has_no_line_and_no_place_in_the_legend():
     assert ([entry.flows for entry in graphs.legend(found)], lines) == ([(0,), (1,)], [1, 1, 0, 0])
 
 
+def test_a_flow_that_was_killed_is_drawn_until_then_and_in_the_sum():
+    killed = replace(TWO.flows[0], status="killed")
+    found = replace(TWO, flows=(killed, TWO.flows[1]))
+    assert [entry.label for entry in graphs.legend(found)] == [
+        "cubic client1→server1 #1 (failed)",
+        "bbr client2→server1 #1",
+    ]
+    assert graph(found, "rates").total == graph(TWO, "rates").total != ((), ())
+
+
+def test_a_host_has_the_colour_of_the_flows_that_it_starts():
+    hosts = [
+        series.CpuSeries(host=host, time_s=(0.0,), mean_percent=(1.0,), busiest_percent=(1.0,))
+        for host in ("client2", "server1", "client1")
+    ]
+    found = replace(TWO, cpu=tuple(hosts))
+    colours = {line.label: line.look.color for line in graph(found, "cpu").lines}
+    flows = [entry.look.color for entry in graphs.legend(TWO)]
+    assert (colours["client1"], colours["client2"]) == (flows[0], flows[1])
+    assert colours["server1"] not in flows
+
+
 def test_looks_differ_for_32_lines():
     assert len({looks.of_line(place) for place in range(33)}) == 32
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import ResultsError
-from netesto.results import derive, fields, keyvalue, manifest
+from netesto.results import derive, fields, keyvalue, manifest, severity
 from results import samples
 
 FIELDS = fields.load(Path(__file__).parents[2] / "fields.txt")
@@ -113,3 +113,38 @@ def test_a_manifest_of_an_older_version_has_no_checksum(tmp_path):
     del value["checksum"]
     path.write_text(json.dumps(value))
     assert manifest.read(path).exp == 12
+
+
+WARNED = (
+    "this machine: a CPU was 95 % busy",
+    severity.note("group 1: noticed"),
+    "group 1, flow 2: the first doubt",
+    severity.invalidates("group 2: both ends are a"),
+)
+
+
+def test_rows_have_the_number_of_their_warnings_and_the_first_of_the_worst(tmp_path):
+    evidence = samples.two_flows()
+    known = samples.manifest(evidence, warnings=WARNED)
+    found = derive.derive(tmp_path, evidence, known, FIELDS, with_series=False)
+    assert [(row["warnings"], row["severity"], row["warning"]) for row in found] == [
+        ("4", "invalidates", "group 2: both ends are a"),
+        ("3", "affects", "this machine: a CPU was 95 % busy"),
+        ("2", "invalidates", "group 2: both ends are a"),
+    ]
+
+
+def test_rows_without_a_warning_have_none(tmp_path):
+    evidence = samples.two_flows()
+    known = samples.manifest(evidence, warnings=())
+    found = derive.derive(tmp_path, evidence, known, FIELDS, with_series=False)
+    assert {(row["warnings"], row["severity"], row["warning"]) for row in found} == {("", "", "")}
+
+
+def test_a_manifest_keeps_the_severity_of_its_warnings(tmp_path):
+    known = samples.manifest(samples.two_flows(), warnings=WARNED)
+    manifest.write(known, tmp_path / "manifest.json")
+    found = manifest.read(tmp_path / "manifest.json")
+    assert [(text, severity.severity(text)) for text in found.warnings] == [
+        (text, severity.severity(text)) for text in WARNED
+    ]

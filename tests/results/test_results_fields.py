@@ -33,7 +33,8 @@ OURS = (
     "backlog:avg backlogMax:max queueDelay:avg queueDrops:max queueMarks:max "
     "p99999Latency:avg latencies unfinished:sum transactionRate reverseRate:sumRateDur "
     "udpMarked pktRetrans pktTimeouts pktSpurious:sum pktRtt:avg latencyTail:min "
-    "synSkew dataSkew:max tcpi_busy_time rwnd_limited sndbuf_limited:avg"
+    "synSkew dataSkew:max tcpi_busy_time rwnd_limited sndbuf_limited:avg "
+    "warnings:sum severity warning:one"
 )
 
 

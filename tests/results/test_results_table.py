@@ -50,6 +50,13 @@ def test_mean_rate_is_of_the_flows_that_ended_well():
     assert shown(evidence, "min/avg/max Rates").cells == ("10 / 15 / 20",)
 
 
+def test_latencies_of_a_stream_are_those_of_send_calls():
+    known = {"test": "TCP_STREAM", "minLatency": "1", "meanLatency": "2", "maxLatency": "3"}
+    found = [known, known | {"test": "TCP_RR"}, {"test": "TCP_STREAM"}]
+    [row] = [row for row in rows(found) if row.name == "min/mean/max Latencies"]
+    assert row.cells == ("1 / 2 / 3 (of send calls)", "1 / 2 / 3", numbers.UNKNOWN)
+
+
 def test_what_is_not_known_is_a_dash():
     assert shown(samples.all_failed(), "min/avg/max Rates").cells == (numbers.UNKNOWN,)
 

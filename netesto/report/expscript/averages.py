@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from netesto.report.expscript.dataset import (
     Dataset,
     View,
     nearest,
+    refuse_pools,
     warn_of_partial,
 )
 from netesto.report.expscript.lines import items
@@ -142,18 +143,22 @@ def average(
     statistics: Sequence[Statistic],
     skip_missing: bool,
     weight: str,
+    repeats: Collection[str] = (),
     warn: Warn,
 ) -> View:
     """Merge the selected rows that agree in the columns of `text`; the others are gone.
 
     `weight` names a column of weights for the means, "" for none. With `skip_missing`, a mean is
     taken over the existing cells; without, as in the classic tool, one missing cell makes the mean
-    `...`.
+    `...`. Rows of netesto that differ in a factor are not merged, ScriptError, unless `repeats` has
+    it.
     """
     warn_of_partial(view, "Average", warn=warn)
     keys = _keys(text, view.data, warn=warn)
     data = view.data.take(view.rows)
     groups = _group(keys, data.columns, data.count)
+    pools = [members.tolist() for members in groups.members()] if data.factors else []
+    refuse_pools(data, pools, "Average", {*repeats, *(key.column for key in keys)})
     kept = data.take(groups.first)
     key_of = {key.column: key for key in keys}
     merge = functools.partial(

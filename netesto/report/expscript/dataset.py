@@ -5,8 +5,8 @@ import functools
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -19,8 +19,11 @@ from netesto.nearest import alike
 from netesto.report.expscript import csvcells, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.ids import NUMBER, Ids
-from netesto.results import repeated, store, tablerows
+from netesto.results import aggregate, repeated, store, tablerows
+from netesto.results.columns import NO_VARIANT, SEVERITY
+from netesto.results.columns import column as described
 from netesto.results.evidence import PARTIAL
+from netesto.results.severity import Severity
 from netesto.units import counted
 
 # The column whose text identifies a row: N.0 is the experiment N, N.1, N.2 … its groups.
@@ -125,6 +128,9 @@ class Dataset:
     holds the ids that the experiments have there, and `ids` is what ids are. `formatted`: numbers
     are shown with `decimals` decimals, or with those of their column. `yielding` are the columns
     that a new one of the same name may replace.
+
+    Of results of netesto are known: `units`, by column, and `factors`, the columns that scripts
+    set: rows that differ in one of them are not repetitions of each other.
     """
 
     columns: Mapping[str, Column]
@@ -136,6 +142,8 @@ class Dataset:
     formatted: bool = False
     decimals: int = DEFAULT_DECIMALS
     yielding: frozenset[str] = frozenset()
+    units: Mapping[str, str] = field(default_factory=dict)
+    factors: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -148,7 +156,15 @@ class Dataset:
             self,
             columns={**others, column.name: column},
             yielding=self.yielding - {column.name},
+            units={name: unit for name, unit in self.units.items() if name != column.name},
+            factors=self.factors - {column.name},
         )
+
+    def titled(self, name: str) -> str:
+        """A column's name, and its unit if it is known; also of a statistic of it (rate.ci95)."""
+        base, _, word = name.partition(".")
+        unit = "" if word == "n" else self.units.get(name) or self.units.get(base)
+        return f"{name} ({unit})" if unit else name
 
     def take(self, rows: Integers) -> "Dataset":
         """Only these rows, in this order."""
@@ -258,11 +274,60 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
         or any(column.decimals is not None for column in columns.values()),
         decimals=DEFAULT_DECIMALS if decimals is None else decimals,
         yielding=YIELDING if STATUS in columns else frozenset(),
+        units=_units(columns),
+        factors=_factors(columns),
     )
     omitted = [*repeated.of(path.parent)] if is_ours else []
     if not omitted:
         return data
     return data.take(np.flatnonzero(~np.isin(np.trunc(columns[EXP].numbers), omitted)))
+
+
+def _units(columns: Collection[str]) -> dict[str, str]:
+    """Of results of netesto, whose columns have the units of its table."""
+    if STATUS not in columns:
+        return {}
+    return {name: unit for name in columns if (unit := described(name).unit)}
+
+
+def _factors(columns: Collection[str]) -> frozenset[str]:
+    """The columns of results of netesto that distinguish experiments. Groups of one usually differ
+    in their delay."""
+    if STATUS not in columns:
+        return frozenset()
+    known = {name for name in columns if described(name).is_factor}
+    return frozenset(known - IDENTIFYING - NO_VARIANT - {"delay"})
+
+
+def pooled(data: Dataset, pools: Iterable[Sequence[int]], except_: Collection[str]) -> str:
+    """A factor in which rows of a pool differ, and two of its values, in words; "" if none do."""
+    texts = {name: data.columns[name].texts for name in sorted(data.factors - set(except_))}
+    for rows in pools:
+        for name, column in texts.items():
+            first = column[rows[0]]
+            for other in {column[row] for row in rows[1:]} - {first}:
+                if not aggregate.same(first, other):
+                    return f"{name} ({first.strip() or 'none'} and {other.strip() or 'none'})"
+    return ""
+
+
+def refuse_pools(
+    data: Dataset, pools: Iterable[Sequence[int]], what: str, except_: Collection[str]
+) -> None:
+    """ScriptError if rows that `what` would pool differ in a factor."""
+    if found := pooled(data, pools, except_):
+        name = found.partition(" ")[0]
+        raise ScriptError(
+            f"{what}: rows that would count as repetitions of each other differ in {found}",
+            remedy=f"Select one value, or keep them apart: {_APART[what]}. If they are repetitions"
+            f" all the same, write Repeats={name}.",
+        )
+
+
+_APART = {
+    "Average": "name the column in Average=",
+    "plotRepeats": "use the column for plotX, plotSeries or plotFacet",
+}
 
 
 def _name_and_decimals(written: str) -> tuple[str, int | None]:
@@ -293,6 +358,21 @@ def warn_of_partial(view: View, what: str, *, warn: Warn) -> None:
             f"{what}: {counted(count, 'row')} with status {PARTIAL}: some flows failed, and the"
             f" values are those of the others; Select={STATUS}!={PARTIAL} leaves them out"
         )
+
+
+def without_invalidated(view: View, what: str, *, keep: bool, warn: Warn) -> View:
+    """The selected rows that no warning invalidates, unless all are to be kept."""
+    column = view.data.columns.get(SEVERITY)
+    if keep or column is None:
+        return view
+    texts = column.take(view.rows).texts
+    is_valid = np.array([text != Severity.INVALIDATES for text in texts], dtype=np.bool_)
+    if count := len(is_valid) - int(is_valid.sum()):
+        warn(
+            f"{what}: {counted(count, 'row')} left out: a warning invalidates "
+            f"{'them' if count > 1 else 'it'}; Invalidated=keep keeps them"
+        )
+    return replace(view, rows=view.rows[is_valid])
 
 
 def append(view: View, path: str, *, warn: Warn) -> View:
@@ -362,6 +442,8 @@ def join(sources: Mapping[str, Path], *, decimals: int | None, warn: Warn) -> Da
         formatted=any(part.formatted for part in parts.values()),
         decimals=DEFAULT_DECIMALS if decimals is None else decimals,
         yielding=YIELDING if all(part.yielding for part in parts.values()) else frozenset(),
+        units={name: unit for part in parts.values() for name, unit in part.units.items()},
+        factors=frozenset[str]().union(*(part.factors for part in parts.values()), {"source"}),
     )
 
 

@@ -18,6 +18,8 @@ KNOWN = (
     # What doPlot can do beyond.
     "plotType", "plotFacet", "plotRepeats", "Y1Error", "Y1max", "Y2max", "Y1step", "Y2step",
     "plotHLines", "plotVLines", "plotPalette", "plotLegend", "plotFormats", "plotXOrder",
+    # Of doPlot and Average.
+    "Repeats", "Invalidated",
     # Of doTable and Average.
     "rowColorChange", "PercentTable", "ColsOrder", "ColTitles", "tableFormats", "Stats",
     "AverageMissing", "AverageWeight",

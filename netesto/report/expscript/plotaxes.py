@@ -105,7 +105,9 @@ def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool
         step = round_scale.ticks[0].position - bottom
         labels = [Tick(bottom, ticks.label(bottom, step)), *round_scale.ticks]
     inside = tuple(tick for tick in labels if low <= tick.position <= high)
-    if len(inside) < ticks.MIN_TICKS and len(places) <= LABELLED_VALUES:
+    # Each group of bars has its value below it.
+    are_few = (is_bars and not logarithmic) or len(inside) < ticks.MIN_TICKS
+    if are_few and len(places) <= LABELLED_VALUES:
         inside = tuple(Tick(one, ticks.label(10**one if logarithmic else one, 1)) for one in places)
     return Places(Scale(low, high, inside), find, spacing)
 
@@ -117,8 +119,12 @@ def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence
     if given is not None and abs(given) < ticks.TINY:
         request.warn(f"{name}div: cannot divide by {given:g}; it is ignored")
     divisor = _own_divisor(request, name)
-    title = request.get(f"plot{name}Title") or " and ".join(columns)
-    if unit := unit_for(request.get(f"{name}Units"), max(values)):
+    unit = unit_for(request.get(f"{name}Units"), max(values))
+    # What is divided has another unit.
+    titles = frame.wanted.titles if not unit and divisor == 1 else {}
+    names = " and ".join(titles.get(column, column) for column in columns)
+    title = request.get(f"plot{name}Title") or names
+    if unit:
         divisor *= unit[0]
         title += f" ({unit[1]})"
     scale = y_scale(request, frame.kind, name, min(values) / divisor, max(values) / divisor)

@@ -9,7 +9,13 @@ from netesto.errors import ScriptError
 from netesto.report import ticks
 from netesto.report.context import Reference
 from netesto.report.expscript import estimates, numerals, samples
-from netesto.report.expscript.dataset import EXP, View, warn_of_partial
+from netesto.report.expscript.dataset import (
+    EXP,
+    View,
+    refuse_pools,
+    warn_of_partial,
+    without_invalidated,
+)
 from netesto.report.expscript.lines import items
 from netesto.report.expscript.options import Options
 from netesto.report.expscript.plotaxes import (
@@ -46,6 +52,9 @@ def plan(view: View, request: Options) -> Plot | None:
     if not wanted.lefts or (not wanted.x and kind not in {"cdf", "box"}):
         request.warn("doPlot: plotX and plotY1 must be given; there is no plot")
         return None
+    if request.chosen("plotRepeats", "each", "mean", "median") != "each":
+        keeps = request.chosen("Invalidated", "omit", "keep") == "keep"
+        view = without_invalidated(view, "plotRepeats", keep=keeps, warn=request.warn)
     warn_of_partial(view, "doPlot", warn=request.warn)
     found = samples.collect(view, wanted, needs_x=bool(wanted.x) and kind != "cdf")
     if not any(sample.is_drawn for sample in found):
@@ -57,7 +66,7 @@ def plan(view: View, request: Options) -> Plot | None:
     panels = samples.panels(found, are_pairs=wanted.facet == EXP and view.data.ids.mislead)
     frame = Frame(request, kind, wanted, found, wanted.labels, panels)
     make = {"cdf": _cdf, "box": _boxes}.get(kind, _over_x)
-    return make(_with_repeats(frame))
+    return make(_with_repeats(frame, view))
 
 
 def _wanted(view: View, request: Options) -> Wanted:
@@ -75,6 +84,7 @@ def _wanted(view: View, request: Options) -> Wanted:
         facet=request.get("plotFacet"),
         errors=errors,
         has_pairs=request.get("plotX") == EXP and view.data.ids.mislead,
+        titles={name: view.data.titled(name) for name in view.data.names},
     )
 
 
@@ -92,11 +102,15 @@ def _rights(request: Options, view: View) -> tuple[str, ...]:
     return names[:RIGHT_COLUMNS_MAX]
 
 
-def _with_repeats(frame: Frame) -> Frame:
+def _with_repeats(frame: Frame, view: View) -> Frame:
     how = frame.request.chosen("plotRepeats", "each", "mean", "median")
     if frame.kind in {"cdf", "box"}:
         return frame
     if how != "each":
+        drawn = [sample for sample in frame.samples if sample.is_drawn]
+        pools = ([one.row for one in members] for members in samples.repeats(drawn))
+        except_ = items(frame.request.get("Repeats"))
+        refuse_pools(view.data, pools, "plotRepeats", except_)
         return replace(frame, samples=samples.merged(frame.samples, how))
     if frame.kind in BARS and (hidden := samples.overlapping(frame.samples)):
         frame.request.warn(
@@ -126,7 +140,9 @@ def _over_x(frame: Frame) -> Plot:
         ]
         return _stacked(found) if frame.kind == "stacked" else found
 
-    title = frame.request.get("plotXTitle") or frame.wanted.x
+    title = frame.request.get("plotXTitle") or frame.wanted.titles.get(
+        frame.wanted.x, frame.wanted.x
+    )
     plot = replace(
         _plot(frame, Axis(title, places.scale), left.axis, traces, places.find),
         right=right.axis if right else None,
@@ -265,7 +281,8 @@ def _boxes(frame: Frame) -> Plot:
             for number, label in enumerate(frame.labels)
         ]  # fmt: skip
 
-    x = Axis(frame.request.get("plotXTitle") or frame.wanted.x, places.scale)
+    name = frame.wanted.titles.get(frame.wanted.x, frame.wanted.x)
+    x = Axis(frame.request.get("plotXTitle") or name, places.scale)
     return replace(
         _plot(frame, x, left.axis, traces, places.find),
         bar_width=BAR_SHARE / len(frame.labels),

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -28,8 +28,8 @@ class SeriesChoice:
 class Sample:
     """One usable row and column for Y1. `x` and `panel` are cells as written.
 
-    `label` is that of its series; a row without one, whose series the script does not list, only
-    counts for the range of Y.
+    `row` is its place in the data. `label` is that of its series; a row without one, whose series
+    the script does not list, only counts for the range of Y.
     """
 
     x: str
@@ -37,6 +37,7 @@ class Sample:
     right: tuple[float, ...]
     label: str | None
     panel: str
+    row: int = 0
     low: float | None = None
     high: float | None = None
 
@@ -84,6 +85,8 @@ class Wanted:
     errors: tuple[str, ...]
     # X is exp, and there are ten groups and more.
     has_pairs: bool = False
+    # The names of columns with their units.
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -124,6 +127,7 @@ def collect(view: View, wanted: Wanted, *, needs_x: bool) -> list[Sample]:
                 tuple(known),
                 None if value is None else wanted.label(value, left),
                 data.columns[wanted.facet].texts[row] if wanted.facet else "",
+                row,
             )
             samples.append(_with_error(sample, view, wanted.errors, row))
     return samples
@@ -150,10 +154,15 @@ def merged(samples: Sequence[Sample], how: str) -> list[Sample]:
 
     Intervals: Student's t for a mean, order statistics for a median. Too few values have none.
     """
+    return [_merged(members, how) for members in repeats(samples)]
+
+
+def repeats(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """Samples of equal series and X."""
     groups: dict[tuple[str, str | None, str], list[Sample]] = {}
     for sample in samples:
         groups.setdefault((sample.panel, sample.label, sample.x), []).append(sample)
-    return [_merged(members, how) for members in groups.values()]
+    return list(groups.values())
 
 
 def _merged(members: Sequence[Sample], how: str) -> Sample:

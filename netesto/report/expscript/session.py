@@ -212,6 +212,8 @@ class Session:
         statistics = averages.parse_statistics(
             self._options.get("Stats"), view.data.names, warn=self._warn
         )
+        keeps = self._options.chosen("Invalidated", "omit", "keep") == "keep"
+        view = dataset.without_invalidated(view, "Average", keep=keeps, warn=self._warn)
         skips = self._options.chosen("AverageMissing", "poison", "skip") == "skip"
         return averages.average(
             view,
@@ -219,6 +221,7 @@ class Session:
             statistics=statistics,
             skip_missing=skips,
             weight=self._options.get("AverageWeight"),
+            repeats=items(self._options.get("Repeats")),
             warn=self._warn,
         )
 

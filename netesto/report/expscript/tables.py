@@ -125,7 +125,7 @@ def build(
     titled = (
         Heading(
             column,
-            titles.get(column, column),
+            titles.get(column, data.titled(column)),
             _is_numeric(view, column),
             is_of_pairs=column == EXP and data.ids.mislead,
         )
