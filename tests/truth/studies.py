@@ -1,0 +1,147 @@
+"""Rows of the table of truths, and the runs that measure them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from readings import Group, Results
+from theory import Interval
+
+Ground: TypeAlias = Literal["sim", "uml", "lab"]
+Measure: TypeAlias = Callable[[Results], float]
+# An experiment, and a group of it.
+Place: TypeAlias = tuple[int, int]
+
+# What a path of so many equal links is in LAB: hosts joined by switches.
+SHAPES = {1: "pair", 2: "star", 4: "tree"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One quantity: what theory expects of it, from which source, and how a run measures it.
+
+    `link` are the settings as in LAB.
+    """
+
+    quantity: str
+    link: str
+    interval: Interval
+    unit: str
+    source: str
+    measure: Measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A script, the files beside it, and what it measures. `make test` runs those that are fast."""
+
+    name: str
+    script: str
+    rows: tuple[Row, ...]
+    ground: Ground = "sim"
+    files: Mapping[str, str] = field(default_factory=dict)
+    is_fast: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A path of `links` equal links, and flows over it: arguments of DO_CLIENT.
+
+    `rows` makes the rows of the cell; it is given the places of these flows in the results.
+    """
+
+    link: str
+    flows: tuple[str, ...]
+    rows: Callable[[Sequence[Place]], list[Row]]
+    links: int = 1
+
+
+def side_by_side(
+    name: str, cells: Sequence[Cell], *, ground: Ground = "sim", is_fast: bool = False
+) -> Study:
+    """One run of all cells at once: a host `a`, and a path to a host b1, b2, … for each cell.
+
+    In simulated time they cannot disturb each other: computing takes none.
+    """
+    nodes, links, flows, rows = ['a = { kind = "router", agent = true }'], [], [], []
+    for place, cell in enumerate(cells, start=1):
+        nodes.append(f'b{place} = "host"')
+        switches = [f"s{place}x{number}" for number in range(1, cell.links)]
+        nodes += [f'{switch} = "switch"' for switch in switches]
+        path = ["a", *switches, f"b{place}"]
+        settings = [f'{key} = "{value}"' for key, value in _settings(cell.link)]
+        links += [
+            "\n".join(["[[links]]", f'between = ["{one}", "{other}"]', *settings])
+            for one, other in zip(path, path[1:], strict=False)
+        ]
+        first = len(flows) + 1
+        flows += [
+            f"DO_CLIENT host=a server=b{place} tool=native hold=1 {flow}" for flow in cell.flows
+        ]
+        places = [(1, number) for number in range(first, len(flows) + 1)]
+        rows += on(SHAPES[cell.links], cell.rows(places))
+    hosts = [f"b{place}" for place in range(1, len(cells) + 1)]
+    script = [
+        "LAB file=topology.toml",
+        f"DO_SERVER host=b1 exp=COUNTER expName={name} start=1",
+        *(f"DO_SERVER host={host} start=1" for host in hosts[1:]),
+        *flows,
+        "START_FLOWS",
+        "WAIT_FLOWS",
+        "PROCESS_EXP",
+    ]
+    topology = "\n".join([f'name = "{name}"', "[nodes]", *nodes, *links])
+    return Study(
+        name=name,
+        script="\n".join(script) + "\n",
+        rows=tuple(rows),
+        ground=ground,
+        files={"topology.toml": topology + "\n"},
+        is_fast=is_fast,
+    )
+
+
+def in_turn(
+    name: str,
+    lab: str,
+    ends: tuple[str, str],
+    cells: Sequence[Cell],
+    *,
+    changed: str = "",
+    ground: Ground = "sim",
+    is_fast: bool = False,
+) -> Study:
+    """One run of all cells, an experiment each, between two hosts of `LAB lab`. The link of the
+    first one is in LAB, and SET_LINK with the arguments `changed` gives it that of the others."""
+    client, server = ends
+    script, rows = [f"LAB {lab} {cells[0].link}"], []
+    for experiment, cell in enumerate(cells, start=1):
+        if experiment > 1:
+            script.append(f"SET_LINK {changed} {cell.link}")
+        script += [
+            f"DO_SERVER host={server} exp=COUNTER expName={name} start=1",
+            *(f"DO_CLIENT host={client} server={server} tool=native hold=1 {flow}" for flow in cell.flows),
+            *("START_FLOWS", "WAIT_FLOWS", "PROCESS_EXP"),
+        ]  # fmt: skip
+        places = [(experiment, number) for number in range(1, len(cell.flows) + 1)]
+        rows += on(lab.split()[0], cell.rows(places))
+    text = "\n".join(script) + "\n"
+    return Study(name=name, script=text, rows=tuple(rows), ground=ground, is_fast=is_fast)
+
+
+def on(shape: str, rows: Sequence[Row]) -> list[Row]:
+    """The rows, with the topology before the settings of the link."""
+    return [replace(row, link=f"{shape} {row.link}") for row in rows]
+
+
+def _settings(link: str) -> list[tuple[str, str]]:
+    return [(key, value) for key, _, value in (word.partition("=") for word in link.split())]
+
+
+def column(name: str, place: Place) -> Measure:
+    """The column of exp.csv."""
+    return lambda results: results.group(*place).value(name)
+
+
+def of_group(read: Callable[[Group], float], place: Place) -> Measure:
+    return lambda results: read(results.group(*place))
