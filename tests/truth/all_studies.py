@@ -153,4 +153,29 @@ STUDIES: tuple[Study, ...] = (
         ("h1", "h3"),
         [flows.hit("200mbit", 0.25, 300, links=4)],
     ),
+    in_turn(
+        "on-lab",
+        "pair",
+        ("a", "b"),
+        [
+            links.idle("20mbit", delay_ms=0, ground="lab"),
+            links.overloaded("20mbit", "100p", 100, delay_ms=0, ground="lab"),
+            links.overloaded("20mbit", "100K", 100000 // 1514, delay_ms=0, ground="lab"),
+        ],
+        changed="host=a",
+        ground="lab",
+    ),
+    in_turn(
+        "on-uml",
+        "pair",
+        ("a", "b"),
+        [
+            links.idle("2mbit", delay_ms=5, ground="uml"),
+            links.overloaded("2mbit", "20p", 20, ground="uml"),
+            links.random_loss("2mbit", 1, 5_000),
+            flows.hit("20mbit", 1, 100),
+        ],
+        changed="host=a",
+        ground="uml",
+    ),
 )  # fmt: skip

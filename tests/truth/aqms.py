@@ -49,7 +49,7 @@ def equilibrium(rate: str, kind: str, seconds: float) -> Cell:
                 link=link,
                 interval=within(share, absolute=100 * 0.02),
                 unit="%",
-                source=f"1 − 1/{excess:g}, of {kept}",
+                source=f"1 - 1/{excess:g}, of {kept}",
                 measure=column("udpLost%", groups[0]),
             ),
         ]
@@ -82,7 +82,7 @@ def red(rate: str, limit_bytes: int, seconds: float) -> Cell:
                 link=link,
                 interval=within(wait_us + frame_s * 1e6 + 1000, absolute=slack_us),
                 unit="µs",
-                source="min + (max − min) p/0.02, 2p/(1 + p) = 1 − 1/1.01 (Floyd, Jacobson 1993)",
+                source="min + (max - min) p/0.02, 2p/(1 + p) = 1 - 1/1.01 (Floyd, Jacobson 1993)",
                 measure=column("oneWayMean", groups[0]),
             )
         ]
@@ -109,7 +109,7 @@ def shared(rate: str, kind: str, seconds: float, *, links: int = 1) -> Cell:
         # A packet is being sent; with deficits, each of the other flows may send one or two more.
         rounds = 2 if kind in {"sfq", "fq"} else 1
         longest = frame_s * (1 + rounds * 2) * links + sparse_s * links + 1e-3 * links
-        source = f"max-min fair shares"
+        source = "max-min fair shares"
         return [
             Row(
                 quantity="goodput of datagrams, 1.2 times the rate, beside one of 0.3",
@@ -130,7 +130,9 @@ def shared(rate: str, kind: str, seconds: float, *, links: int = 1) -> Cell:
             Row(
                 quantity="greatest one-way delay of a third, 20 small ones a second",
                 link=link,
-                interval=Interval(longest * 1e6, (links * (sparse_s + 1e-3)) * 1e6 - 1, longest * 1e6),
+                interval=Interval(
+                    longest * 1e6, (links * (sparse_s + 1e-3)) * 1e6 - 1, longest * 1e6
+                ),
                 unit="µs",
                 source=f"at most {1 + rounds * 2} packets before it (Shreedhar, Varghese 1996)",
                 measure=column("oneWayMax", third),
@@ -141,8 +143,16 @@ def shared(rate: str, kind: str, seconds: float, *, links: int = 1) -> Cell:
 
 
 def controlled(
-    rate: str, kind: str, interval_s: tuple[float, float, float], seconds: float, source: str,
-    *, rtt_ms: float = 20, links: int = 1, limit: str = "", setting: str = "",
+    rate: str,
+    kind: str,
+    interval_s: tuple[float, float, float],
+    seconds: float,
+    source: str,
+    *,
+    rtt_ms: float = 20,
+    links: int = 1,
+    limit: str = "",
+    setting: str = "",
 ) -> Cell:
     """Two flows of CUBIC: the mean delay of the queue."""
     words = [f"rate={rate}", f"rtt={rtt_ms / links:g}", f"qdisc={kind}", limit, setting]
@@ -174,4 +184,6 @@ def codel_controlled(rate: str, kind: str, seconds: float, **others: object) -> 
 def pie_controlled(rate: str, kind: str, seconds: float, **others: object) -> Cell:
     target = PIE_TARGET_S
     source = "the target ± a third (RFC 8033, 4.2)"
-    return controlled(rate, kind, (target, target * 2 / 3, target * 4 / 3), seconds, source, **others)  # type: ignore[arg-type]
+    return controlled(
+        rate, kind, (target, target * 2 / 3, target * 4 / 3), seconds, source, **others
+    )  # type: ignore[arg-type]

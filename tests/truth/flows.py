@@ -8,14 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 import theory
 from links import bps
-from readings import Group, NotMeasured
+from readings import Group, NotMeasuredError
 from studies import Cell, Place, Row, column, of_group
 from theory import Interval, within
 
 FULL_BITS = theory.FULL_FRAME_BYTES * 8
 
 
-def short(rate: str, *, rtt_ms: float, sizes: Sequence[int] = (1, 10, 11, 17, 100), links: int = 1) -> Cell:
+def short(
+    rate: str, *, rtt_ms: float, sizes: Sequence[int] = (1, 10, 11, 17, 100), links: int = 1
+) -> Cell:
     """Transfers of so many segments, each on a new connection, one after the other."""
     link = f"rate={rate} rtt={rtt_ms:g} limit=1000p"
     expected = {
@@ -37,7 +39,9 @@ def short(rate: str, *, rtt_ms: float, sizes: Sequence[int] = (1, 10, 11, 17, 10
             Row(
                 quantity=f"completion of {size} segments: median of 3",
                 link=link,
-                interval=Interval(takes_s * 1e6, takes_s * 1e6 - 1, takes_s * 1e6 + 1 + 2 * small_us),
+                interval=Interval(
+                    takes_s * 1e6, takes_s * 1e6 - 1, takes_s * 1e6 + 1 + 2 * small_us
+                ),
                 unit="µs",
                 source="slow start from 10 (RFC 6928), segment by segment",
                 measure=of_group(_median_us, group),
@@ -49,7 +53,9 @@ def short(rate: str, *, rtt_ms: float, sizes: Sequence[int] = (1, 10, 11, 17, 10
 
 
 def _median_us(group: Group) -> float:
-    return statistics.median([float(each["us"]) for each in group.transfers() if each["status"] == "ok"])
+    return statistics.median(
+        [float(each["us"]) for each in group.transfers() if each["status"] == "ok"]
+    )
 
 
 def hit(rate: str, percent: float, count: int, *, links: int = 1) -> Cell:
@@ -57,7 +63,9 @@ def hit(rate: str, percent: float, count: int, *, links: int = 1) -> Cell:
     link = f"rate={rate} rtt=2 loss={percent:g}"
     each = theory.several(percent / 100, links)
     # 17 packets, SYN and SYN-ACK; a lost last ACK is also repaired by a retransmission.
-    low, high = (theory.binomial(count, theory.several(each, packets)) for packets in (17 + 2, 17 + 3))
+    low, high = (
+        theory.binomial(count, theory.several(each, packets)) for packets in (17 + 2, 17 + 3)
+    )
 
     def rows(groups: Sequence[Place]) -> list[Row]:
         return [
@@ -66,9 +74,10 @@ def hit(rate: str, percent: float, count: int, *, links: int = 1) -> Cell:
                 link=link,
                 interval=Interval(low.expected, low.low, high.high),
                 unit="",
-                source=f"1 − (1 − p)^19, of the last ACK ^20",
+                source="1 - (1 - p)^19, of the last ACK ^20",
                 measure=of_group(
-                    lambda g: sum(transfer["retransmits"] != "0" for transfer in g.transfers()), groups[0]
+                    lambda g: sum(transfer["retransmits"] != "0" for transfer in g.transfers()),
+                    groups[0],
                 ),
             )
         ]
@@ -108,7 +117,7 @@ def random_losses(percent: float, *, rtt_ms: float, seconds: float, links: int =
                 link=link,
                 interval=Interval(expected, expected * (1 - spread), most * (1 + spread)),
                 unit="Mbit/s",
-                source=f"MSS/RTT · C/√p, C from √(3/2) (Mathis 1997) to 1.31 (Ott 1996)",
+                source="MSS/RTT · C/√p, C from √(3/2) (Mathis 1997) to 1.31 (Ott 1996)",
                 measure=column("rate", groups[0]),
             )
         ]
@@ -122,7 +131,7 @@ def _drops_s(group: Group, key: str = "tcpi_snd_ssthresh") -> list[float]:
     """The instants at which the window was reduced."""
     samples = group.sockets()
     if len(samples) == 0:
-        raise NotMeasured("no samples of sockets")
+        raise NotMeasuredError("no samples of sockets")
     times_s = (samples["before_s"] + samples["after_s"]) / 2
     changed = np.flatnonzero(np.diff(samples[key].astype(np.int64)) != 0) + 1
     return [float(times_s[place]) for place in changed]
@@ -132,7 +141,7 @@ def sawtooth(rate: str, *, rtt_ms: float, room: int, seconds: float) -> Cell:
     """Reno alone behind a drop-tail queue."""
     link = f"rate={rate} rtt={rtt_ms:g} limit={room}p"
     full_s = FULL_BITS / bps(rate)
-    # In flight: on the way there and back, in the queue, and being sent; it grows until one is lost.
+    # In flight: on the way, in the queue, and being sent; it grows until one is lost.
     window = rtt_ms / 1000 / full_s + room + 1
     period_s = 3 / 8 * window**2 * full_s
 
@@ -165,7 +174,11 @@ def _greatest_window(group: Group, after_s: float) -> float:
     samples = group.sockets()
     times_s = samples["before_s"] - samples["before_s"][0]
     # In recovery the window may inflate (RFC 5681).
-    is_open = (samples["tcpi_ca_state"] == 0) & (times_s > after_s) if "tcpi_ca_state" in samples.dtype.names else times_s > after_s
+    is_open = (
+        (samples["tcpi_ca_state"] == 0) & (times_s > after_s)
+        if "tcpi_ca_state" in samples.dtype.names
+        else times_s > after_s
+    )
     return float(samples["tcpi_snd_cwnd"][is_open].max())
 
 
@@ -173,7 +186,7 @@ def _period_s(group: Group) -> float:
     """The mean distance of reductions, without the first, which ends slow start."""
     times_s = _drops_s(group)[2:]
     if len(times_s) < 3:
-        raise NotMeasured(f"{len(times_s)} reductions of the window")
+        raise NotMeasuredError(f"{len(times_s)} reductions of the window")
     return float(np.mean(np.diff(times_s)))
 
 
@@ -192,7 +205,7 @@ def cubic(rate: str, *, rtt_ms: float, room: int, seconds: float) -> Cell:
                 link=link,
                 interval=Interval(k_s, k_s * 0.98, k_s + late_s),
                 unit="s",
-                source="K = ∛(W (1 − β) / C), and until a loss (RFC 9438, 4.2)",
+                source="K = cbrt (W (1 - β) / C), and until a loss (RFC 9438, 4.2)",
                 measure=of_group(_period_s, groups[0]),
             )
         ]
@@ -252,7 +265,7 @@ def _startup_s(group: Group) -> float:
     gains = samples["bbr_pacing_gain"]
     begun = np.flatnonzero(gains > 700)
     if len(begun) == 0:
-        raise NotMeasured("no sample of STARTUP")
+        raise NotMeasuredError("no sample of STARTUP")
     after = begun[0] + np.flatnonzero(gains[begun[0] :] < 700)
     return float(samples["before_s"][after[0]] - samples["before_s"][begun[0]])
 
@@ -265,7 +278,7 @@ def _probe_rtt_s(group: Group) -> tuple[float, float]:
     low = (flow["tcpi_snd_cwnd"] <= 4) & (times_s > 5)
     first = np.flatnonzero(low)
     if len(first) == 0:
-        raise NotMeasured("no window of 4 segments")
+        raise NotMeasuredError("no window of 4 segments")
     end = first[0] + np.flatnonzero(~low[first[0] :])[0]
     return float(times_s[first[0]]), float(times_s[end] - times_s[first[0]])
 
@@ -285,7 +298,7 @@ def dctcp(rate: str, *, rtt_ms: float, mark: int, flows: int, seconds: float = 4
                 link=link,
                 interval=Interval(mean, min(least, mark / 2), most + 2),
                 unit="packets",
-                source="K + N − A/2, between K + N − A and K + N (Alizadeh 2010, 6 to 10)",
+                source="K + N - A/2, between K + N - A and K + N (Alizadeh 2010, 6 to 10)",
                 measure=of_group(lambda g: g.value("queueDelay") / 1e6 / full_s, groups[0]),
             )
         ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import reference
 import theory
 from reference import Load
-from studies import Cell, Place, Row, column, of_group
+from studies import EXACTNESS, Cell, Ground, Place, Row, column, of_group
 from theory import Interval, within
 
 PING_FRAME_BYTES = theory.ETHERNET_BYTES + 84
@@ -27,32 +27,46 @@ def datagrams(rate: str, share: float, count: int, length: int = theory.FULL_DAT
     duration_s = count * frame_bytes * 8 / offered_bps
     payload_bps = offered_bps * length / frame_bytes
     # The last one is sent before the end.
-    return f"test=UDP_STREAM len={length} bitrate={payload_bps:.3f} interval=0.05 dur={duration_s * (1 - 0.5 / count):.9f}"
+    duration_s *= 1 - 0.5 / count
+    words = f"test=UDP_STREAM len={length} bitrate={payload_bps:.3f} interval=0.05"
+    return f"{words} dur={duration_s:.9f}"
 
 
-def idle(rate: str, *, delay_ms: float, links: int = 1) -> Cell:
+def allowed(
+    ground: Ground, expected_s: float, rate: str, crossings: int, late_s: float = 0
+) -> Interval:
+    """The interval in µs of a delay that crosses so many shapers; `late_s` may be added."""
+    exact = EXACTNESS[ground]
+    frame_s = theory.serialisation_s(theory.FULL_FRAME_BYTES, bps(rate))
+    # A burst saves no more than the time that it would take.
+    early_s = min(max(exact.early_packets * frame_s, exact.early_s) * crossings, expected_s)
+    late_s = exact.late_s + late_s
+    return Interval(
+        *(1e6 * each for each in (expected_s, expected_s - early_s, expected_s + late_s))
+    )
+
+
+def idle(rate: str, *, delay_ms: float, links: int = 1, ground: Ground = "sim") -> Cell:
     """Single packets, one after the other."""
     each_s = delay_ms / 1000
-    link = f"rate={rate} delay={delay_ms:g}"
+    link = f"rate={rate} delay={delay_ms:g}" if delay_ms else f"rate={rate}"
     full_s = links * (theory.serialisation_s(theory.FULL_FRAME_BYTES, bps(rate)) + each_s)
-    ping_us = theory.serialisation_s(PING_FRAME_BYTES, bps(rate)) * 1e6 * links
+    # They may meet a ping.
+    ping_s = theory.serialisation_s(PING_FRAME_BYTES, bps(rate)) * links
     share = theory.serialisation_s(theory.FULL_FRAME_BYTES, bps(rate)) / (3 * full_s)
     small_s = 2 * links * (
         theory.serialisation_s(theory.TCP_HEADERS_BYTES + 1, bps(rate)) + each_s
     )  # fmt: skip
     request_s = full_s + small_s / 2
-    source = f"{links} × (size/rate + delay)"
+    source = f"{links} x (size/rate + delay)"
 
     def rows(groups: Sequence[Place]) -> list[Row]:
         sent, small, large = groups
-        exact = within(full_s * 1e6, absolute=1.0)
-        # It may meet a ping.
-        late = Interval(full_s * 1e6, full_s * 1e6 - 1, full_s * 1e6 + 1 + ping_us)
         return [
             Row(
                 quantity="one-way delay of datagrams of 1514 bytes: minimum",
                 link=link,
-                interval=exact,
+                interval=allowed(ground, full_s, rate, links),
                 unit="µs",
                 source=source,
                 measure=column("oneWayMin", sent),
@@ -60,7 +74,7 @@ def idle(rate: str, *, delay_ms: float, links: int = 1) -> Cell:
             Row(
                 quantity="the same: maximum, beside pings",
                 link=link,
-                interval=late,
+                interval=allowed(ground, full_s, rate, links, ping_s),
                 unit="µs",
                 source=source,
                 measure=column("oneWayMax", sent),
@@ -68,7 +82,7 @@ def idle(rate: str, *, delay_ms: float, links: int = 1) -> Cell:
             Row(
                 quantity="TCP_RR, 1 byte and 1 byte: median",
                 link=link,
-                interval=within(small_s * 1e6, absolute=1.0),
+                interval=allowed(ground, small_s, rate, 2 * links),
                 unit="µs",
                 source=source + ", both ways",
                 measure=column("p50Latency", small),
@@ -76,7 +90,7 @@ def idle(rate: str, *, delay_ms: float, links: int = 1) -> Cell:
             Row(
                 quantity="TCP_RR, 1448 bytes and 1 byte: median",
                 link=link,
-                interval=within(request_s * 1e6, absolute=1.0),
+                interval=allowed(ground, request_s, rate, 2 * links),
                 unit="µs",
                 source=source + ", both ways",
                 measure=column("p50Latency", large),
@@ -87,14 +101,14 @@ def idle(rate: str, *, delay_ms: float, links: int = 1) -> Cell:
     sending_s = 20 * 3 * full_s
     pause_s = round(sending_s + 0.5, 1)
     requests_s = max(0.2, 20 * request_s)
+    later_s = pause_s + requests_s + 0.5
     return Cell(
         link=link,
         links=links,
         flows=(
             alone,
             f"test=TCP_RR req=1 reply=1 dur={requests_s:.3f} delay={pause_s:.3f}",
-            f"test=TCP_RR req=1448 reply=1 dur={requests_s:.3f} "
-            f"delay={pause_s + requests_s + 0.5:.3f}",
+            f"test=TCP_RR req=1448 reply=1 dur={requests_s:.3f} delay={later_s:.3f}",
         ),
         rows=rows,
     )
@@ -114,7 +128,9 @@ def lost(
                 interval=interval,
                 unit="",
                 source=source,
-                measure=column("udpLost", groups[0]),
+                measure=of_group(
+                    lambda g: g.value("udpLost") * count / g.value("udpSent"), groups[0]
+                ),
             )
         ]
 
@@ -128,7 +144,7 @@ def random_loss(rate: str, percent: float, count: int, *, links: int = 1) -> Cel
         f"loss={percent:g}",
         theory.binomial(count, probability),
         count,
-        "binomial distribution, 1 − (1 − p)^links",
+        "binomial distribution, 1 - (1 - p)^links",
         links=links,
     )
 
@@ -144,7 +160,9 @@ def corrupted(rate: str, percent: float, count: int) -> Cell:
     """One bit of a packet is inverted; only one of the sender's Ethernet address is not noticed."""
     unnoticed = 6 / (58 + theory.UDP_HEADERS_BYTES)
     interval = theory.binomial(count, percent / 100 * (1 - unnoticed))
-    return lost(rate, f"corrupt={percent:g}", interval, count, "binomial distribution; UDP's checksum")
+    return lost(
+        rate, f"corrupt={percent:g}", interval, count, "binomial distribution; UDP's checksum"
+    )
 
 
 def duplicated(rate: str, percent: float, count: int) -> Cell:
@@ -190,7 +208,7 @@ def reordered(rate: str, percent: float, count: int) -> Cell:
                 link=link,
                 interval=interval,
                 unit="",
-                source="q (1 − q), gap < delay < 2 gaps (RFC 4737, 3.3)",
+                source="q (1 - q), gap < delay < 2 gaps (RFC 4737, 3.3)",
                 measure=column("udpReordered", groups[0]),
             )
         ]
@@ -209,12 +227,18 @@ def jittered(rate: str, delay_ms: float, jitter_ms: float, count: int) -> Cell:
 
     def rows(groups: Sequence[Place]) -> list[Row]:
         mean = within(mean_us, absolute=theory.DEVIATIONS * deviation_us / count**0.5 + frame_us)
-        least = Interval(mean_us - width_us, mean_us - width_us - 1, mean_us - width_us + edge_us + 1)
+        least = Interval(
+            mean_us - width_us, mean_us - width_us - 1, mean_us - width_us + edge_us + 1
+        )
         most = Interval(
             mean_us + width_us, mean_us + width_us - edge_us - 1, mean_us + width_us + 20 * frame_us
         )
         source = "delay ± jitter, uniform (tc-netem(8))"
-        parts = (("mean", "oneWayMean", mean), ("minimum", "oneWayMin", least), ("maximum", "oneWayMax", most))
+        parts = (
+            ("mean", "oneWayMean", mean),
+            ("minimum", "oneWayMin", least),
+            ("maximum", "oneWayMax", most),
+        )
         return [
             Row(
                 quantity=f"one-way delay, {which} of {count}",
@@ -230,10 +254,19 @@ def jittered(rate: str, delay_ms: float, jitter_ms: float, count: int) -> Cell:
     return Cell(link=link, flows=(datagrams(rate, 0.1, count, 58),), rows=rows)
 
 
-def overloaded(rate: str, limit: str, packets: float, *, links: int = 1, excess: float = 1.2) -> Cell:
+def overloaded(
+    rate: str,
+    limit: str,
+    packets: float,
+    *,
+    links: int = 1,
+    excess: float = 1.2,
+    delay_ms: float = 1,
+    ground: Ground = "sim",
+) -> Cell:
     """A drop-tail queue of full packets with more than the link carries; `packets` is what its
     limit holds of them."""
-    link = f"rate={rate} delay=1 limit={limit}"
+    link = f"rate={rate} delay={delay_ms:g} limit={limit}".replace(" delay=0", "")
     count = max(400, int(12 * packets))
     flow = datagrams(rate, excess, count)
     duration_s = float(flow.rpartition("dur=")[2])
@@ -242,33 +275,36 @@ def overloaded(rate: str, limit: str, packets: float, *, links: int = 1, excess:
     pings_bps = PINGS_PER_SECOND * PING_FRAME_BYTES * 8
     goodput_mbps = bps(rate) * payload / 1e6
     one_mbps = theory.FULL_DATAGRAM_BYTES * 8 / duration_s / 1e6
-    wait_us = (packets * frame_s + (links - 1) * frame_s + links * 1e-3) * 1e6
+    wait_s = packets * frame_s + (links - 1) * frame_s + links * delay_ms / 1000
+    share = EXACTNESS[ground].rate_share
 
     def rows(groups: Sequence[Place]) -> list[Row]:
-        slower = goodput_mbps * 0.001 + one_mbps + pings_bps / 1e6
+        slower = goodput_mbps * share + one_mbps + pings_bps / 1e6
         return [
             Row(
                 quantity=f"goodput of datagrams, {excess:g} times the rate",
                 link=link,
-                interval=Interval(goodput_mbps, goodput_mbps - slower, goodput_mbps * 1.001 + one_mbps),
+                interval=Interval(
+                    goodput_mbps, goodput_mbps - slower, goodput_mbps * (1 + share) + one_mbps
+                ),
                 unit="Mbit/s",
-                source=f"rate · 1472/1514, less pings",
+                source="rate · 1472/1514, less pings",
                 measure=column("rate", groups[0]),
             ),
             Row(
                 quantity="their greatest one-way delay",
                 link=link,
-                interval=Interval(wait_us, wait_us - 2, wait_us + frame_s * 1e6 + 2),
+                interval=allowed(ground, wait_s, rate, links, frame_s),
                 unit="µs",
-                source=f"limit / rate; the packet being sent counts or not",
+                source="limit / rate; the packet being sent counts or not",
                 measure=column("oneWayMax", groups[0]),
             ),
             Row(
-                quantity="queueDrops − udpLost",
+                quantity="queueDrops - udpLost",
                 link=link,
                 interval=Interval(0, 0, PINGS_PER_SECOND * (duration_s + 1)),
                 unit="",
-                source=f"`tc -s` counts what datagrams count, and pings",
+                source="`tc -s` counts what datagrams count, and pings",
                 measure=of_group(lambda g: g.value("queueDrops") - g.value("udpLost"), groups[0]),
             ),
         ]
@@ -278,22 +314,24 @@ def overloaded(rate: str, limit: str, packets: float, *, links: int = 1, excess:
 
 def policed(rate: str, *, excess: float = 1.2) -> Cell:
     """More than the rate is dropped, and nothing waits."""
-    link = f"police={rate} delay=1"
+    burst_bytes = 30_000
+    link = f"rate={rate} delay=1 police={burst_bytes // 1000}K"
     count = max(400, int(bps(rate) * 0.5 / 8 / theory.FULL_FRAME_BYTES))
-    flow = datagrams(rate, excess, count)
-    duration_s = float(flow.rpartition("dur=")[2])
-    goodput_mbps = bps(rate) * theory.FULL_DATAGRAM_BYTES / theory.FULL_FRAME_BYTES / 1e6
-    one_mbps = theory.FULL_DATAGRAM_BYTES * 8 / duration_s / 1e6
+    sent = datagrams(rate, excess, count)
+    duration_s = float(sent.rpartition("dur=")[2])
+    passed = (bps(rate) * duration_s / 8 + burst_bytes) / theory.FULL_FRAME_BYTES
+    # A ping of 98 bytes takes a part of a datagram.
+    pings = (PINGS_PER_SECOND * duration_s + 1) * PING_FRAME_BYTES / theory.FULL_FRAME_BYTES
 
     def rows(groups: Sequence[Place]) -> list[Row]:
         return [
             Row(
-                quantity=f"goodput of datagrams, {excess:g} times the rate",
+                quantity=f"datagrams that arrive, of {count}, {excess:g} times the rate",
                 link=link,
-                interval=within(goodput_mbps, absolute=0.01 * goodput_mbps + 2 * one_mbps),
-                unit="Mbit/s",
-                source="rate · 1472/1514",
-                measure=column("rate", groups[0]),
+                interval=Interval(passed, passed * 0.999 - 1 - pings, passed * 1.001 + 1),
+                unit="",
+                source="(rate · time + burst) / size: a token bucket",
+                measure=of_group(lambda g: g.value("udpSent") - g.value("udpLost"), groups[0]),
             ),
             Row(
                 quantity="their greatest one-way delay",
@@ -305,14 +343,13 @@ def policed(rate: str, *, excess: float = 1.2) -> Cell:
             ),
         ]
 
-    return Cell(link=link, flows=(flow,), rows=rows)
+    return Cell(link=link, flows=(sent,), rows=rows)
 
 
 def codel(rate: str, kind: str, seconds: float, *, excess: float = 1.2, setting: str = "") -> Cell:
     """CoDel with a load that does not respond: its control law alone decides how many it drops."""
     values = dict(word.split("=") for word in setting.split())
-    load = Load(bps(rate), theory.FULL_FRAME_BYTES, excess, 0)
-    count = int(seconds / load.gap_s)
+    count = int(seconds * excess * bps(rate) / (theory.FULL_FRAME_BYTES * 8))
     load = Load(bps(rate), theory.FULL_FRAME_BYTES, excess, count)
     passed = reference.codel(
         load,
@@ -328,8 +365,18 @@ def codel(rate: str, kind: str, seconds: float, *, excess: float = 1.2, setting:
         drops = within(passed.drops, share=0.02, absolute=2)
         parts = (
             (f"datagrams lost, of {count}", "udpLost", drops, ""),
-            ("their mean one-way delay", "oneWayMean", within((passed.mean_s + 1e-3) * 1e6, share=0.02), "µs"),
-            ("their greatest one-way delay", "oneWayMax", within((passed.longest_s + 1e-3) * 1e6, share=0.02), "µs"),
+            (
+                "their mean one-way delay",
+                "oneWayMean",
+                within((passed.mean_s + 1e-3) * 1e6, share=0.02),
+                "µs",
+            ),
+            (
+                "their greatest one-way delay",
+                "oneWayMax",
+                within((passed.longest_s + 1e-3) * 1e6, share=0.02),
+                "µs",
+            ),
         )
         return [
             Row(
@@ -344,3 +391,35 @@ def codel(rate: str, kind: str, seconds: float, *, excess: float = 1.2, setting:
         ]
 
     return Cell(link=link, flows=(datagrams(rate, excess, count),), rows=rows)
+
+
+def marked(rate: str, kind: str, seconds: float, *, excess: float = 1.2) -> Cell:
+    """CoDel that marks instead of dropping, by the same control law."""
+    count = int(seconds * excess * bps(rate) / (theory.FULL_FRAME_BYTES * 8))
+    load = Load(bps(rate), theory.FULL_FRAME_BYTES, excess, count)
+    marks = reference.codel(load, marks=True).marks
+    room = int(count * (1 - 1 / excess)) + 100
+    link = f"rate={rate} delay=1 qdisc={kind} ecn=1 limit={room}p"
+
+    def rows(groups: Sequence[Place]) -> list[Row]:
+        return [
+            Row(
+                quantity=f"datagrams marked, of {count}, {excess:g} times the rate",
+                link=link,
+                interval=within(marks, share=0.02, absolute=2),
+                unit="",
+                source="RFC 8289, section 5, packet by packet",
+                measure=column("udpMarked", groups[0]),
+            ),
+            Row(
+                quantity="the same: lost",
+                link=link,
+                interval=Interval(0, 0, 0),
+                unit="",
+                source="RFC 3168, 5: marked instead of dropped",
+                measure=column("udpLost", groups[0]),
+            ),
+        ]
+
+    flow = datagrams(rate, excess, count) + " ecn=1"
+    return Cell(link=link, flows=(flow,), rows=rows)

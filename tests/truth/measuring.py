@@ -1,17 +1,15 @@
-"""Runs studies through the command line, and makes docs/truth.md of what they measured."""
+"""Runs studies through the command line."""
 
-import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from readings import NotMeasured, Results
+from readings import NotMeasuredError, Results
 from studies import Row, Study
-from theory import Interval
 
 from netesto import process
 
@@ -59,17 +57,17 @@ def measure(study: Study, folder: Path) -> Measured:
 def read(study: Study, folder: Path, took_s: float = 0.0) -> Measured:
     """What a run in this folder measured."""
     results = Results(folder / "out")
-    reason = "" if results.has_rows else (folder / "output").read_text().strip()[-300:]
+    reason = "" if results.has_rows else " ".join((folder / "output").read_text().split())[-300:]
     return Measured(study, tuple(found(row, results, reason) for row in study.rows), took_s)
 
 
 def found(row: Row, results: Results, reason: str) -> Finding:
-    """`reason`: why there are no results, or "". """
+    """`reason`: why there are no results, or ""."""
     if reason:
         return Finding(row, None, reason)
     try:
         return Finding(row, row.measure(results))
-    except (NotMeasured, OSError, ValueError, ZeroDivisionError, KeyError) as error:
+    except (NotMeasuredError, OSError, ValueError, ZeroDivisionError, KeyError) as error:
         return Finding(row, None, f"{type(error).__name__}: {error}")
 
 
@@ -85,32 +83,3 @@ def measure_all(
 
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(one, studies))
-
-
-def number(value: float, interval: Interval) -> str:
-    """With as many decimals as show where in the interval it lies."""
-    width = interval.high - interval.low
-    decimals = 0 if width == 0 else max(0, 1 - math.floor(math.log10(width)))
-    if value == int(value) and interval.low == int(interval.low):
-        decimals = 0
-    return f"{value:,.{decimals}f}"
-
-
-def table(findings: Sequence[Finding]) -> Iterator[str]:
-    """The lines of a table of Markdown."""
-    yield "| quantity | link | expected | interval | measured | | source |"
-    yield "|---|---|---|---|---|---|---|"
-    for finding in findings:
-        row, interval = finding.row, finding.row.interval
-        unit = f" {row.unit}" if row.unit else ""
-        measured = finding.reason if finding.measured is None else number(finding.measured, interval) + unit
-        cells = (
-            row.quantity,
-            f"`{row.link}`",
-            number(interval.expected, interval) + unit,
-            f"{number(interval.low, interval)} to {number(interval.high, interval)}",
-            measured,
-            "true" if finding.is_true else "**false**",
-            row.source,
-        )
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

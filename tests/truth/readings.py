@@ -2,9 +2,7 @@
 
 import csv
 import functools
-import gzip
 import json
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 from netesto.results import sockets
 
 
-class NotMeasured(Exception):
+class NotMeasuredError(Exception):
     """A value that the results should have, and do not."""
 
 
@@ -25,10 +23,10 @@ class Group:
     row: dict[str, str]
 
     def value(self, column: str) -> float:
-        """A column of exp.csv; NotMeasured if it is empty or the group has failed."""
+        """A column of exp.csv; NotMeasuredError if it is empty or the group has failed."""
         if not self.row.get(column):
             reason = self.row["status"] if self.row["status"] != "ok" else "the column is empty"
-            raise NotMeasured(f"{column}: {reason}")
+            raise NotMeasuredError(f"{column}: {reason}")
         return float(self.row[column])
 
     @functools.cached_property
@@ -52,7 +50,9 @@ class Group:
     @functools.cached_property
     def ports(self) -> set[int]:
         """The server's ports of the flows."""
-        return set(json.loads((self.raw("server") / f"server.{self.number}.json").read_text())["ports"])
+        return set(
+            json.loads((self.raw("server") / f"server.{self.number}.json").read_text())["ports"]
+        )
 
     def sockets(self) -> Any:
         """The samples of the sockets of the flows at the client."""
@@ -75,8 +75,16 @@ class Results:
     def has_rows(self) -> bool:
         return (self.folder / "exp.csv").is_file()
 
+    def changes(self, experiment: int) -> list[float]:
+        """When SET_LINK was executed in the experiment, in its order; UTC seconds."""
+        text = (self.folder / str(experiment) / "manifest.json").read_text()
+        hosts = json.loads(text)["hosts"]
+        each = hosts.values() if isinstance(hosts, dict) else hosts
+        made = [setting for host in each for setting in host.get("settings", [])]
+        return sorted(setting["made_s"] for setting in made)
+
     def group(self, experiment: int, number: int = 1) -> Group:
         row = self.rows.get(f"{experiment}.{number}")
         if row is None:
-            raise NotMeasured(f"no row {experiment}.{number} in exp.csv")
+            raise NotMeasuredError(f"no row {experiment}.{number} in exp.csv")
         return Group(self.folder / str(experiment), number, row)

@@ -3,7 +3,7 @@ datagrams of one size that arrive at equal distances, faster than the link carri
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import theory
 
@@ -37,96 +37,108 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a queue does with a load: the frames that it drops, and the delays of the others, from
-    arrival to the last bit."""
+    """What a queue does with a load: the frames that it drops and marks, and the delays of those
+    that it sends, from arrival to the last bit."""
 
     drops: int
+    marks: int
     mean_s: float
     longest_s: float
 
 
 def drop_tail(load: Load, room: int) -> Passed:
     """A queue in which up to `room` frames wait, beside the one that is being sent."""
-    return _passed(load, _Drop(math.inf, math.inf), room)
+    return _passed(load, _Codel(math.inf, math.inf), room)
 
 
 def codel(
-    load: Load, *, target_s: float = CODEL_TARGET_S, interval_s: float = CODEL_INTERVAL_S
+    load: Load,
+    *,
+    target_s: float = CODEL_TARGET_S,
+    interval_s: float = CODEL_INTERVAL_S,
+    marks: bool = False,
 ) -> Passed:
-    """CoDel without a limit (RFC 8289, section 5), with the memory of the control law of Linux."""
-    return _passed(load, _Drop(target_s, interval_s), math.inf)
+    """CoDel without a limit (RFC 8289, section 5), with the memory of the control law of Linux. If
+    it `marks`, it sends the frame that it would drop, and decides about the next one later."""
+    return _passed(load, _Codel(target_s, interval_s, marks), math.inf)
 
 
 @dataclass(slots=True)
-class _Drop:
+class _Codel:
     """The state of CoDel, with the names of the RFC."""
 
     target_s: float
     interval_s: float
+    marks: bool = False
     first_above_s: float = 0.0
     drop_next_s: float = 0.0
     count: int = 0
     lastcount: int = 0
     dropping: bool = False
+    waiting: deque[float] = field(default_factory=deque)
+    hits: int = 0
 
     def law(self, from_s: float) -> float:
+        """The control law: when to drop the next one."""
         return from_s + self.interval_s / math.sqrt(self.count)
 
-    def ok_to_drop(self, now_s: float, arrived_s: float, bytes_behind: int) -> bool:
-        """Whether delays have exceeded the target for an interval, and more than a packet waits."""
-        if now_s - arrived_s < self.target_s or bytes_behind <= theory.FULL_FRAME_BYTES:
+    def take(self, now_s: float, frame_bytes: int) -> tuple[float, bool]:
+        """The arrival of the first frame that waits, and whether it may be dropped: for an interval
+        all have waited for longer than the target, and more than an MTU was behind them."""
+        arrived_s = self.waiting.popleft()
+        behind_bytes = len(self.waiting) * frame_bytes
+        if now_s - arrived_s < self.target_s or behind_bytes <= theory.FULL_FRAME_BYTES:
             self.first_above_s = 0.0
-            return False
+            return arrived_s, False
         if self.first_above_s == 0:
             self.first_above_s = now_s + self.interval_s
-            return False
-        return now_s >= self.first_above_s
+            return arrived_s, False
+        return arrived_s, now_s >= self.first_above_s
 
-
-def _passed(load: Load, state: _Drop, room: float) -> Passed:
-    waiting: deque[float] = deque()
-    free_s, arrived, drops, delays = 0.0, 0, 0, []
-
-    def admit(until_s: float) -> None:
-        nonlocal arrived, drops
-        while arrived < load.count and (at_s := arrived * load.gap_s) <= until_s:
-            arrived += 1
-            if len(waiting) < room:
-                waiting.append(at_s)
-            else:
-                drops += 1
-
-    while True:
-        if not waiting:
-            if arrived == load.count:
-                break
-            free_s = max(free_s, arrived * load.gap_s)
-            admit(free_s)
-        now_s = free_s
-        admit(now_s)
-        at_s = waiting.popleft()
-        ok = state.ok_to_drop(now_s, at_s, len(waiting) * load.frame_bytes)
-        if state.dropping:
-            state.dropping = ok
-            while state.dropping and now_s >= state.drop_next_s:
-                drops, state.count = drops + 1, state.count + 1
-                at_s = waiting.popleft()
-                if state.ok_to_drop(now_s, at_s, len(waiting) * load.frame_bytes):
-                    state.drop_next_s = state.law(state.drop_next_s)
+    def next_sent(self, now_s: float, frame_bytes: int) -> float:
+        """The arrival of the frame that is sent now; those before it are dropped."""
+        arrived_s, ok = self.take(now_s, frame_bytes)
+        if self.dropping and not ok:
+            self.dropping = False
+        elif self.dropping:
+            while self.dropping and now_s >= self.drop_next_s:
+                self.hits, self.count = self.hits + 1, self.count + 1
+                if self.marks:
+                    self.drop_next_s = self.law(self.drop_next_s)
+                    break
+                arrived_s, ok = self.take(now_s, frame_bytes)
+                if ok:
+                    self.drop_next_s = self.law(self.drop_next_s)
                 else:
-                    state.dropping = False
+                    self.dropping = False
         elif ok:
-            drops += 1
-            at_s = waiting.popleft()
-            state.ok_to_drop(now_s, at_s, len(waiting) * load.frame_bytes)
-            state.dropping = True
-            delta = state.count - state.lastcount
-            is_recent = now_s - state.drop_next_s < CODEL_MEMORY * state.interval_s
-            state.count = state.lastcount = delta if delta > 1 and is_recent else 1
-            state.drop_next_s = state.law(now_s)
-        free_s = now_s + load.frame_s
-        delays.append(free_s - at_s)
-    return Passed(drops, sum(delays) / len(delays), max(delays))
+            self.hits += 1
+            if not self.marks:
+                arrived_s, _ = self.take(now_s, frame_bytes)
+            self.dropping = True
+            delta = self.count - self.lastcount
+            is_recent = now_s - self.drop_next_s < CODEL_MEMORY * self.interval_s
+            self.count = self.lastcount = delta if delta > 1 and is_recent else 1
+            self.drop_next_s = self.law(now_s)
+        return arrived_s
+
+
+def _passed(load: Load, queue: _Codel, room: float) -> Passed:
+    free_s, arrived, tail, delays = 0.0, 0, 0, []
+    while arrived < load.count or queue.waiting:
+        if not queue.waiting:
+            free_s = max(free_s, arrived * load.gap_s)
+        while arrived < load.count and arrived * load.gap_s <= free_s:
+            if len(queue.waiting) < room:
+                queue.waiting.append(arrived * load.gap_s)
+            else:
+                tail += 1
+            arrived += 1
+        sent = queue.next_sent(free_s, load.frame_bytes)
+        free_s += load.frame_s
+        delays.append(free_s - sent)
+    drops, marks = (tail, queue.hits) if queue.marks else (tail + queue.hits, 0)
+    return Passed(drops, marks, sum(delays) / len(delays), max(delays))
 
 
 def red_backlog_bytes(
@@ -134,7 +146,7 @@ def red_backlog_bytes(
 ) -> float:
     """The mean queue of RED at which it drops what a load of `excess` times the rate has too much.
 
-    Of the gaps between drops, each from 1 to 1/p is as likely (Floyd and Jacobson, 1993, section 7):
+    Gaps between drops are uniform, from 1 to 1/p (Floyd and Jacobson, 1993, section 7):
     2 p / (1 + p) of the packets are dropped, and p rises linearly from `least_bytes` to `highest`
     at `most_bytes`.
     """

@@ -1,5 +1,6 @@
 """Rows of the table of truths, and the runs that measure them."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -7,13 +8,45 @@ from typing import Literal, TypeAlias
 from readings import Group, Results
 from theory import Interval
 
+from netesto import shaping
+
 Ground: TypeAlias = Literal["sim", "uml", "lab"]
 Measure: TypeAlias = Callable[[Results], float]
 # An experiment, and a group of it.
 Place: TypeAlias = tuple[int, int]
 
+# All cells start together.
+NATIVE = "tool=native hold=1"
+
 # What a path of so many equal links is in LAB: hosts joined by switches.
 SHAPES = {1: "pair", 2: "star", 4: "tree"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """How exact a ground is: rates to a share, and delays that are so much too short (in packets of
+    the MTU, but at least for a time) or too long. `why` says it in words."""
+
+    rate_share: float
+    early_packets: float
+    early_s: float
+    late_s: float
+    why: str
+
+
+EXACTNESS: Mapping[Ground, Exactness] = {
+    "sim": Exactness(0.001, 0, 1e-6, 1e-6, "rates to 0.1 %, delays to 1 µs"),
+    "lab": Exactness(
+        0.01, 2, shaping.burst_s("lab"), 0.002,
+        "rates to 1 %. A shaper passes a burst of two packets, or 1 ms of its rate, at once: on an "
+        "idle link a packet may arrive so much earlier. The machine may be 2 ms late",
+    ),
+    "uml": Exactness(
+        0.03, 2, shaping.burst_s("uml"), 0.005,
+        "rates to 3 %, because a process waits for a processor. Bursts are two packets, or 5 ms of "
+        "the rate. The guest may be 5 ms late",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +105,10 @@ def side_by_side(
         settings = [f'{key} = "{value}"' for key, value in _settings(cell.link)]
         links += [
             "\n".join(["[[links]]", f'between = ["{one}", "{other}"]', *settings])
-            for one, other in zip(path, path[1:], strict=False)
+            for one, other in itertools.pairwise(path)
         ]
         first = len(flows) + 1
-        flows += [
-            f"DO_CLIENT host=a server=b{place} tool=native hold=1 {flow}" for flow in cell.flows
-        ]
+        flows += [f"DO_CLIENT host=a server=b{place} {NATIVE} {flow}" for flow in cell.flows]
         places = [(1, number) for number in range(first, len(flows) + 1)]
         rows += on(SHAPES[cell.links], cell.rows(places))
     hosts = [f"b{place}" for place in range(1, len(cells) + 1)]
@@ -120,11 +151,11 @@ def in_turn(
             script.append(f"SET_LINK {changed} {cell.link}")
         script += [
             f"DO_SERVER host={server} exp=COUNTER expName={name} start=1",
-            *(f"DO_CLIENT host={client} server={server} tool=native hold=1 {flow}" for flow in cell.flows),
+            *(f"DO_CLIENT host={client} server={server} {NATIVE} {flow}" for flow in cell.flows),
             *("START_FLOWS", "WAIT_FLOWS", "PROCESS_EXP"),
-        ]  # fmt: skip
+        ]
         places = [(experiment, number) for number in range(1, len(cell.flows) + 1)]
-        rows += on(lab.split()[0], cell.rows(places))
+        rows += on(lab.partition(" ")[0], cell.rows(places))
     text = "\n".join(script) + "\n"
     return Study(name=name, script=text, rows=tuple(rows), ground=ground, is_fast=is_fast)
 

@@ -5,9 +5,7 @@ Units: bit/s, seconds, bytes; windows in segments. A frame is a packet with its 
 """
 
 import heapq
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 # An interval contains the measurement with all but this probability: of a table of several hundred
