@@ -3,6 +3,7 @@
 import aqms
 import flows
 import links
+from steps import STEPS
 from studies import Study, in_turn, side_by_side
 
 STUDIES: tuple[Study, ...] = (
@@ -64,6 +65,9 @@ STUDIES: tuple[Study, ...] = (
             links.codel("200mbit", "codel", 1),
             links.codel("2gbit", "codel", 0.4),
             links.codel("20mbit", "fq_codel", 4),
+            links.codel("20mbit", "codel", 2, setting="target=2 interval=20"),
+            links.marked("20mbit", "codel", 3),
+            links.marked("20mbit", "fq_codel", 3),
         ],
     ),
     side_by_side(
@@ -73,6 +77,7 @@ STUDIES: tuple[Study, ...] = (
             aqms.equilibrium("200mbit", "pie", 4),
             aqms.equilibrium("20mbit", "fq_pie", 10),
             aqms.red("20mbit", 240_000, 20),
+            aqms.red("200mbit", 600_000, 5, (100_000, 200_000)),
         ],
     ),
     side_by_side(
@@ -101,7 +106,10 @@ STUDIES: tuple[Study, ...] = (
     ),
     side_by_side(
         "short",
-        [flows.short(rate, rtt_ms=10) for rate in links.RATES],
+        [
+            *(flows.short(rate, rtt_ms=10) for rate in links.RATES),
+            flows.short("20mbit", rtt_ms=40, sizes=(20, 21), window=20),
+        ],
         is_fast=True,
     ),
     side_by_side(
@@ -129,6 +137,7 @@ STUDIES: tuple[Study, ...] = (
             flows.cubic("50mbit", rtt_ms=100, room=200, seconds=40),
             flows.bbr("20mbit", rtt_ms=40),
             flows.dctcp("100mbit", rtt_ms=10, mark=20, flows=2),
+            flows.dctcp("100mbit", rtt_ms=10, mark=20, flows=2, in_bytes=True),
             flows.receive_window("100mbit", rtt_ms=40, window_bytes=64000),
         ],
     ),
@@ -147,6 +156,8 @@ STUDIES: tuple[Study, ...] = (
         ],
         changed="host=router to=right",
     ),
+    links.by_name(),
+    STEPS,
     in_turn(
         "tree",
         "tree depth=2",

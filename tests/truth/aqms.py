@@ -57,12 +57,17 @@ def equilibrium(rate: str, kind: str, seconds: float) -> Cell:
     return Cell(link=link, flows=(flow,), rows=rows)
 
 
-def red(rate: str, limit_bytes: int, seconds: float) -> Cell:
+def red(
+    rate: str, limit_bytes: int, seconds: float, thresholds: tuple[int, int] | None = None
+) -> Cell:
     """RED settles where it drops what the load has too much."""
     excess, highest = 1.01, 0.02
-    least, most = limit_bytes / 12, limit_bytes / 4
+    # tc's defaults, without min= and max=.
+    least, most = thresholds or (limit_bytes / 12, limit_bytes / 4)
     backlog = reference.red_backlog_bytes(excess, least, most, highest)
     link = f"rate={rate} delay=1 qdisc=red limit={limit_bytes // 1000}K"
+    if thresholds:
+        link += f" min={least} max={most}"
     frame_s = FULL_S_BITS / bps(rate)
     count = int(seconds * excess / frame_s)
     sending = datagrams(rate, excess, count)

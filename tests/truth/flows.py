@@ -16,13 +16,23 @@ FULL_BITS = theory.FULL_FRAME_BYTES * 8
 
 
 def short(
-    rate: str, *, rtt_ms: float, sizes: Sequence[int] = (1, 10, 11, 17, 100), links: int = 1
+    rate: str,
+    *,
+    rtt_ms: float,
+    sizes: Sequence[int] = (1, 10, 11, 17, 100),
+    window: int = theory.INITIAL_WINDOW,
 ) -> Cell:
     """Transfers of so many segments, each on a new connection, one after the other."""
     link = f"rate={rate} rtt={rtt_ms:g} limit=1000p"
     expected = {
-        size: theory.slow_start_s(size, rate_bps=bps(rate), rtt_s=rtt_ms / 1000) for size in sizes
+        size: theory.slow_start_s(
+            size, rate_bps=bps(rate), rtt_s=rtt_ms / 1000, initial_window=window
+        )
+        for size in sizes
     }
+    before = ""
+    if window != theory.INITIAL_WINDOW:
+        before = f"SET_ROUTE host=a to={{server}} initcwnd={window}"
     flows, at_s = [], 0.0
     for size, takes_s in expected.items():
         gap_s = math.ceil(2 * takes_s + 3 * rtt_ms / 1000 + 0.3)
@@ -43,13 +53,13 @@ def short(
                     takes_s * 1e6, takes_s * 1e6 - 1, takes_s * 1e6 + 1 + 2 * small_us
                 ),
                 unit="µs",
-                source="slow start from 10 (RFC 6928), segment by segment",
+                source=f"slow start from {window} (RFC 6928), segment by segment",
                 measure=of_group(_median_us, group),
             )
             for (size, takes_s), group in zip(expected.items(), groups, strict=True)
         ]
 
-    return Cell(link=link, flows=tuple(flows), rows=rows)
+    return Cell(link=link, flows=tuple(flows), rows=rows, before=before)
 
 
 def _median_us(group: Group) -> float:
@@ -109,15 +119,16 @@ def random_losses(percent: float, *, rtt_ms: float, seconds: float, links: int =
     drawn = [_rounds(loss, int(seconds / rtt_s), generator) for _ in range(100)]
     spread = theory.DEVIATIONS * float(np.std(drawn) / np.mean(drawn))
     most = theory.mathis_bps(rtt_s, theory.several(loss, links), theory.OTT) / 1e6
+    least = theory.padhye_bps(rtt_s, theory.several(loss, links), 0.2 + rtt_s) / 1e6
 
     def rows(groups: Sequence[Place]) -> list[Row]:
         return [
             Row(
                 quantity=f"goodput of Reno in {seconds:g} s",
                 link=link,
-                interval=Interval(expected, expected * (1 - spread), most * (1 + spread)),
+                interval=Interval(expected, least * (1 - spread), most * (1 + spread)),
                 unit="Mbit/s",
-                source="MSS/RTT · C/√p, C from √(3/2) (Mathis 1997) to 1.31 (Ott 1996)",
+                source="MSS/RTT · √(3/2p) (Mathis 1997); from Padhye 1998 to 1.31 (Ott 1996)",
                 measure=column("rate", groups[0]),
             )
         ]
@@ -283,10 +294,14 @@ def _probe_rtt_s(group: Group) -> tuple[float, float]:
     return float(times_s[first[0]]), float(times_s[end] - times_s[first[0]])
 
 
-def dctcp(rate: str, *, rtt_ms: float, mark: int, flows: int, seconds: float = 4) -> Cell:
-    """`mark` segments."""
+def dctcp(
+    rate: str, *, rtt_ms: float, mark: int, flows: int, seconds: float = 4, in_bytes: bool = False
+) -> Cell:
+    """`mark` segments, written in ms or in bytes."""
     full_s = FULL_BITS / bps(rate)
     setting = f"qdisc=codel mark={mark * full_s * 1000:.6g}"
+    if in_bytes:
+        setting = f"mark={mark * theory.FULL_FRAME_BYTES / 1000:g}K"
     link = f"rate={rate} rtt={rtt_ms:g} {setting} limit=1000p"
     least, most = theory.dctcp_queue(mark, rtt_ms / 1000 / full_s, flows)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import reference
 import theory
 from reference import Load
-from studies import EXACTNESS, Cell, Ground, Place, Row, column, of_group
+from studies import EXACTNESS, Cell, Ground, Place, Row, Study, column, of_group
 from theory import Interval, within
 
 PING_FRAME_BYTES = theory.ETHERNET_BYTES + 84
@@ -423,3 +423,31 @@ def marked(rate: str, kind: str, seconds: float, *, excess: float = 1.2) -> Cell
 
     flow = datagrams(rate, excess, count) + " ecn=1"
     return Cell(link=link, flows=(flow,), rows=rows)
+
+
+def by_name() -> Study:
+    """Settings of one link, and of one direction, by name."""
+    small_bits = (theory.TCP_HEADERS_BYTES + 1) * 8
+    single = "client1.delay=5 client2.delay=35 right-router.rate=1mbit"
+    script = [
+        f"LAB dumbbell clients=2 servers=1 rate=20mbit {single}",
+        "DO_SERVER host=server1 exp=COUNTER expName=by-name start=1",
+        *(
+            f"DO_CLIENT host={client} server=server1 tool=native hold=1 test=TCP_RR req=1 reply=1 "
+            f"dur=1 delay={delay}"
+            for client, delay in (("client1", 0), ("client2", 2))
+        ),
+        *("START_FLOWS", "WAIT_FLOWS", "PROCESS_EXP", ""),
+    ]
+    rows = tuple(
+        Row(
+            quantity=f"TCP_RR from client{number}, 1 byte and 1 byte: median",
+            link=f"dumbbell rate=20mbit client{number}.delay={delay_ms} right-router.rate=1mbit",
+            interval=within(2 * delay_ms * 1000 + small_bits / 20 + small_bits / 1, absolute=1.0),
+            unit="µs",
+            source="2 delay + size/20 Mbit/s + size/1 Mbit/s",
+            measure=column("p50Latency", (1, number)),
+        )
+        for number, delay_ms in ((1, 5), (2, 35))
+    )
+    return Study(name="by-name", script="\n".join(script), rows=rows)

@@ -8,8 +8,6 @@ from typing import Literal, TypeAlias
 from readings import Group, Results
 from theory import Interval
 
-from netesto import shaping
-
 Ground: TypeAlias = Literal["sim", "uml", "lab"]
 Measure: TypeAlias = Callable[[Results], float]
 # An experiment, and a group of it.
@@ -37,12 +35,12 @@ class Exactness:
 EXACTNESS: Mapping[Ground, Exactness] = {
     "sim": Exactness(0.001, 0, 1e-6, 1e-6, "rates to 0.1 %, delays to 1 µs"),
     "lab": Exactness(
-        0.01, 2, shaping.burst_s("lab"), 0.002,
+        0.01, 2, 0.001, 0.002,
         "rates to 1 %. A shaper passes a burst of two packets, or 1 ms of its rate, at once: on an "
         "idle link a packet may arrive so much earlier. The machine may be 2 ms late",
     ),
     "uml": Exactness(
-        0.03, 2, shaping.burst_s("uml"), 0.005,
+        0.03, 2, 0.005, 0.005,
         "rates to 3 %, because a process waits for a processor. Bursts are two packets, or 5 ms of "
         "the rate. The guest may be 5 ms late",
     ),
@@ -78,7 +76,8 @@ class Study:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A path of `links` equal links, and flows over it: arguments of DO_CLIENT.
+    """A path of `links` equal links, and flows over it: arguments of DO_CLIENT. `before` is a
+    command that comes first; {server} in it is the host at the end.
 
     `rows` makes the rows of the cell; it is given the places of these flows in the results.
     """
@@ -87,6 +86,7 @@ class Cell:
     flows: tuple[str, ...]
     rows: Callable[[Sequence[Place]], list[Row]]
     links: int = 1
+    before: str = ""
 
 
 def side_by_side(
@@ -96,17 +96,19 @@ def side_by_side(
 
     In simulated time they cannot disturb each other: computing takes none.
     """
-    nodes, links, flows, rows = ['a = { kind = "router", agent = true }'], [], [], []
+    nodes, links, settings, flows, rows = ['a = { kind = "router", agent = true }'], [], [], [], []
     for place, cell in enumerate(cells, start=1):
         nodes.append(f'b{place} = "host"')
         switches = [f"s{place}x{number}" for number in range(1, cell.links)]
         nodes += [f'{switch} = "switch"' for switch in switches]
         path = ["a", *switches, f"b{place}"]
-        settings = [f'{key} = "{value}"' for key, value in _settings(cell.link)]
+        limits = [f'{key} = "{value}"' for key, value in _settings(cell.link)]
         links += [
-            "\n".join(["[[links]]", f'between = ["{one}", "{other}"]', *settings])
+            "\n".join(["[[links]]", f'between = ["{one}", "{other}"]', *limits])
             for one, other in itertools.pairwise(path)
         ]
+        if cell.before:
+            settings.append(cell.before.format(server=f"b{place}"))
         first = len(flows) + 1
         flows += [f"DO_CLIENT host=a server=b{place} {NATIVE} {flow}" for flow in cell.flows]
         places = [(1, number) for number in range(first, len(flows) + 1)]
@@ -116,6 +118,7 @@ def side_by_side(
         "LAB file=topology.toml",
         f"DO_SERVER host=b1 exp=COUNTER expName={name} start=1",
         *(f"DO_SERVER host={host} start=1" for host in hosts[1:]),
+        *settings,
         *flows,
         "START_FLOWS",
         "WAIT_FLOWS",
@@ -148,7 +151,7 @@ def in_turn(
     script, rows = [f"LAB {lab} {cells[0].link}"], []
     for experiment, cell in enumerate(cells, start=1):
         if experiment > 1:
-            script.append(f"SET_LINK {changed} {cell.link}")
+            script.append(f"SET_LINK {changed} {_whole(cell.link)}")
         script += [
             f"DO_SERVER host={server} exp=COUNTER expName={name} start=1",
             *(f"DO_CLIENT host={client} server={server} {NATIVE} {flow}" for flow in cell.flows),
@@ -158,6 +161,14 @@ def in_turn(
         rows += on(lab.partition(" ")[0], cell.rows(places))
     text = "\n".join(script) + "\n"
     return Study(name=name, script=text, rows=tuple(rows), ground=ground, is_fast=is_fast)
+
+
+def _whole(link: str) -> str:
+    """The settings, and what undoes those of an earlier cell."""
+    given = dict(_settings(link))
+    fifo = "bfifo" if given.get("limit", "p")[-1] == "K" else "pfifo"
+    words = {"loss": "0", "qdisc": fifo, "limit": "1000p", **given}
+    return " ".join(f"{key}={value}" for key, value in words.items())
 
 
 def on(shape: str, rows: Sequence[Row]) -> list[Row]:

@@ -100,6 +100,14 @@ def mathis_bps(rtt_s: float, loss: float, constant: float = math.sqrt(3 / 2)) ->
 OTT = 1.3098
 
 
+def padhye_bps(rtt_s: float, loss: float, timeout_s: float) -> float:
+    """The rate of Reno, which also has timeouts (Padhye et al., 1998, equation 30), with an ACK for
+    each segment."""
+    round_s = rtt_s * math.sqrt(2 * loss / 3)
+    waits_s = timeout_s * min(1, 3 * math.sqrt(3 * loss / 8)) * loss * (1 + 32 * loss**2)
+    return MSS_BYTES * 8 / (round_s + waits_s)
+
+
 def cubic_k_s(largest_window: float, beta: float = 0.7, scaling: float = 0.4) -> float:
     """The time after a loss until CUBIC has the window before it (RFC 8312, RFC 9438, 4.2)."""
     return math.cbrt(largest_window * (1 - beta) / scaling)
@@ -112,10 +120,12 @@ def dctcp_queue(marked_above: float, bdp: float, flows: int) -> tuple[float, flo
     return marked_above + flows - amplitude, marked_above + flows
 
 
-def slow_start_s(segments: int, *, rate_bps: float, rtt_s: float) -> float:
+def slow_start_s(
+    segments: int, *, rate_bps: float, rtt_s: float, initial_window: int = INITIAL_WINDOW
+) -> float:
     """The time from the first segment to the ACK of the last on an idle link without a queue limit.
 
-    The window begins with 10 segments (RFC 6928) and grows by one with each ACK (RFC 5681, RFC
+    The window begins with `initial_window` (RFC 6928) and grows by one with each ACK (RFC 5681, RFC
     3465); the receiver acknowledges each segment, as Linux does at the begin of a connection. The
     link serialises data and ACKs; `rtt_s` is its delay in both directions.
     """
@@ -123,7 +133,7 @@ def slow_start_s(segments: int, *, rate_bps: float, rtt_s: float) -> float:
     ack_s = serialisation_s(TCP_HEADERS_BYTES, rate_bps)
     acks: list[float] = []
     sent, free_s, last_s, back_s = 0, 0.0, 0.0, 0.0
-    window, now_s = INITIAL_WINDOW, 0.0
+    window, now_s = initial_window, 0.0
     acknowledged = 0
     while acknowledged < segments:
         while sent < segments and sent - acknowledged < window:
