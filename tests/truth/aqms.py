@@ -155,13 +155,9 @@ def controlled(
     source: str,
     *,
     rtt_ms: float = 20,
-    links: int = 1,
-    limit: str = "",
-    setting: str = "",
 ) -> Cell:
     """Two flows of CUBIC: the mean delay of the queue."""
-    words = [f"rate={rate}", f"rtt={rtt_ms / links:g}", f"qdisc={kind}", limit, setting]
-    link = " ".join(word for word in words if word)
+    link = f"rate={rate} rtt={rtt_ms:g} qdisc={kind}"
     expected, low, high = (1e6 * each for each in interval_s)
     flow = f"test=TCP_STREAM ca=cubic instances=2 omit=2 dur={seconds:g} interval=0.02"
 
@@ -177,18 +173,16 @@ def controlled(
             )
         ]
 
-    return Cell(link=link, links=links, flows=(flow,), rows=rows)
+    return Cell(link=link, flows=(flow,), rows=rows)
 
 
-def codel_controlled(rate: str, kind: str, seconds: float, **others: object) -> Cell:
-    target = CODEL_TARGET_S
+def codel_controlled(rate: str, kind: str, seconds: float) -> Cell:
+    target_s = CODEL_TARGET_S
     source = "about the target, less than twice (RFC 8289, 4.3)"
-    return controlled(rate, kind, (target, 0.2 * target, 2 * target), seconds, source, **others)  # type: ignore[arg-type]
+    return controlled(rate, kind, (target_s, 0.2 * target_s, 2 * target_s), seconds, source)
 
 
-def pie_controlled(rate: str, kind: str, seconds: float, **others: object) -> Cell:
-    target = PIE_TARGET_S
+def pie_controlled(rate: str, kind: str, seconds: float) -> Cell:
+    target_s = PIE_TARGET_S
     source = "the target ± a third (RFC 8033, 4.2)"
-    return controlled(
-        rate, kind, (target, target * 2 / 3, target * 4 / 3), seconds, source, **others
-    )  # type: ignore[arg-type]
+    return controlled(rate, kind, (target_s, target_s * 2 / 3, target_s * 4 / 3), seconds, source)

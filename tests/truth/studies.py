@@ -96,7 +96,11 @@ def side_by_side(
 
     In simulated time they cannot disturb each other: computing takes none.
     """
-    nodes, links, settings, flows, rows = ['a = { kind = "router", agent = true }'], [], [], [], []
+    nodes = ['a = { kind = "router", agent = true }']
+    links: list[str] = []
+    settings: list[str] = []
+    flows: list[str] = []
+    rows: list[Row] = []
     for place, cell in enumerate(cells, start=1):
         nodes.append(f'b{place} = "host"')
         switches = [f"s{place}x{number}" for number in range(1, cell.links)]
