@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import reference
 import theory
-from links import bps, datagrams
+from links import PING_FRAME_BYTES, bps, datagrams
 from studies import Cell, Place, Row, column
 from theory import Interval, within
 
@@ -24,7 +24,7 @@ def equilibrium(rate: str, kind: str, seconds: float) -> Cell:
     frame_s = FULL_S_BITS / bps(rate)
     count = int(seconds * excess / frame_s)
     sending = datagrams(rate, excess, count)
-    omit_s = round(seconds * 0.4, 1)
+    omit_s = round(seconds * 0.49, 2)
     kept_s = float(sending.rpartition("dur=")[2]) - omit_s
     flow = f"{sending.rpartition(' ')[0]} omit={omit_s} dur={kept_s:.6f}"
     delay_us = (target_s + frame_s + 1e-3) * 1e6
@@ -97,7 +97,7 @@ def red(
 
 def shared(rate: str, kind: str, seconds: float, *, links: int = 1) -> Cell:
     """Two streams of datagrams, of which one needs less than half, and a sparse one."""
-    link = f"rate={rate} delay=1 qdisc={kind}"
+    link = f"rate={rate} delay=1 qdisc={kind} limit={'1M' if kind == 'cake' else '1000p'}"
     frame_s = FULL_S_BITS / bps(rate)
     sparse_s = theory.serialisation_s(100, bps(rate))
     payload = theory.FULL_DATAGRAM_BYTES / theory.FULL_FRAME_BYTES
@@ -111,9 +111,11 @@ def shared(rate: str, kind: str, seconds: float, *, links: int = 1) -> Cell:
     def rows(groups: Sequence[Place]) -> list[Row]:
         first, second, third = groups
         slack = 2 * theory.FULL_DATAGRAM_BYTES * 8 / seconds / 1e6 + 4000 / 1e6
-        # A packet is being sent; with deficits, each of the other flows may send one or two more.
-        rounds = 2 if kind in {"sfq", "fq"} else 1
-        longest = frame_s * (1 + rounds * 2) * links + sparse_s * links + 1e-3 * links
+        # One is being sent. The second stream, too, is sparse to fq_codel and its like; elsewhere
+        # both may have a turn (of fq: two packets).
+        before = 3 if kind in {"sfq", "fq", "cake"} else 2
+        ping_s = theory.serialisation_s(PING_FRAME_BYTES, bps(rate))
+        longest = links * (frame_s * before + ping_s + sparse_s + 1e-3)
         source = "max-min fair shares"
         return [
             Row(
@@ -139,7 +141,7 @@ def shared(rate: str, kind: str, seconds: float, *, links: int = 1) -> Cell:
                     longest * 1e6, (links * (sparse_s + 1e-3)) * 1e6 - 1, longest * 1e6
                 ),
                 unit="µs",
-                source=f"at most {1 + rounds * 2} packets before it (Shreedhar, Varghese 1996)",
+                source=f"at most {before} packets and a ping before it (Shreedhar, Varghese 1996)",
                 measure=column("oneWayMax", third),
             ),
         ]

@@ -133,7 +133,8 @@ def random_losses(percent: float, *, rtt_ms: float, seconds: float, links: int =
             )
         ]
 
-    omit_s = max(2, 20 * rtt_s)
+    # Slow start ends at the first loss, with a window that takes some losses to forget.
+    omit_s = max(2, 5 * 0.01 / percent)
     flow = f"test=TCP_STREAM ca=reno omit={omit_s:g} dur={seconds:g} interval=1"
     return Cell(link=link, links=links, flows=(flow,), rows=rows)
 
@@ -222,7 +223,9 @@ def cubic(rate: str, *, rtt_ms: float, room: int, seconds: float) -> Cell:
         ]
 
     flow = f"test=TCP_STREAM ca=cubic dur={seconds:g} interval=0.02"
-    return Cell(link=link, flows=(flow,), rows=rows)
+    # With it, a window that is one smaller than the last would be taken for a new flow's.
+    before = "SET_MODULE_PARAMS host=a module=tcp_cubic fast_convergence=0"
+    return Cell(link=link, flows=(flow,), rows=rows, before=before)
 
 
 def bbr(rate: str, *, rtt_ms: float, seconds: float = 25) -> Cell:
@@ -248,7 +251,7 @@ def bbr(rate: str, *, rtt_ms: float, seconds: float = 25) -> Cell:
             Row(
                 quantity="BBR: PROBE_RTT lasts",
                 link=link,
-                interval=Interval(0.2 + rtt_s, 0.2, 0.2 + 2.5 * rtt_s),
+                interval=Interval(0.2 + rtt_s, 0.19, 0.21 + 2.5 * rtt_s),
                 unit="s",
                 source="200 ms and a round trip (Cardwell 2017)",
                 measure=of_group(lambda g: _probe_rtt_s(g)[1], two),

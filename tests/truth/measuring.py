@@ -39,15 +39,25 @@ class Measured:
     took_s: float
 
 
-def measure(study: Study, folder: Path) -> Measured:
-    """Run the study in a folder of its own."""
+def measure(study: Study, folder: Path, kernel: str = "") -> Measured:
+    """Run the study in a folder of its own; `kernel` is that of simulated time."""
     started_s = time.monotonic()
     folder.mkdir(parents=True)
     for name, text in study.files.items():
         (folder / name).write_text(text)
     (folder / "script.nts").write_text(study.script)
     # What is wrong with a path is a finding, and no reason to stop.
-    options = ("--plain", "--no-pages", "--force", "--seed", "1", "--ground", study.ground)
+    options: tuple[str, ...] = (
+        "--plain",
+        "--no-pages",
+        "--force",
+        "--seed",
+        "1",
+        "--ground",
+        study.ground,
+    )
+    if kernel and study.ground == "sim":
+        options += ("--kernel", kernel)
     words = [sys.executable, "-m", "netesto", "run", *options, "--out", "out", "script.nts"]
     done = process.run(words, timeout=PATIENCE_S, check=False, cwd=folder, env=dict(os.environ))
     (folder / "output").write_text(done.stdout + done.stderr)
@@ -72,12 +82,17 @@ def found(row: Row, results: Results, reason: str) -> Finding:
 
 
 def measure_all(
-    studies: Sequence[Study], folder: Path, *, jobs: int, tell: Callable[[Measured], None]
+    studies: Sequence[Study],
+    folder: Path,
+    *,
+    jobs: int,
+    kernel: str,
+    tell: Callable[[Measured], None],
 ) -> list[Measured]:
     """So many studies at a time; the results are in the order of the studies."""
 
     def one(study: Study) -> Measured:
-        measured = measure(study, folder / study.name)
+        measured = measure(study, folder / study.name, kernel)
         tell(measured)
         return measured
 

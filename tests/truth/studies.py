@@ -33,7 +33,7 @@ class Exactness:
 
 
 EXACTNESS: Mapping[Ground, Exactness] = {
-    "sim": Exactness(0.001, 0, 1e-6, 1e-6, "rates to 0.1 %, delays to 1 µs"),
+    "sim": Exactness(0.001, 0, 0, 0, "rates to 0.1 %, delays to 1 µs"),
     "lab": Exactness(
         0.01, 2, 0.001, 0.002,
         "rates to 1 %. A shaper passes a burst of two packets, or 1 ms of its rate, at once: on an "
@@ -155,7 +155,7 @@ def in_turn(
     script, rows = [f"LAB {lab} {cells[0].link}"], []
     for experiment, cell in enumerate(cells, start=1):
         if experiment > 1:
-            script.append(f"SET_LINK {changed} {_whole(cell.link)}")
+            script.append(f"SET_LINK {changed} {_whole(cell.link, cells[: experiment - 1])}")
         script += [
             f"DO_SERVER host={server} exp=COUNTER expName={name} start=1",
             *(f"DO_CLIENT host={client} server={server} {NATIVE} {flow}" for flow in cell.flows),
@@ -167,11 +167,18 @@ def in_turn(
     return Study(name=name, script=text, rows=tuple(rows), ground=ground, is_fast=is_fast)
 
 
-def _whole(link: str) -> str:
-    """The settings, and what undoes those of an earlier cell."""
+def _whole(link: str, earlier: Sequence[Cell]) -> str:
+    """The settings, and what undoes those of earlier cells."""
     given = dict(_settings(link))
-    fifo = "bfifo" if given.get("limit", "p")[-1] == "K" else "pfifo"
-    words = {"loss": "0", "qdisc": fifo, "limit": "1000p", **given}
+    before = {key for cell in earlier for key, _ in _settings(cell.link)}
+    words = {}
+    if "loss" in before:
+        words["loss"] = "0"
+    if "qdisc" in before:
+        words["qdisc"] = "bfifo" if given.get("limit", "p")[-1] == "K" else "pfifo"
+    if "limit" in before:
+        words["limit"] = "1000p"
+    words |= given
     return " ".join(f"{key}={value}" for key, value in words.items())
 
 

@@ -24,6 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", default=[])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--kernel", default="", help="of your own, for simulated time")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--read", type=Path)
     given = parser.parse_args()
@@ -36,7 +37,7 @@ def main() -> int:
     else:
         with tempfile.TemporaryDirectory() as scratch:
             folder = given.keep or Path(scratch)
-            measured = measure_all(chosen, folder, jobs=given.jobs, tell=tell)
+            measured = measure_all(chosen, folder, jobs=given.jobs, kernel=given.kernel, tell=tell)
     if not given.only:
         PAGE.write_text(page(measured), encoding="utf-8")
     false = sum(not finding.is_true for each in measured for finding in each.findings)
