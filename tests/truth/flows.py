@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import theory
-from links import bps
+from links import PING_FRAME_BYTES, PINGS_PER_SECOND, bps
 from readings import Group, NotMeasuredError
 from studies import Cell, Place, Row, column, of_group
 from theory import Interval, within
@@ -43,14 +43,16 @@ def short(
         at_s += 3 * gap_s + 0.1
 
     def rows(groups: Sequence[Place]) -> list[Row]:
-        # The last ACK may come with the end of the connection, which a small frame brings.
-        small_us = theory.serialisation_s(theory.TCP_HEADERS_BYTES, bps(rate)) * 1e6
+        # It may meet pings.
+        ping_us = theory.serialisation_s(PING_FRAME_BYTES, bps(rate)) * 1e6
         return [
             Row(
                 quantity=f"completion of {size} segments: median of 3",
                 link=link,
                 interval=Interval(
-                    takes_s * 1e6, takes_s * 1e6 - 1, takes_s * 1e6 + 1 + 2 * small_us
+                    takes_s * 1e6,
+                    takes_s * 1e6 - 1,
+                    takes_s * 1e6 + 1 + ping_us * math.ceil(PINGS_PER_SECOND * takes_s),
                 ),
                 unit="µs",
                 source=f"slow start from {window} (RFC 6928), segment by segment",

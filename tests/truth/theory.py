@@ -4,7 +4,6 @@ measurement of it lies.
 Units: bit/s, seconds, bytes; windows in segments. A frame is a packet with its Ethernet header.
 """
 
-import heapq
 import math
 from dataclasses import dataclass
 
@@ -120,28 +119,36 @@ def dctcp_queue(marked_above: float, bdp: float, flows: int) -> tuple[float, flo
     return marked_above + flows - amplitude, marked_above + flows
 
 
+# Linux acknowledges so many segments of a new connection one by one, and then every second one, as
+# RFC 9293, 3.8.6.3, allows (TCP_MAX_QUICKACKS in net/ipv4/tcp_input.c).
+QUICK_ACKS = 16
+
+
 def slow_start_s(
     segments: int, *, rate_bps: float, rtt_s: float, initial_window: int = INITIAL_WINDOW
 ) -> float:
-    """The time from the first segment to the ACK of the last on an idle link without a queue limit.
+    """The time from the first byte written to the ACK of the last, on a link without a queue limit.
 
-    The window begins with `initial_window` (RFC 6928) and grows by one with each ACK (RFC 5681, RFC
-    3465); the receiver acknowledges each segment, as Linux does at the begin of a connection. The
-    link serialises data and ACKs; `rtt_s` is its delay in both directions.
+    The data follow the ACK of the handshake. The window begins with `initial_window` (RFC 6928) and
+    grows by what each ACK covers (RFC 5681). The last segment has the FIN, which is acknowledged at
+    once. The link serialises data and ACKs; `rtt_s` is its delay in both directions.
     """
     data_s = serialisation_s(FULL_FRAME_BYTES, rate_bps)
     ack_s = serialisation_s(TCP_HEADERS_BYTES, rate_bps)
-    acks: list[float] = []
-    sent, free_s, last_s, back_s = 0, 0.0, 0.0, 0.0
-    window, now_s = initial_window, 0.0
-    acknowledged = 0
+    # When the link is free, for data and for ACKs; when each ACK arrives, and what it covers.
+    free_s, back_s = ack_s, 0.0
+    acks: list[tuple[float, int]] = []
+    window, sent, acknowledged, unacknowledged, now_s = initial_window, 0, 0, 0, 0.0
     while acknowledged < segments:
         while sent < segments and sent - acknowledged < window:
-            free_s = max(free_s, now_s) + data_s
-            back_s = max(back_s, free_s + rtt_s / 2) + ack_s
-            heapq.heappush(acks, back_s + rtt_s / 2)
             sent += 1
-        now_s = last_s = heapq.heappop(acks)
-        acknowledged += 1
-        window += 1
-    return last_s
+            unacknowledged += 1
+            free_s = max(free_s, now_s) + data_s
+            if sent <= QUICK_ACKS or unacknowledged == 2 or sent == segments:
+                back_s = max(back_s, free_s + rtt_s / 2) + ack_s
+                acks.append((back_s + rtt_s / 2, unacknowledged))
+                unacknowledged = 0
+        now_s, covered = acks.pop(0)
+        acknowledged += covered
+        window += covered
+    return now_s
