@@ -42,12 +42,12 @@ STUDIES: tuple[Study, ...] = (
     side_by_side(
         "ways",
         [
-            links.bursts("20mbit", 1, 10, 20_000),
-            links.bursts("200mbit", 1, 10, 20_000),
             links.duplicated("20mbit", 1, 10_000),
             links.reordered("20mbit", 25, 10_000),
             links.corrupted("20mbit", 1, 10_000),
             links.jittered("50mbit", 20, 5, 10_000),
+            links.bursts("20mbit", 1, 30, 20_000),
+            links.bursts("200mbit", 2, 40, 20_000),
         ],
     ),
     side_by_side(
@@ -74,7 +74,7 @@ STUDIES: tuple[Study, ...] = (
             links.codel("200mbit", "codel", 1),
             links.codel("2gbit", "codel", 0.4),
             links.codel("20mbit", "fq_codel", 4),
-            links.codel("20mbit", "codel", 2, setting="target=2 interval=20"),
+            links.codel("20mbit", "codel", 0.4, setting="target=2 interval=20"),
             links.marked("20mbit", "codel", 3),
             links.marked("20mbit", "fq_codel", 3),
         ],

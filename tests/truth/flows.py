@@ -304,7 +304,7 @@ def dctcp(
 ) -> Cell:
     """`mark` segments, written in ms or in bytes."""
     full_s = FULL_BITS / bps(rate)
-    setting = f"qdisc=codel mark={mark * full_s * 1000:.6g}"
+    setting = f"qdisc=codel mark={mark * full_s * 1000:.3f}"
     if in_bytes:
         setting = f"mark={mark * theory.FULL_FRAME_BYTES / 1000:g}K"
     link = f"rate={rate} rtt={rtt_ms:g} {setting} limit=1000p"

@@ -66,8 +66,9 @@ def measure(study: Study, folder: Path, kernel: str = "") -> Measured:
 
 def read(study: Study, folder: Path, took_s: float = 0.0) -> Measured:
     """What a run in this folder measured."""
-    results = Results(folder / "out")
-    reason = "" if results.has_rows else " ".join((folder / "output").read_text().split())[-300:]
+    results, output = Results(folder / "out"), folder / "output"
+    said = output.read_text() if output.is_file() else "not measured"
+    reason = "" if results.has_rows else " ".join(said.split())[-300:]
     return Measured(study, tuple(found(row, results, reason) for row in study.rows), took_s)
 
 

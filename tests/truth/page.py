@@ -66,6 +66,8 @@ def line(finding: Finding) -> str:
     if finding.measured is not None:
         measured = number(finding.measured, interval) + unit
     verdict = "true" if finding.is_true else "**false**"
+    if finding.measured is None:
+        verdict = "unknown"
     return f"| {quantity} | {link} | {expected} | {limits} | {measured} | {verdict} | {source} |"
 
 

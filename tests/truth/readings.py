@@ -76,12 +76,13 @@ class Results:
         return (self.folder / "exp.csv").is_file()
 
     def changes(self, experiment: int) -> list[float]:
-        """When SET_LINK was executed in the experiment, in its order; UTC seconds."""
+        """When SET_LINK was executed in the experiment, in its order; UTC seconds. Each direction
+        of a link has a record."""
         text = (self.folder / str(experiment) / "manifest.json").read_text()
         hosts = json.loads(text)["hosts"]
         each = hosts.values() if isinstance(hosts, dict) else hosts
         made = [setting for host in each for setting in host.get("settings", [])]
-        return sorted(setting["made_s"] for setting in made)
+        return sorted({setting["made_s"] for setting in made})
 
     def group(self, experiment: int, number: int = 1) -> Group:
         row = self.rows.get(f"{experiment}.{number}")
