@@ -40,7 +40,11 @@ def page(measured: Sequence[Measured]) -> str:
     lines += BELOW.splitlines()
     findings = [finding for each in measured for finding in each.findings]
     true = sum(finding.is_true for finding in findings)
-    lines += ["", f"{true} of {len(findings)} rows are true."]
+    known = sum(finding.measured is not None for finding in findings)
+    lines += [
+        "",
+        f"{true} of {len(findings)} rows are true; {len(findings) - known} were not measured.",
+    ]
     for each in measured:
         lines += ["", *section(each.study, each.findings)]
     return "\n".join(lines) + "\n"
