@@ -1,8 +1,8 @@
 """All studies of docs/truth.md."""
 
-import aqms
-import flows
-import links
+import aqm_cells as aqms
+import flow_cells as flows
+import link_cells as links
 from steps import STEPS
 from studies import Study, in_turn, side_by_side
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import reference
 import theory
-from links import PING_FRAME_BYTES, bps, datagrams
+from link_cells import PING_FRAME_BYTES, bps, datagrams
 from studies import Cell, Place, Row, column
 from theory import Interval, within
 

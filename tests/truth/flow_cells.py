@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import theory
-from links import PING_FRAME_BYTES, PINGS_PER_SECOND, bps
+from link_cells import PING_FRAME_BYTES, PINGS_PER_SECOND, bps
 from readings import Group, NotMeasuredError
 from studies import Cell, Place, Row, column, of_group
 from theory import Interval, within
