@@ -17,7 +17,7 @@ COMPILE := $(BIN)/python -m compileall -q netesto
 WORKERS ?= -n $(shell expr 3 \* $$(nproc)) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: reliability chance help demo test check coverage kernel format proto completions bench dist setup packages clean
+.PHONY: reliability truth chance help demo test check coverage kernel format proto completions bench dist setup packages clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -59,6 +59,10 @@ reliability: $(VENV)/.dev ## what make test leaves out: all other faults of docs
 	@.ci/sshd
 	@$(BIN)/pytest $(WORKERS) -m thorough
 	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
+
+truth: $(VENV)/.dev ## links and TCP against theory; writes docs/truth.md (six minutes)
+	@$(COMPILE)
+	@$(BIN)/python tests/truth/truth.py
 
 chance: $(VENV)/.dev ## end 200 runs at random instants, and send 100,000 hostile streams (half an hour)
 	@$(BIN)/pytest $(WORKERS) tests/system/test_system_instants.py --instants 200 --instants-grounds hosts,lab,uml,sim

@@ -1,0 +1,200 @@
+"""All studies of docs/truth.md."""
+
+import aqm_cells as aqms
+import flow_cells as flows
+import link_cells as links
+from steps import STEPS
+from studies import Study, in_turn, side_by_side
+
+STUDIES: tuple[Study, ...] = (
+    side_by_side(
+        "first",
+        [
+            links.idle("20mbit", delay_ms=5),
+            links.idle("1mbit", delay_ms=1, links=4),
+            flows.short("20mbit", rtt_ms=10),
+            links.random_loss("20mbit", 1, 10_000),
+            flows.hit("200mbit", 1, 400),
+            links.overloaded("20mbit", "100p", 100),
+            links.codel("2mbit", "codel", 6),
+        ],
+        is_fast=True,
+    ),
+    side_by_side(
+        "idle",
+        [
+            *(links.idle(rate, delay_ms=5) for rate in ("2mbit", "200mbit", "2gbit")),
+            *(links.idle(rate, delay_ms=1, links=2) for rate in ("2mbit", "200mbit")),
+            *(links.idle(rate, delay_ms=1, links=4) for rate in ("20mbit", "2gbit")),
+        ],
+    ),
+    side_by_side(
+        "loss",
+        [
+            links.random_loss("2mbit", 1, 10_000),
+            links.random_loss("200mbit", 1, 10_000),
+            links.random_loss("2gbit", 1, 10_000),
+            links.random_loss("20mbit", 0.1, 20_000),
+            links.random_loss("20mbit", 1, 10_000, links=2),
+            links.random_loss("20mbit", 1, 10_000, links=4),
+        ],
+    ),
+    side_by_side(
+        "ways",
+        [
+            links.duplicated("20mbit", 1, 10_000),
+            links.reordered("20mbit", 25, 10_000),
+            links.corrupted("20mbit", 1, 10_000),
+            links.jittered("50mbit", 20, 5, 10_000),
+            links.bursts("20mbit", 1, 30, 20_000),
+            links.bursts("200mbit", 2, 40, 20_000),
+        ],
+    ),
+    side_by_side(
+        "queues",
+        [
+            links.overloaded("2mbit", "20p", 20),
+            links.overloaded("200mbit", "100p", 100),
+            links.overloaded("2gbit", "1000p", 1000),
+            links.overloaded("2mbit", "30K", 30000 // 1514),
+            links.overloaded("20mbit", "100K", 100000 // 1514),
+            links.overloaded("200mbit", "250K", 250000 // 1514),
+            links.overloaded("2gbit", "2500K", 2500000 // 1514),
+            links.overloaded("20mbit", "100p", 100, links=2),
+            links.overloaded("20mbit", "100p", 100, links=4),
+        ],
+    ),
+    side_by_side(
+        "police", [links.policed(rate) for rate in ("2mbit", "20mbit", "200mbit")]
+    ),
+    side_by_side(
+        "codel",
+        [
+            links.codel("20mbit", "codel", 4),
+            links.codel("200mbit", "codel", 1),
+            links.codel("2gbit", "codel", 0.4),
+            links.codel("20mbit", "fq_codel", 4),
+            links.codel("20mbit", "codel", 0.4, setting="target=2 interval=20"),
+            links.marked("20mbit", "codel", 3),
+            links.marked("20mbit", "fq_codel", 3),
+        ],
+    ),
+    side_by_side(
+        "equilibrium",
+        [
+            aqms.equilibrium("20mbit", "pie", 10),
+            aqms.equilibrium("200mbit", "pie", 6),
+            aqms.equilibrium("20mbit", "fq_pie", 10),
+            aqms.red("20mbit", 240_000, 20),
+            aqms.red("200mbit", 600_000, 5, (100_000, 200_000)),
+        ],
+    ),
+    side_by_side(
+        "shares",
+        [
+            aqms.shared("20mbit", "fq_codel", 3),
+            aqms.shared("20mbit", "fq_pie", 3),
+            aqms.shared("20mbit", "sfq", 3),
+            aqms.shared("20mbit", "cake", 3),
+            aqms.shared("20mbit", "fq", 3),
+            aqms.shared("200mbit", "fq_codel", 1),
+            aqms.shared("2mbit", "fq_codel", 10),
+        ],
+    ),
+    side_by_side(
+        "control",
+        [
+            aqms.codel_controlled("20mbit", "codel", 10),
+            aqms.codel_controlled("20mbit", "fq_codel", 10),
+            aqms.codel_controlled("20mbit", "cake", 10),
+            aqms.codel_controlled("200mbit", "codel", 3),
+            aqms.pie_controlled("20mbit", "pie", 10),
+            aqms.pie_controlled("20mbit", "fq_pie", 10),
+            aqms.pie_controlled("200mbit", "pie", 3),
+        ],
+    ),
+    side_by_side(
+        "short",
+        [
+            *(flows.short(rate, rtt_ms=10) for rate in ("2mbit", "200mbit", "2gbit")),
+            flows.short("20mbit", rtt_ms=40, sizes=(20, 21), window=20),
+        ],
+    ),
+    side_by_side(
+        "hits",
+        [
+            flows.hit("20mbit", 1, 400),
+            flows.hit("2gbit", 1, 400),
+            flows.hit("20mbit", 0.1, 400),
+            flows.hit("20mbit", 0.5, 300, links=2),
+            flows.hit("20mbit", 0.25, 300, links=4),
+        ],
+    ),
+    side_by_side(
+        "random",
+        [
+            flows.random_losses(1, rtt_ms=40, seconds=60),
+            flows.random_losses(0.1, rtt_ms=40, seconds=60),
+            flows.random_losses(0.01, rtt_ms=20, seconds=30),
+        ],
+    ),
+    side_by_side(
+        "windows",
+        [
+            flows.sawtooth("10mbit", rtt_ms=40, room=50, seconds=30),
+            flows.cubic("50mbit", rtt_ms=100, room=200, seconds=50),
+            flows.bbr("20mbit", rtt_ms=40),
+            flows.dctcp("100mbit", rtt_ms=10, mark=20, flows=2),
+            flows.dctcp("100mbit", rtt_ms=10, mark=20, flows=2, in_bytes=True),
+            flows.receive_window("100mbit", rtt_ms=40, window_bytes=64000),
+        ],
+    ),
+    in_turn(
+        "dumbbell",
+        "dumbbell clients=1 servers=1",
+        ("client1", "server1"),
+        [
+            links.idle("20mbit", delay_ms=5),
+            links.overloaded("20mbit", "100p", 100),
+            links.random_loss("20mbit", 1, 10_000),
+            flows.hit("200mbit", 1, 300),
+            links.codel("20mbit", "codel", 4),
+            aqms.equilibrium("20mbit", "pie", 10),
+            aqms.codel_controlled("20mbit", "fq_codel", 10),
+        ],
+        changed="host=router to=right",
+    ),
+    links.by_name(),
+    STEPS,
+    in_turn(
+        "tree",
+        "tree depth=2",
+        ("h1", "h3"),
+        [flows.hit("200mbit", 0.25, 300, links=4)],
+    ),
+    in_turn(
+        "on-lab",
+        "pair",
+        ("a", "b"),
+        [
+            links.idle("20mbit", delay_ms=0, ground="lab"),
+            links.overloaded("20mbit", "100p", 100, delay_ms=0, excess=3, ground="lab"),
+            links.overloaded("20mbit", "100K", 66, delay_ms=0, excess=3, ground="lab"),
+        ],
+        changed="host=a",
+        ground="lab",
+    ),
+    in_turn(
+        "on-uml",
+        "pair",
+        ("a", "b"),
+        [
+            links.idle("2mbit", delay_ms=5, ground="uml"),
+            links.overloaded("2mbit", "20p", 20, excess=3, ground="uml"),
+            links.random_loss("2mbit", 1, 5_000),
+            flows.hit("20mbit", 1, 100),
+        ],
+        changed="host=a",
+        ground="uml",
+    ),
+)  # fmt: skip

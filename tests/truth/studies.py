@@ -1,0 +1,200 @@
+"""Rows of the table of truths, and the runs that measure them."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from readings import Group, Results
+from theory import Interval
+
+Ground: TypeAlias = Literal["sim", "uml", "lab"]
+Measure: TypeAlias = Callable[[Results], float]
+# An experiment, and a group of it.
+Place: TypeAlias = tuple[int, int]
+
+# All cells start together.
+NATIVE = "tool=native hold=1"
+
+# What a path of so many equal links is in LAB: hosts joined by switches.
+SHAPES = {1: "pair", 2: "star", 4: "tree"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """How exact a ground is: rates to a share, and delays that are so much too short (in packets of
+    the MTU, but at least for a time) or too long. `why` says it in words."""
+
+    rate_share: float
+    early_packets: float
+    early_s: float
+    late_s: float
+    why: str
+
+
+EXACTNESS: Mapping[Ground, Exactness] = {
+    "sim": Exactness(0.001, 0, 0, 0, "rates to 0.1 %, delays to 1 µs"),
+    "lab": Exactness(
+        0.01, 2, 0.001, 0.002,
+        "rates to 1 %. A shaper passes a burst of two packets, or 1 ms of its rate, at once: on an "
+        "idle link a packet may arrive so much earlier. The machine may be 2 ms late",
+    ),
+    "uml": Exactness(
+        0.03, 2, 0.005, 0.005,
+        "rates to 3 %, because a process waits for a processor. Bursts are two packets, or 5 ms of "
+        "the rate. The guest may be 5 ms late",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One quantity: what theory expects of it, from which source, and how a run measures it.
+
+    `link` are the settings as in LAB.
+    """
+
+    quantity: str
+    link: str
+    interval: Interval
+    unit: str
+    source: str
+    measure: Measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A script, the files beside it, and what it measures. `make test` runs those that are fast."""
+
+    name: str
+    script: str
+    rows: tuple[Row, ...]
+    ground: Ground = "sim"
+    files: Mapping[str, str] = field(default_factory=dict)
+    is_fast: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A path of `links` equal links, and flows over it: arguments of DO_CLIENT. `before` is a
+    command that comes first; {server} in it is the host at the end.
+
+    `rows` makes the rows of the cell; it is given the places of these flows in the results.
+    """
+
+    link: str
+    flows: tuple[str, ...]
+    rows: Callable[[Sequence[Place]], list[Row]]
+    links: int = 1
+    before: str = ""
+
+
+def side_by_side(
+    name: str, cells: Sequence[Cell], *, ground: Ground = "sim", is_fast: bool = False
+) -> Study:
+    """One run of all cells at once: a host `a`, and a path to a host b1, b2, … for each cell.
+
+    In simulated time they cannot disturb each other: computing takes none.
+    """
+    nodes = ['a = { kind = "router", agent = true }']
+    links: list[str] = []
+    settings: list[str] = []
+    flows: list[str] = []
+    rows: list[Row] = []
+    for place, cell in enumerate(cells, start=1):
+        nodes.append(f'b{place} = "host"')
+        switches = [f"s{place}x{number}" for number in range(1, cell.links)]
+        nodes += [f'{switch} = "switch"' for switch in switches]
+        path = ["a", *switches, f"b{place}"]
+        limits = [f'{key} = "{value}"' for key, value in _settings(cell.link)]
+        links += [
+            "\n".join(["[[links]]", f'between = ["{one}", "{other}"]', *limits])
+            for one, other in itertools.pairwise(path)
+        ]
+        if cell.before:
+            settings.append(cell.before.format(server=f"b{place}"))
+        first = len(flows) + 1
+        flows += [f"DO_CLIENT host=a server=b{place} {NATIVE} {flow}" for flow in cell.flows]
+        places = [(1, number) for number in range(first, len(flows) + 1)]
+        rows += on(SHAPES[cell.links], cell.rows(places))
+    hosts = [f"b{place}" for place in range(1, len(cells) + 1)]
+    script = [
+        "LAB file=topology.toml",
+        f"DO_SERVER host=b1 exp=COUNTER expName={name} start=1",
+        *(f"DO_SERVER host={host} start=1" for host in hosts[1:]),
+        *settings,
+        *flows,
+        "START_FLOWS",
+        "WAIT_FLOWS",
+        "PROCESS_EXP",
+    ]
+    topology = "\n".join([f'name = "{name}"', "[nodes]", *nodes, *links])
+    return Study(
+        name=name,
+        script="\n".join(script) + "\n",
+        rows=tuple(rows),
+        ground=ground,
+        files={"topology.toml": topology + "\n"},
+        is_fast=is_fast,
+    )
+
+
+def in_turn(
+    name: str,
+    lab: str,
+    ends: tuple[str, str],
+    cells: Sequence[Cell],
+    *,
+    changed: str = "",
+    ground: Ground = "sim",
+    is_fast: bool = False,
+) -> Study:
+    """One run of all cells, an experiment each, between two hosts of `LAB lab`. The link of the
+    first one is in LAB, and SET_LINK with the arguments `changed` gives it that of the others."""
+    client, server = ends
+    script, rows = [f"LAB {lab} {cells[0].link}"], []
+    for experiment, cell in enumerate(cells, start=1):
+        if experiment > 1:
+            script.append(f"SET_LINK {changed} {_whole(cell.link, cells[: experiment - 1])}")
+        script += [
+            f"DO_SERVER host={server} exp=COUNTER expName={name} start=1",
+            *(f"DO_CLIENT host={client} server={server} {NATIVE} {flow}" for flow in cell.flows),
+            *("START_FLOWS", "WAIT_FLOWS", "PROCESS_EXP"),
+        ]
+        places = [(experiment, number) for number in range(1, len(cell.flows) + 1)]
+        rows += on(lab.partition(" ")[0], cell.rows(places))
+    text = "\n".join(script) + "\n"
+    return Study(name=name, script=text, rows=tuple(rows), ground=ground, is_fast=is_fast)
+
+
+def _whole(link: str, earlier: Sequence[Cell]) -> str:
+    """The settings, and what undoes those of earlier cells."""
+    given = dict(_settings(link))
+    before = {key for cell in earlier for key, _ in _settings(cell.link)}
+    words = {}
+    if "loss" in before:
+        words["loss"] = "0"
+    if "qdisc" in before:
+        words["qdisc"] = "bfifo" if given.get("limit", "p")[-1] == "K" else "pfifo"
+    if "limit" in before:
+        words["limit"] = "1000p"
+    words |= given
+    return " ".join(f"{key}={value}" for key, value in words.items())
+
+
+def on(shape: str, rows: Sequence[Row]) -> list[Row]:
+    """The rows, with the topology before the settings of the link."""
+    return [replace(row, link=f"{shape} {row.link}") for row in rows]
+
+
+def _settings(link: str) -> list[tuple[str, str]]:
+    return [(key, value) for key, _, value in (word.partition("=") for word in link.split())]
+
+
+def column(name: str, place: Place) -> Measure:
+    """The column of exp.csv."""
+    return lambda results: results.group(*place).value(name)
+
+
+def of_group(read: Callable[[Group], float], place: Place) -> Measure:
+    return lambda results: read(results.group(*place))
