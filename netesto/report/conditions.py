@@ -102,10 +102,10 @@ def _settings(found: Any) -> dict[str, dict[str, str]]:
         ]
         for name, host in found["hosts"].items()
     }
-    started_s = float(found["started_s"])
+    started_s = float(found.get("started_s", 0.0))
     starts = [
         flow["asked_start_s"]
-        for group in found["groups"]
+        for group in found.get("groups", ())
         for flow in group["instances"]
         if flow.get("asked_start_s") is not None
     ]

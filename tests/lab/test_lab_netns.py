@@ -248,7 +248,13 @@ def test_agents_cannot_be_ordered_from_a_nursery_that_has_ended(tmp_path: Path):
         (tmp_path / "ready").open("w") as ready,
         pytest.raises(LabError, match="agents cannot be started"),
     ):
-        Nursery(ours).start([], namespace=tmp_path, log=tmp_path / "log", ready=ready.fileno())
+        Nursery(ours).start(
+            [],
+            namespace=tmp_path,
+            names=tmp_path / "hosts",
+            log=tmp_path / "log",
+            ready=ready.fileno(),
+        )
 
 
 @pytest.mark.lab
