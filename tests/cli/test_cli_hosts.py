@@ -62,7 +62,13 @@ def fifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
             reader, writer = os.pipe()
             words = ["--listen", f"unix:{path}", "--state", str(path.with_suffix(""))]
             words += ["--device", "lo"]
-            pid = starter.start(words, namespace=own_network, log=folder / "log", ready=writer)
+            pid = starter.start(
+                words,
+                namespace=own_network,
+                names=Path("/etc/hosts"),
+                log=folder / "log",
+                ready=writer,
+            )
             os.close(writer)
             stack.callback(proc.end, [pid], grace_s=10)
             pipes.append(stack.enter_context(os.fdopen(reader)))

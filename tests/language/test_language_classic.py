@@ -71,7 +71,7 @@ TWO_FLOWS = [
     "GET_DATA k012~ 10",
     "GET_DATA k010~ 10",
     "PROCESS_EXP 10 1s2cmid far, with loss 10gbit 7",
-    "SET_NETEM k010~ 10 netem_delay=0 limit=1000 loss=0",
+    "SET_NETEM k010~ 10 netem_delay=0 loss=0",
     "experiments=2 flows=4",
 ]
 
@@ -177,7 +177,7 @@ QUIRKS = [
     "GET_DATA k012~ 7",
     "DO_SERVER k010~ 10 a=b order=0 start=0",
     "PROCESS_EXP 7 n",
-    "SET_NETEM k010~ 10 netem_delay=0.5 limit=1000 loss=0.01",
+    "SET_NETEM k010~ 10 netem_delay=0.5 loss=0.01",
     "DO_CLIENT k011~ 10.1 a=b > k010~ TCP_RR reno 20 +0 x1 1M/1 stats=0",
     "DO_SERVER k011~ 10 a=b order=1 start=0",
     # the script leaves it with a flow
