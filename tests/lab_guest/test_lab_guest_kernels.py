@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_recipe_is_that_of_kernels_already_built():
-    assert kernelconfig.recipe() == "727cf08116f6"
+    assert kernelconfig.recipe() == "c954ec64583b"
 
 
 def test_no_option_is_set_twice():

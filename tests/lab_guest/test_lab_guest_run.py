@@ -320,7 +320,7 @@ def test_without_memory_a_guest_stands_still_until_it_is_ended_and_that_is_told(
 
 @pytest.mark.sim
 def test_a_limit_on_address_space_is_told_with_a_remedy(sim_kernel):
-    limited = 'ulimit -v 1500000; exec "$@"'
+    limited = 'ulimit -v 900000; exec "$@"'
     words = ("sh", "-c", limited, "sh", sys.executable, STARTER, sim_kernel.kind, "true")
     done = process.run([*map(str, words)], timeout=PATIENCE_S, check=False)
     assert "may not map its" in done.stderr

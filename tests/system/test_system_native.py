@@ -55,7 +55,7 @@ def sent_us(*frames: int) -> float:
 
 # A connection begins with a SYN each way.
 HANDSHAKE_US = RTT_US + sent_us(SYN_BYTES, SYN_BYTES)
-# A transfer of 1000 bytes: the last acknowledgement of the handshake, the data, and the end's reply.
+# A transfer of 1000 bytes: the last acknowledgement of the handshake, the data, and the reply.
 FLOW_US = RTT_US + sent_us(ACK_BYTES, 1000 + ACK_BYTES, ACK_BYTES)
 MESSAGE_US = RTT_US + sent_us(1000 + ACK_BYTES, ACK_BYTES)
 
