@@ -82,9 +82,8 @@ STUDIES: tuple[Study, ...] = (
     side_by_side(
         "equilibrium",
         [
-            aqms.equilibrium("20mbit", "pie", 10),
-            aqms.equilibrium("200mbit", "pie", 6),
-            aqms.equilibrium("20mbit", "fq_pie", 10),
+            aqms.equilibrium("20mbit", "pie", 30),
+            aqms.equilibrium("20mbit", "fq_pie", 30),
             aqms.red("20mbit", 240_000, 20),
             aqms.red("200mbit", 600_000, 5, (100_000, 200_000)),
         ],
@@ -159,7 +158,6 @@ STUDIES: tuple[Study, ...] = (
             links.random_loss("20mbit", 1, 10_000),
             flows.hit("200mbit", 1, 300),
             links.codel("20mbit", "codel", 4),
-            aqms.equilibrium("20mbit", "pie", 10),
             aqms.codel_controlled("20mbit", "fq_codel", 10),
         ],
         changed="host=router to=right",

@@ -141,14 +141,16 @@ def random_losses(percent: float, *, rtt_ms: float, seconds: float, links: int =
     return Cell(link=link, links=links, flows=(flow,), rows=rows)
 
 
-def _drops_s(group: Group, key: str = "tcpi_snd_ssthresh") -> list[float]:
-    """The instants at which the window was reduced."""
-    samples = group.sockets()
-    if len(samples) == 0:
-        raise NotMeasuredError("no samples of sockets")
-    times_s = (samples["before_s"] + samples["after_s"]) / 2
-    changed = np.flatnonzero(np.diff(samples[key].astype(np.int64)) != 0) + 1
-    return [float(times_s[place]) for place in changed]
+# tcpi_ca_state (enum tcp_ca_state in <linux/tcp.h>).
+RECOVERY = 3
+
+
+def _drops_s(group: Group) -> list[float]:
+    """The instants at which the first flow began to recover, and so reduced its window."""
+    samples = group.sockets()[0]
+    recovers = (samples["tcpi_ca_state"] >= RECOVERY).astype(int)
+    begun = np.flatnonzero(np.diff(recovers) > 0) + 1
+    return [float(samples["before_s"][place]) for place in begun]
 
 
 def sawtooth(rate: str, *, rtt_ms: float, room: int, seconds: float) -> Cell:
@@ -185,20 +187,16 @@ def sawtooth(rate: str, *, rtt_ms: float, room: int, seconds: float) -> Cell:
 
 
 def _greatest_window(group: Group, after_s: float) -> float:
-    samples = group.sockets()
-    times_s = samples["before_s"] - samples["before_s"][0]
+    samples = group.sockets()[0]
+    is_late = samples["before_s"] - samples["before_s"][0] > after_s
     # In recovery the window may inflate (RFC 5681).
-    is_open = (
-        (samples["tcpi_ca_state"] == 0) & (times_s > after_s)
-        if "tcpi_ca_state" in samples.dtype.names
-        else times_s > after_s
-    )
-    return float(samples["tcpi_snd_cwnd"][is_open].max())
+    is_open = samples["tcpi_ca_state"] == 0
+    return float(samples["tcpi_snd_cwnd"][is_open & is_late].max())
 
 
 def _period_s(group: Group) -> float:
-    """The mean distance of reductions, without the first, which ends slow start."""
-    times_s = _drops_s(group)[2:]
+    """The mean distance of reductions, without those that end slow start."""
+    times_s = _drops_s(group)[1:]
     if len(times_s) < 3:
         raise NotMeasuredError(f"{len(times_s)} reductions of the window")
     return float(np.mean(np.diff(times_s)))
@@ -209,7 +207,10 @@ def cubic(rate: str, *, rtt_ms: float, room: int, seconds: float) -> Cell:
     link = f"rate={rate} rtt={rtt_ms:g} limit={room}p"
     window = rtt_ms / 1000 / (FULL_BITS / bps(rate)) + room + 1
     k_s = theory.cubic_k_s(window)
-    # Some segments more, after K, until one is lost; and the RTTs of a recovery.
+    # Near its plateau the window moves by a segment in cbrt(1/C) = 1.4 s. The window that CUBIC
+    # remembers is one or two segments more than that of the loss, before which it recovers; or some
+    # less, and the next loss comes later, with the RTTs of a recovery.
+    early_s = math.cbrt(2 / 0.4)
     late_s = math.cbrt(4 / 0.4) + 3 * rtt_ms / 1000
 
     def rows(groups: Sequence[Place]) -> list[Row]:
@@ -217,9 +218,9 @@ def cubic(rate: str, *, rtt_ms: float, room: int, seconds: float) -> Cell:
             Row(
                 quantity="CUBIC: mean period of its reductions",
                 link=link,
-                interval=Interval(k_s, k_s * 0.98, k_s + late_s),
+                interval=Interval(k_s, k_s - early_s, k_s + late_s),
                 unit="s",
-                source="K = cbrt (W (1 - β) / C), and until a loss (RFC 9438, 4.2)",
+                source="K = cbrt(W (1 - β) / C), ± segments at the plateau (RFC 9438, 4.2)",
                 measure=of_group(_period_s, groups[0]),
             )
         ]
@@ -242,9 +243,12 @@ def bbr(rate: str, *, rtt_ms: float, seconds: float = 25) -> Cell:
             Row(
                 quantity="BBR: STARTUP ends",
                 link=link,
-                # The queue of STARTUP makes the last rounds longer, up to 2.89 times.
+                # The queue of STARTUP makes rounds longer, up to 2.89 times; the first rounds may
+                # be one more, because a rate is known a round later.
                 interval=Interval(
-                    (doublings + 3) * rtt_s, doublings * rtt_s, (doublings + 2 + 3 * 2.89) * rtt_s
+                    (doublings + 3) * rtt_s,
+                    (doublings + 3) * rtt_s,
+                    (math.ceil(doublings) + 1 + 3) * 2.89 * rtt_s,
                 ),
                 unit="s",
                 source="log2(BDP/10) RTTs, then 3 rounds without growth (Cardwell 2017)",
@@ -276,27 +280,26 @@ def bbr(rate: str, *, rtt_ms: float, seconds: float = 25) -> Cell:
 
 
 def _startup_s(group: Group) -> float:
-    samples = group.sockets()
+    samples = group.sockets()[0]
     # 2.89, in 1/256.
-    gains = samples["bbr_pacing_gain"]
-    begun = np.flatnonzero(gains > 700)
-    if len(begun) == 0:
+    is_startup = samples["bbr_pacing_gain"] > 700
+    if not is_startup.any():
         raise NotMeasuredError("no sample of STARTUP")
-    after = begun[0] + np.flatnonzero(gains[begun[0] :] < 700)
-    return float(samples["before_s"][after[0]] - samples["before_s"][begun[0]])
+    first = np.argmax(is_startup)
+    end = first + np.argmin(is_startup[first:])
+    return float(samples["before_s"][end] - samples["before_s"][first])
 
 
 def _probe_rtt_s(group: Group) -> tuple[float, float]:
     """When, after its start, the first flow had 4 segments in flight, and how long."""
-    samples = group.sockets()
-    flow = samples[samples["idiag_dport"] == samples["idiag_dport"].min()]
-    times_s = flow["before_s"] - flow["before_s"][0]
-    low = (flow["tcpi_snd_cwnd"] <= 4) & (times_s > 5)
-    first = np.flatnonzero(low)
-    if len(first) == 0:
+    samples = group.sockets()[0]
+    times_s = samples["before_s"] - samples["before_s"][0]
+    is_low = (samples["tcpi_snd_cwnd"] <= 4) & (times_s > 5)
+    if not is_low.any():
         raise NotMeasuredError("no window of 4 segments")
-    end = first[0] + np.flatnonzero(~low[first[0] :])[0]
-    return float(times_s[first[0]]), float(times_s[end] - times_s[first[0]])
+    first = np.argmax(is_low)
+    end = first + np.argmin(is_low[first:])
+    return float(times_s[first]), float(times_s[end] - times_s[first])
 
 
 def dctcp(
@@ -334,7 +337,8 @@ def receive_window(rate: str, *, rtt_ms: float, window_bytes: int) -> Cell:
     expected = segments * theory.MSS_BYTES * 8 / round_s / 1e6
 
     def rows(groups: Sequence[Place]) -> list[Row]:
-        least = (segments - 1) * theory.MSS_BYTES * 8 / (round_s + 1e-4) / 1e6
+        # One segment is not acknowledged yet (RFC 9293, 3.8.6.3), and one not read.
+        least = (segments - 2) * theory.MSS_BYTES * 8 / (round_s + 1e-4) / 1e6
         return [
             Row(
                 quantity=f"goodput with a receive buffer of {window_bytes} bytes",

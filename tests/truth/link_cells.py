@@ -281,6 +281,14 @@ def overloaded(
     share = EXACTNESS[ground].rate_share
 
     def rows(groups: Sequence[Place]) -> list[Row]:
+        late = Row(
+            quantity="the latest of these datagrams leaves after its instant by",
+            link=link,
+            interval=Interval(0, 0, 2),
+            unit="ns",
+            source="a sleeper in simulated time wakes at its nanosecond; the clock rounds",
+            measure=of_group(lambda g: g.result["max_ns"], groups[0]),
+        )
         slower = goodput_mbps * share + one_mbps + pings_bps / 1e6
         return [
             Row(
@@ -301,6 +309,7 @@ def overloaded(
                 source="limit / rate; a packet is being sent, and a ping may fit",
                 measure=column("oneWayMax", groups[0]),
             ),
+            *([late] if ground == "sim" else []),
             Row(
                 quantity="queueDrops - udpLost",
                 link=link,

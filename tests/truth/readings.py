@@ -4,8 +4,11 @@ import csv
 import functools
 import json
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from netesto.results import sockets
 
@@ -47,17 +50,27 @@ class Group:
                 found += csv.DictReader(file)
         return found
 
-    @functools.cached_property
-    def ports(self) -> set[int]:
-        """The server's ports of the flows."""
-        return set(
-            json.loads((self.raw("server") / f"server.{self.number}.json").read_text())["ports"]
-        )
-
-    def sockets(self) -> Any:
-        """The samples of the sockets of the flows at the client."""
-        samples = sockets.read(self.raw("host") / "sockets.bin.gz")
-        return samples[[port in self.ports for port in samples["idiag_dport"]]]
+    def sockets(self) -> list[Any]:
+        """The samples of each flow's socket at the client, an array of records for each instance
+        that was sampled."""
+        request = json.loads((self.raw("server") / f"server.{self.number}.json").read_text())
+        server = ip_address(request["request"]["server_address"]).packed
+        # Groups with different intervals have different files.
+        files = [sockets.read(path) for path in sorted(self.raw("host").glob("sockets*.bin.gz"))]
+        found = []
+        for port in request["ports"]["data"]:
+            for samples in files:
+                is_to_port = samples["idiag_dport"] == port
+                is_to_host = [
+                    sample.tobytes()[: len(server)] == server for sample in samples["idiag_dst"]
+                ]
+                is_established = samples["idiag_state"] == 1
+                own = samples[is_to_port & is_established & np.array(is_to_host, bool)]
+                if len(own) > 0:
+                    found.append(own)
+        if not found:
+            raise NotMeasuredError("no samples of sockets")
+        return found
 
 
 @dataclass(frozen=True)
