@@ -372,8 +372,7 @@ def codel(rate: str, kind: str, seconds: float, *, excess: float = 1.2, setting:
     source = "RFC 8289, section 5, packet by packet"
 
     def rows(groups: Sequence[Place]) -> list[Row]:
-        # Linux approximates 1/sqrt(count) by one step of Newton's method for each drop, so a frame
-        # more or less may be before the others.
+        # Pings are in the queue, too, so a frame more or less may be before the others.
         drops = within(passed.drops, share=0.02, absolute=2)
         mean, most = (
             within((delay_s + 1e-3) * 1e6, share=0.02, absolute=load.frame_s * 1e6)

@@ -58,7 +58,7 @@ def codel(
     interval_s: float = CODEL_INTERVAL_S,
     marks: bool = False,
 ) -> Passed:
-    """CoDel without a limit (RFC 8289, section 5), with the memory of the control law of Linux. If
+    """CoDel without a limit (RFC 8289, section 5), with the control law as Linux computes it. If
     it `marks`, it sends the frame that it would drop, and decides about the next one later."""
     return _passed(load, _Codel(target_s, interval_s, marks), math.inf)
 
@@ -74,13 +74,18 @@ class _Codel:
     drop_next_s: float = 0.0
     count: int = 0
     lastcount: int = 0
+    inverse_root: float = 1.0
     dropping: bool = False
     waiting: deque[float] = field(default_factory=deque)
     hits: int = 0
 
     def law(self, from_s: float) -> float:
-        """The control law: when to drop the next one."""
-        return from_s + self.interval_s / math.sqrt(self.count)
+        """The control law: when to drop the next one, by 1 / sqrt(count)."""
+        return from_s + self.interval_s * self.inverse_root
+
+    def approach_root(self) -> None:
+        """One step of Newton's method, by which Linux follows the root as `count` grows."""
+        self.inverse_root *= (3 - self.count * self.inverse_root**2) / 2
 
     def take(self, now_s: float, frame_bytes: int) -> tuple[float, bool]:
         """The arrival of the first frame that waits, and whether it may be dropped: for an interval
@@ -103,6 +108,7 @@ class _Codel:
         elif self.dropping:
             while self.dropping and now_s >= self.drop_next_s:
                 self.hits, self.count = self.hits + 1, self.count + 1
+                self.approach_root()
                 if self.marks:
                     self.drop_next_s = self.law(self.drop_next_s)
                     break
@@ -118,7 +124,12 @@ class _Codel:
             self.dropping = True
             delta = self.count - self.lastcount
             is_recent = now_s - self.drop_next_s < CODEL_MEMORY * self.interval_s
-            self.count = self.lastcount = delta if delta > 1 and is_recent else 1
+            if delta > 1 and is_recent:
+                self.count = delta
+                self.approach_root()
+            else:
+                self.count, self.inverse_root = 1, 1.0
+            self.lastcount = self.count
             self.drop_next_s = self.law(now_s)
         return arrived_s
 
