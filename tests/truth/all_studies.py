@@ -176,8 +176,8 @@ STUDIES: tuple[Study, ...] = (
         ("a", "b"),
         [
             links.idle("20mbit", delay_ms=0, ground="lab"),
-            links.overloaded("20mbit", "100p", 100, delay_ms=0, excess=3, ground="lab"),
-            links.overloaded("20mbit", "100K", 66, delay_ms=0, excess=3, ground="lab"),
+            links.overloaded("20mbit", "100p", 100, delay_ms=0, excess=10, ground="lab"),
+            links.overloaded("20mbit", "100K", 66, delay_ms=0, excess=10, ground="lab"),
         ],
         changed="host=a",
         ground="lab",
@@ -187,8 +187,6 @@ STUDIES: tuple[Study, ...] = (
         "pair",
         ("a", "b"),
         [
-            links.idle("2mbit", delay_ms=5, ground="uml"),
-            links.overloaded("2mbit", "20p", 20, excess=3, ground="uml"),
             links.random_loss("2mbit", 1, 5_000),
             flows.hit("20mbit", 1, 100),
         ],

@@ -268,7 +268,7 @@ def overloaded(
     """A drop-tail queue of full packets with more than the link carries; `packets` is what its
     limit holds of them."""
     link = f"rate={rate} delay={delay_ms:g} limit={limit}".replace(" delay=0", "")
-    count = max(400, int(12 * packets))
+    count = int(max(400, 12 * packets) * excess / 1.2)
     flow = datagrams(rate, excess, count)
     duration_s = float(flow.rpartition("dur=")[2])
     frame_s = theory.serialisation_s(theory.FULL_FRAME_BYTES, bps(rate))

@@ -35,14 +35,15 @@ class Exactness:
 EXACTNESS: Mapping[Ground, Exactness] = {
     "sim": Exactness(0.001, 0, 0, 0, "rates to 0.1 %, delays to 1 µs"),
     "lab": Exactness(
-        0.01, 2, 0.001, 0.002,
+        0.01, 4, 0.001, 0.002,
         "rates to 1 %. A shaper passes a burst of two packets, or 1 ms of its rate, at once: on an "
-        "idle link a packet may arrive so much earlier. The machine may be 2 ms late",
+        "idle link a packet may arrive so much earlier, and from a full queue by two more, one for "
+        "a ping and one for the packet that has just left. The machine may be 2 ms late",
     ),
     "uml": Exactness(
-        0.03, 2, 0.005, 0.005,
-        "rates to 3 %, because a process waits for a processor. Bursts are two packets, or 5 ms of "
-        "the rate. The guest may be 5 ms late",
+        0.03, 2, 0.005, 0.1,
+        "only counts are compared: beside other busy programs a guest was late by 50 ms, and its "
+        "paced senders left out a quarter of what they had to send",
     ),
 }  # fmt: skip
 
