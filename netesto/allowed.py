@@ -329,11 +329,6 @@ LINK_ATTRIBUTES: Mapping[str, Check] = {
     ),
 }
 
-_LIMIT = re.compile(r"[0-9]{1,8}[pP]|[0-9]{1,12}([KMG]i?)?")
-
-# The limits of a lab's links (lab.links); tc stores bytes per second in more than 32 bits.
-SLOWEST_LINK_BPS, FASTEST_LINK_BPS = 8e3, 1e13
-
 
 def check_link_attribute(name: str, value: str) -> None:
     """NotAllowedError unless a script may set it so."""

@@ -1,7 +1,9 @@
 """Settings of hosts that a script may ask for, and what became of one."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+Each = TypeVar("Each")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,10 @@ class LinkLimits:
     def given(self) -> dict[str, str]:
         """The settings by name."""
         return dict(each.split("=", 1) for each in self.settings)
+
+    def among(self, there: Each, back: Each) -> tuple[Each, ...]:
+        """Those it is about: of what there is for what the host sends, and for what it gets."""
+        return {"to": (there,), "from": (back,)}.get(self.direction, (there, back))
 
 
 @dataclass(frozen=True, slots=True)

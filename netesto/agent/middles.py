@@ -16,7 +16,7 @@ from netesto.errors import AgentError, UsageError
 from netesto.links import made
 from netesto.links.made import Direction, Maker
 from netesto.links.queues import QUEUES
-from netesto.links.settings import LinkSettings, as_text, changed, link_settings
+from netesto.links.settings import LinkSettings, changed, recorded, written
 
 _ONTO = re.compile(r"Redirect to device ([^)\s]+)\)")
 _COUNT = re.compile(r" refcnt \d+")
@@ -68,14 +68,9 @@ async def find(namespace: str, device: str) -> tuple[Middle, Middle]:
         raise error
     there = match[1]
     return (
-        Middle(namespace, there, _recorded(ends[there].get("ifalias", ""))),
-        Middle(namespace, here, _recorded(ends[here].get("ifalias", ""))),
+        Middle(namespace, there, recorded(ends[there].get("ifalias", ""))),
+        Middle(namespace, here, recorded(ends[here].get("ifalias", ""))),
     )
-
-
-def _recorded(alias: str) -> LinkSettings:
-    given = dict(word.split("=", 1) for word in alias.split())
-    return link_settings(given, what="a link")
 
 
 async def shown(thing: str) -> str:
@@ -89,11 +84,6 @@ async def shown(thing: str) -> str:
         _COUNT.sub("", line).strip() for line in qdiscs.splitlines() if made.ENTRANCE not in line
     )
     return f"{link.get('ifalias', '')} mtu {link.get('mtu')} ({made_of})"
-
-
-def described(settings: LinkSettings) -> str:
-    """As a script writes them."""
-    return " ".join(f"{name}={text}" for name, text in as_text(settings).items())
 
 
 def plan(
@@ -129,7 +119,7 @@ def _steps(
             Run((*tc, "qdisc", verb, "dev", middle.device, *place, *stage.words))
             for place, stage in zip(new.places, new.stages, strict=True)
         ]
-    steps.append(Run((*ip, "alias", described(after))))
+    steps.append(Run((*ip, "alias", written(after))))
     return tuple(steps)
 
 

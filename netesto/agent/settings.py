@@ -307,8 +307,7 @@ class Settings:
 
     async def _apply_limits(self, asked: LinkLimits) -> Applied:
         allowed.check_device(asked.to)
-        there, back = await middles.find(self._premises.links, asked.to)
-        directions = {"to": (there,), "from": (back,)}.get(asked.direction, (there, back))
+        directions = asked.among(*await middles.find(self._premises.links, asked.to))
         maker = made.maker(os.environ.get(proc.GROUND_MARK))
         # All must be possible before the first change.
         plans = []

@@ -197,12 +197,6 @@ def of_agents(
     return [(command.host, replace(command, settings=tuple(own))), *others]
 
 
-def directions(host: str, limits: LinkLimits) -> list[tuple[str, str]]:
-    """The directions of a link that a host limits: who sends, and to whom."""
-    there, back = (host, limits.to), (limits.to, host)
-    return {"to": [there], "from": [back]}.get(limits.direction, [there, back])
-
-
 def _neighbour(inventory: Inventory, name: str) -> Endpoint | None:
     """None without an agent."""
     with contextlib.suppress(WorldError):

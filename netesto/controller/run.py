@@ -217,7 +217,8 @@ class Run:
             for setting in each.settings:
                 if isinstance(setting, LinkLimits) and "rate" in setting.given:
                     rate_bps = SETTINGS["rate"].read(setting.given["rate"])
-                    for direction in requests.directions(configured.name, setting):
+                    there, back = (configured.name, setting.to), (setting.to, configured.name)
+                    for direction in setting.among(there, back):
                         self._changed_rates_bps[direction] = rate_bps
 
     async def _do_server(self, command: steps.DoServer) -> None:

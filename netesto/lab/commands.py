@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from netesto.lab.plan import Namespace, Plan
 from netesto.links import made
-from netesto.links.settings import DEFAULT_MTU
+from netesto.links.settings import DEFAULT_MTU, written
 from netesto.model import Address
 
 BRIDGE = "bridge"
@@ -38,7 +38,7 @@ def ip_lines(namespace: Namespace) -> list[str]:
             for address in end.addresses
         ]
         if end.onto:
-            lines.append(f'link set dev {end.name} alias "{end.alias}"')
+            lines.append(f'link set dev {end.name} alias "{written(end.settings)}"')
         lines.append(f"link set dev {end.name} up")
     lines += [
         f"route add {route.network} via {route.gateways[0]}"

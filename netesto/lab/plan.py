@@ -31,7 +31,7 @@ from netesto.lab.graph import LONGEST_NODE_NAME, Node, Topology
 from netesto.lab.routes import Route, Routes
 from netesto.links import made
 from netesto.links.made import Direction, Maker
-from netesto.links.settings import LinkSettings, as_text
+from netesto.links.settings import LinkSettings
 from netesto.model import Address
 
 # The node with the middles of the links that have limits.
@@ -100,11 +100,6 @@ class Interface:
     segments: bool = False
     onto: str = ""
     made: Direction = NOTHING
-
-    @property
-    def alias(self) -> str:
-        """The settings of the direction, as a person reads them and `link_settings`."""
-        return " ".join(f"{name}={text}" for name, text in as_text(self.settings).items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -478,6 +478,16 @@ def as_text(settings: LinkSettings) -> dict[str, str]:
     return found
 
 
+def written(settings: LinkSettings) -> str:
+    """The settings that are not the default, in words that a person and `recorded` read."""
+    return " ".join(f"{name}={text}" for name, text in as_text(settings).items())
+
+
+def recorded(words: str) -> LinkSettings:
+    """The settings that `written` wrote."""
+    return link_settings(dict(word.split("=", 1) for word in words.split()), what="a link")
+
+
 def link_settings(given: Mapping[str, str], *, what: str) -> LinkSettings:
     """The settings written in `given`, whose keys are all in LINK_SETTINGS.
 

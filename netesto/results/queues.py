@@ -129,12 +129,13 @@ def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[
     policing = {
         qdisc
         for qdisc, counted in qdiscs.items()
-        if qdisc.kind == POLICER and _counts_drops(counted)
+        if qdisc.kind == POLICER
+        and any(counted.at(place, "drops") for place in range(len(counted.time_s)))
     }
     for time_s, places in sorted(at.items(), key=itemgetter(0)):
         line = next((each for each in places if each.is_lossless), None)
         queued = levels_of(tuple(each for each in places if each.kind != POLICER))
-        policers = [each for each in places if each.kind == POLICER and each in policing]
+        policers = [each for each in places if each in policing]
         if levels := queued or ([line] if line is not None else policers):
             counted, place = qdiscs[levels[0]], places[levels[0]]
             # A wire has the rate, and its queue below it.
@@ -148,27 +149,13 @@ def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[
                 backlog_packets=counted.at(place, "backlog_packets") if queued else None,
                 drops=_sum(
                     [
-                        *_policed(places, qdiscs),
-                        *([] if levels == policers else [counted.at(place, "drops")]),
+                        qdiscs[each].at(places[each], "drops")
+                        for each in dict.fromkeys((levels[0], *policers))
                     ]
                 ),
                 marks=_sum([qdiscs[each].at(places[each], "marks") for each in levels]),
                 line_drops=None if line is None else qdiscs[line].at(places[line], "drops"),
             )
-
-
-def _policed(
-    places: Mapping[InstalledQdisc, int], qdiscs: Mapping[InstalledQdisc, Counted]
-) -> Iterator[int | None]:
-    """What policers of the interface have dropped."""
-    for each, place in places.items():
-        if each.kind == POLICER:
-            yield qdiscs[each].at(place, "drops")
-
-
-def _counts_drops(counted: Counted) -> bool:
-    """Whether a qdisc has dropped anything."""
-    return any(counted.at(place, "drops") for place in range(len(counted.time_s)))
 
 
 def _levels(installed: Sequence[InstalledQdisc]) -> list[InstalledQdisc]:

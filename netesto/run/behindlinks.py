@@ -71,10 +71,8 @@ def _warnings(
         match setting:
             case LinkLimits():
                 for link in _meant(network, host, setting, inventory):
-                    senders = {"to": (host,), "from": (link.other(host),)}.get(
-                        setting.direction, (link.a, link.b)
-                    )
-                    for end in senders:
+                    senders = setting.among(host, link.other(host))
+                    for end in (each for each in (link.a, link.b) if each in senders):
                         was = directions[link, end]
                         made = directions[link, end] = _changed(command, was, setting)
                         qdisc = shaped.get(end) if network.tested(end) == link else None
