@@ -42,12 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if lock is None:
         sys.stderr.write(f"{given.lock}: {life.holder(given.lock)} has this lock\n")
         return 1
-    os.truncate(lock, 0)
-    os.write(lock, f"{os.getpid()} {proc.begun_ticks()}".encode())
-    # The log names controllers and peers.
-    os.umask(0o077)
+    # Whom the lock names may be asked to end at once.
     with interrupts.heeded():
         try:
+            os.truncate(lock, 0)
+            os.write(lock, f"{os.getpid()} {proc.begun_ticks()}".encode())
+            # The log names controllers and peers.
+            os.umask(0o077)
             return _keep(given.command, given.log)
         except KeyboardInterrupt:
             interrupts.heed()

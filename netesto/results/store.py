@@ -176,6 +176,15 @@ class Store(contextlib.AbstractContextManager["Store"]):
             atomic.sync_folder(self.folder)
         return folder
 
+    def take_over(self, exp: int) -> Path:
+        """The folder N.partial that another process of this run had begun when it ended, or a new
+        one."""
+        folder = self.partial(exp)
+        if not folder.exists():
+            return self.begin(exp)
+        self._written[folder] = folder.stat().st_ino
+        return folder
+
     def place(self, exp: int, host: str, path: str) -> Path:
         """The place of a host's file `path` in the experiment; its folder need not exist.
 

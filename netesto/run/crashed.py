@@ -69,9 +69,7 @@ def _fail(
     error: GuestError,
 ) -> None:
     exp, now_s = end.exp, time.time()
-    folder = results.partial(exp)
-    if not folder.exists():
-        results.begin(exp)
+    folder = results.take_over(exp)
     head = session.plan.head
     network = grounds.network(head)
     inventory = labs.inventory(network, head.commands, aliases=session.request.aliases)

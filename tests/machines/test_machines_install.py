@@ -12,6 +12,7 @@ from typed import found
 from worlds import Machine, World, machines
 
 from netesto import process
+from netesto.deploy import payload
 from netesto.process import Finished
 
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
@@ -230,7 +231,7 @@ def test_nothing_is_done_where_one_only_asks_what_would_be(bare):
     assert (done.status, words, state(bare["host3"])) == (
         0,
         [
-            "host3: grpcio>=1.85.1, protobuf>=7.35.1, psutil>=5.9",
+            f"host3: {', '.join(each.partition(' ')[0] for each in payload.locked())}",
             "host3: netesto 0.1.0",
             "host3: write /opt/netesto/netesto-agent",
             "host3: write /etc/netesto/agent.toml",

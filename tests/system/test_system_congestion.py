@@ -64,10 +64,11 @@ def test_some_bytes_were_marked(run: Outcome):
 
 
 def test_the_base_rtt_of_vegas_is_that_of_the_path(run: Outcome):
-    # What waits behind no more than a segment has less than its 24 ms in addition.
+    # The links send a segment of 1514 bytes, and the acknowledgement of 66.
     found = samples(run, 2)
     known = found[(found["vegas_enabled"] == 1) & (found["vegas_rtt"] < 2**31 - 1)]
-    assert RTT_US <= known["vegas_rtt"].min() < RTT_US + 24_000
+    sending_us = (1514 + 66) * 8 / 0.5
+    assert known["vegas_rtt"].min() == pytest.approx(RTT_US + sending_us, abs=2)
 
 
 def test_values_of_bbr_are_those_of_ss(run: Outcome):

@@ -280,7 +280,7 @@ def test_settings_of_a_killed_agent_are_put_back_before_they_are_made_again(maim
     count = len(maimed.settings) // 2
     first, again = maimed.settings[:count], maimed.settings[count:]
     assert [each["setting"].partition(":")[0] for each in first] == [
-        "link switch", "link switch", "route to server1", "command linger",
+        "link switch", "link client2-switch", "route to server1", "command linger",
     ]  # fmt: skip
     same = ("setting", "before", "after")
     assert [[one[key] for key in same] for one in again] == [
