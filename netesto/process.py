@@ -400,16 +400,21 @@ async def run_async(
     try:
         async with asyncio.timeout(timeout):
             stdout, stderr, _ = await asyncio.gather(
-                _output(argv, child.stdout, most_bytes),
-                _output(argv, child.stderr, most_bytes),
+                _output(child, child.stdout, most_bytes),
+                _output(child, child.stderr, most_bytes),
                 _fed(child, stdin),
             )
             await child.wait()
+        if max(len(stdout), len(stderr)) > most_bytes:
+            raise ProcessError(argv, f"printed more than {most_bytes:.0f} bytes")
     except TimeoutError:
         raise _late(argv, timeout) from None
     finally:
         if child.returncode is None:
             kill_group(child.pid)
+            # asyncio knows of a process's end only when all that it printed is read.
+            await _output(child, child.stdout, 0)
+            await _output(child, child.stderr, 0)
             await child.wait()
         if child.stdin is not None:
             child.stdin.close()
@@ -423,14 +428,17 @@ async def run_async(
 
 
 async def _output(
-    argv: Sequence[str], stream: asyncio.StreamReader | None, most_bytes: float
+    child: asyncio.subprocess.Process, stream: asyncio.StreamReader | None, most_bytes: float
 ) -> bytes:
-    """All that a command prints to one of its streams. ProcessError if it is too much."""
+    """All that a command prints to one of its streams. If it is more than `most_bytes`, the command
+    is killed, and this is longer."""
     found = bytearray()
     while stream is not None and (piece := await stream.read(_PIECE_BYTES)):
-        found += piece
         if len(found) > most_bytes:
-            raise ProcessError(argv, f"printed more than {most_bytes:.0f} bytes")
+            continue
+        found += piece
+        if len(found) > most_bytes and child.returncode is None:
+            kill_group(child.pid)
     return bytes(found)
 
 
