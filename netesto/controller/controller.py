@@ -21,6 +21,7 @@ from netesto.hostsettings import Command
 from netesto.language import steps
 from netesto.results import derive, manifest
 from netesto.results.fields import Fields
+from netesto.results.manifest import SettingRecord
 
 # After a hurried request to end, pages are drawn only within this time.
 PAGES_S = 2.0
@@ -60,6 +61,8 @@ class Controller:
         self._background = Background()
         # Commands in progress while the script continues.
         self._begun: list[Future[None]] = []
+        # How many settings of each host are in manifests.
+        self._recorded: dict[str, int] = {}
         self._never = threading.Event()
         # The instant from which the next WAIT counts; None: from then on.
         self._since_s: float | None = None
@@ -221,6 +224,14 @@ class Controller:
             except NetestoError as error:
                 self._run.observer.warn(f"experiment {experiment.exp}: {error.message}")
 
+    def settings_in_no_manifest(self) -> dict[str, tuple[SettingRecord, ...]]:
+        """What was set, and the commands that ran, behind the last experiment, by host."""
+        late = {
+            name: tuple(host.settings[self._recorded.get(name, 0) :])
+            for name, host in self._run.hosts.known.items()
+        }
+        return {name: settings for name, settings in late.items() if settings}
+
     def _drop(self, experiment: Experiment) -> None:
         """Omit an experiment that had no flow yet: nothing was measured."""
         self._run.observer.warn(
@@ -246,6 +257,7 @@ class Controller:
             columns=columns_of(notes),
             ended_s=self._run.ground.clock.now(),
         )
+        self._recorded = {name: len(host.settings) for name, host in self._run.hosts.known.items()}
         evidence = digest.evidence(folder, asked)
         found = record.with_evidence(asked, evidence)
         for text in (*record.sampling_warnings(evidence), *record.doubts(evidence)):

@@ -10,6 +10,7 @@ import cattrs
 
 from netesto import jsontext
 from netesto.results import durable
+from netesto.results.manifest import SettingRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,9 @@ class RunRecord:
     of every file it read besides, by path. `jobs` is how many guests ran its parts side by side.
     `wall_s` is the real time it took; in `simulated_time` (of a run that was inside a guest as a
     whole) `started` and `ended` are not real, and `speed_up` is simulated seconds for each second
-    of `wall_s`. `left` are the differences that it left on hosts. `exit_status`, `ended` and what
+    of `wall_s`. `settings` are those of each host that were
+    made, and the commands that ran there, behind the last experiment: they are in no manifest.
+    `left` are the differences that it left on hosts. `exit_status`, `ended` and what
     follows from it are None while it runs, and stay so if it is killed.
     """
 
@@ -40,6 +43,7 @@ class RunRecord:
     speed_up: float | None = None
     experiments: tuple[int, ...] = ()
     failures: tuple[str, ...] = ()
+    settings: Mapping[str, tuple[SettingRecord, ...]] = field(default_factory=dict)
     left: tuple[str, ...] = ()
     ended: str | None = None
     exit_status: int | None = None

@@ -17,6 +17,7 @@ from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
 from netesto.model import EARLIER_RUN
 from netesto.results import durable, runs
 from netesto.results.fields import Fields
+from netesto.results.manifest import SettingRecord
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import drawer, partfolders, settings, status
@@ -25,13 +26,15 @@ from netesto.run.request import Request, Watcher
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a run: its exit status, its failures, and its ground. `out` is its results folder;
-    None if another process reports it."""
+    """The end of a run: its exit status, its failures, its ground, and the settings that are in no
+    manifest (RunRecord.settings). `out` is its results folder; None if another process reports
+    it."""
 
     status: int
     failures: tuple[str, ...] = ()
     ground: str = ""
     hosts: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, tuple[SettingRecord, ...]] = field(default_factory=dict)
     out: Path | None = None
 
     def with_failures(self, failures: Sequence[str]) -> "End":
@@ -146,6 +149,7 @@ class Session:
             experiments=tuple(self.watcher.experiments),
             ground=end.ground,
             hosts=dict(end.hosts),
+            settings=dict(end.settings),
         )
 
 

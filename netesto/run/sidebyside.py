@@ -26,6 +26,7 @@ from netesto import interrupts, process
 from netesto.language.plan import Part
 from netesto.results import csvfile, durable, runs, tablerows
 from netesto.results.evidence import OK
+from netesto.results.manifest import SettingRecord
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders, status
@@ -91,6 +92,7 @@ class SideBySide:
         self._statuses: list[int] = []
         self._failures: list[str] = []
         self._record: RunRecord | None = None
+        self._settings: dict[str, tuple[SettingRecord, ...]] = {}
         self._began_s = time.monotonic()
         self._is_ending = False
         self._was_interrupted = False
@@ -114,6 +116,7 @@ class SideBySide:
             failures=tuple(self._failures),
             ground=self._record.ground if self._record else "",
             hosts=self._record.hosts if self._record else {},
+            settings=self._settings,
         )
 
     def _task(self, part: Part) -> Task:
@@ -247,6 +250,8 @@ class SideBySide:
         record = runs.read(task.folder, self._run)
         self._record = self._record or record
         told = list(record.failures) if record is not None else []
+        for host, settings in (record.settings if record is not None else {}).items():
+            self._settings[host] = (*self._settings.get(host, ()), *settings)
         if self._was_interrupted and record is None:
             # It ended before it could treat that as Ctrl-C.
             code = status.INTERRUPTED

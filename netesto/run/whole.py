@@ -287,6 +287,7 @@ class _Whole:
             failures=(*failures, *executor.failures),
             ground=ground.kind,
             hosts={name: endpoint.agent for name, endpoint in inventory.endpoints.items()},
+            settings=controller.settings_in_no_manifest(),
         ).with_failures(self._passed.failures)
 
 

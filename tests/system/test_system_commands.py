@@ -71,3 +71,26 @@ def test_names_of_the_lab_s_hosts_resolve_in_a_command(tmp_path: Path):
     [setting] = hosts["a"]["settings"]
     address = next(each for each in hosts["b"]["info"]["addresses"] if "." in each)
     assert setting["after"].split()[:4] == ["exit", "status", "0:", address.partition("/")[0]]
+
+
+LATE = """\
+LAB pair
+SWEEP kind=x,y DO
+    DO_CLIENT host=a server=b test=TCP_STREAM dur=1 exp=COUNTER
+    WAIT_FLOWS
+    PROCESS_EXP
+    DO_COMMAND host=a name=look
+DONE
+"""
+
+
+@pytest.mark.lab
+def test_commands_behind_the_last_experiment_are_in_the_record_of_the_run(tmp_path: Path):
+    (tmp_path / "agent.toml").write_text('[commands.look]\nrun = ["echo", "seen"]\n')
+    (tmp_path / "a.nts").write_text(LATE)
+    words = ("run", "--plain", "--no-pages", "--out", "out", "--commands", "agent.toml", "a.nts")
+    process.run(process.python("netesto", *words), timeout=TIMEOUT_S, cwd=tmp_path)
+    [record] = (tmp_path / "out" / "runs").glob("*.json")
+    settings = json.loads(record.read_text())["settings"]
+    told = {host: [each["after"] for each in made] for host, made in settings.items()}
+    assert told == {"a": ["exit status 0: seen"]}
