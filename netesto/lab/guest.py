@@ -85,9 +85,9 @@ SLOW_INITCALLS = ("raid6_select_algo", "calibrate_xor_blocks")
 # This distinguishes a busy processor from an idle one.
 CPU_LOOK_S = 0.1
 
-# The kernel's memory ends where this machine puts its heap. With a random place, guests differ in
-# memory by some MB, and so in tcp_mem and the sizes of tables.
-FIXED_ADDRESSES = ("setarch", "--addr-no-randomize")
+# The C library then takes memory for each request from a place of its own, and none from behind the
+# program, where the guest's memory is (physmem.h).
+HEAP: Mapping[str, str] = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=0"}
 
 
 def ground_inside() -> str | None:
@@ -275,12 +275,13 @@ def _booted(
             orders=theirs,
             now_s=_now_s(),
             seed=(job.seed or 0) % 2**64,
-            launcher=_launcher(kernel),
+            launcher=("taskset", "--cpu-list", str(_idlest_cpu())),
         )
         env = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(folder),
-            "TMPDIR": str(_memory_folder(memory_mb, folder)),
+            "TMPDIR": str(_memory_folder(memory_mb if kernel.kind == "uml" else 0, folder)),
+            **HEAP,
         }
         try:
             child = stack.enter_context(
@@ -309,22 +310,12 @@ def _booted(
         yield Guest(kernel.kind, folder, ours, end, child)
 
 
-def _launcher(kernel: Kernel) -> Sequence[str]:
-    """The prefix of the kernel's command line.
+def _idlest_cpu() -> int:
+    """The least busy of the processors that we may use.
 
     A guest's processes never run at the same time, and switch some ten thousand times a second. A
     switch on one processor costs a fifth of waking a process on another one.
     """
-    pinned = ("taskset", "--cpu-list", str(_idlest_cpu()))
-    if kernel.kind != "sim":
-        return pinned
-    # Some containers do not allow it.
-    tried = process.run([*FIXED_ADDRESSES, "true"], timeout=5, check=False)
-    return (*pinned, *FIXED_ADDRESSES) if tried.status == 0 else pinned
-
-
-def _idlest_cpu() -> int:
-    """The least busy of the processors that we may use."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) == 1:
         return allowed[0]
@@ -342,7 +333,8 @@ def _now_s() -> int:
 
 
 def _memory_folder(memory_mb: int, folder: Path) -> Path:
-    """The folder for the (nameless) file of the guest's memory: in memory, or else on disk."""
+    """The folder for the (nameless) file of the guest's memory: in memory, or else on disk. In
+    simulated time there is no such file (physmem.h), only small ones."""
     needed = memory_mb * 2**20
     for place in (Path("/dev/shm"), folder):  # noqa: S108 - the kernel's own file has no name
         try:

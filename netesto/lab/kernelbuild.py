@@ -316,6 +316,7 @@ def _prepare(objects: Path) -> None:
     headers = {
         HEADER: kernelconfig.seed_header(),
         kernelconfig.WIRE_HEADER: kernelconfig.wire_header(),
+        kernelconfig.PHYSMEM_HEADER: kernelconfig.physmem_header(),
     }
     for name, text in headers.items():
         # make rebuilds objects older than a header, so do not touch an unchanged one.

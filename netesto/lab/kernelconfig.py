@@ -1,6 +1,6 @@
 """The recipe of a kernel for simulated time: its options (kernel.config), its seed (repeatable.h),
-its mapping of programs' memory (memory.h), its switches between processes (switches.h), and the
-links of its labs (wire.h)."""
+its mapping of programs' memory (memory.h), its switches between processes (switches.h), the links
+of its labs (wire.h), and the place of its own memory (physmem.h)."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -39,14 +39,18 @@ SEQUENCES: Mapping[str, Sequence[str]] = {
     "others": ("shmem", "fork", "rhashtable", "af_unix", "af_netlink", "af_packet", "uuid"),
 }
 
-# The header that is included before one source file alone, and the words that do it: make compiles
-# in the folder of objects.
-WIRE_HEADER = "netesto-wire.h"
+# The headers that are included before some source files alone, and the words that do it: make
+# compiles in the folder of objects.
+WIRE_HEADER, PHYSMEM_HEADER = "netesto-wire.h", "netesto-physmem.h"
 BEFORE: Mapping[str, Sequence[str]] = {"sch_netem": ("-include", WIRE_HEADER)}
 
-# The files that are compiled with one of the headers' parts (kbuild's per-file flags): random
-# numbers; the clock, system calls, and waiting; memory; switches; and the files with a sequence.
+# The files that are compiled with one of the headers' parts (kbuild's per-file flags): the kernel's
+# own memory; random numbers; the clock, system calls, and waiting; memory; switches; and the files
+# with a sequence.
 SEED_FLAGS = (
+    f"CFLAGS_um_arch.o=-DNETESTO_SBRK_C -include {PHYSMEM_HEADER}",
+    f"CFLAGS_mem.o=-DNETESTO_SBRK_C -include {PHYSMEM_HEADER}",
+    f"CFLAGS_physmem.o=-DNETESTO_PHYSMEM_C -include {PHYSMEM_HEADER}",
     "CFLAGS_random.o=-DNETESTO_RANDOM_C",
     "CFLAGS_time.o=-DNETESTO_TIME_C",
     "CFLAGS_syscall.o=-DNETESTO_SYSCALL_C",
@@ -97,13 +101,20 @@ def wire_header() -> str:
     return _text("wire.h")
 
 
+def physmem_header() -> str:
+    """The header that is included before the source files that find a place for the kernel's
+    memory."""
+    return _text("physmem.h")
+
+
 def _text(name: str) -> str:
     return files("netesto.lab").joinpath(name).read_text(encoding="utf-8")
 
 
 def recipe() -> str:
     """A name for exactly these options and headers: kernels of one recipe behave alike."""
-    text = "\0".join((fragment(), seed_header(), wire_header(), *SEED_FLAGS, *BUILD_NAMES))
+    headers = (seed_header(), wire_header(), physmem_header())
+    text = "\0".join((fragment(), *headers, *SEED_FLAGS, *BUILD_NAMES))
     return sha256(text.encode()).hexdigest()[:12]
 
 

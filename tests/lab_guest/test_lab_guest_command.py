@@ -48,14 +48,6 @@ def test_real_time_kernel_keeps_real_time(any_kernel):
     assert [word for word in argv if word.startswith("time-travel")] == []
 
 
-def test_addresses_are_fixed_for_the_kernel_alone(any_kernel):
-    argv = guest.command(
-        any_kernel, memory_mb=512, orders=5, now_s=0, launcher=guest.FIXED_ADDRESSES
-    )
-    only = process.tethered(["setarch", "--addr-no-randomize", "/cache/linux"])
-    assert argv[: len(only)] == only
-
-
 @pytest.fixture
 def kernel(any_kernel: Kernel, tmp_path: Path) -> Kernel:
     """A kernel with a file."""

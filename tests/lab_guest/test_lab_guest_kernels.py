@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_recipe_is_that_of_kernels_already_built():
-    assert kernelconfig.recipe() == "c954ec64583b"
+    assert kernelconfig.recipe() == "cbd4e5f3b268"
 
 
 def test_no_option_is_set_twice():
