@@ -9,24 +9,35 @@ from statistics import fmean
 import pytest
 from language.language_asked import Asked, run
 
+from netesto.kinds import Kind
 from netesto.language import steps
 from netesto.language.arguments import value_of
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
 from netesto.language.spool import record_of
-from netesto.model import FIELDS, OPTIONS, FlowSpec, GroupRequest, fault
+from netesto.model import FIELDS, OPTIONS, FlowSpec, GroupRequest, Option, fault
 from netesto.proto import agent_pb2 as pb
 from netesto.results import manifest
 from netesto.transport import codec
 from results import samples
 
+# Values that fit together: a flow lasts longer than what it omits, and the samples have two flows.
+FITTING = {"test": "TCP_FLOWS", "dur": "1m", "instances": "2"}
+OF_KIND = {Kind.FLAG: "1", Kind.WORD: "dctcp", Kind.PROCESSORS: "0-2,1+4", Kind.CORES: "2,3"}
+
+
+def text(option: Option) -> str:
+    """A value that is not the default."""
+    if option.choices:
+        return next(each for each in reversed(option.choices) if each != option.default)
+    return OF_KIND.get(option.kind) or f"{max(3, option.low or 0):g}"
+
+
 # Every option with a value of its own.
-SCRIPT = """\
-DO_CLIENT host=a server=b ca=dctcp dur=1m delay=500ms instances=2 req=64K reply=10 test=TCP_FLOWS \\
-    stats=1 localBuffer=1Ki remoteBuffer=2K tool=netperf interval=10ms parallel=4 omit=2 \\
-    zerocopy=msg bitrate=10mbit pacing=9mbit rate=7 size=1K count=3 gap=1ms get=50 \\
-    arrivals=poisson skiprx=1 \\
-    len=128K mss=1000 dscp=46 ecn=1 cpu=0-2,1+4 cores=2,3 idle=3 stagger=2ms
-"""
+WORDS = [
+    f"{argument}={FITTING.get(argument) or text(OPTIONS[names[0]])}"
+    for argument, names in FIELDS.items()
+]
+SCRIPT = f"DO_CLIENT host=a server=b {' '.join(WORDS)}\n"
 
 
 def flow_of(script: str) -> FlowSpec:
