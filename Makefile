@@ -17,7 +17,7 @@ COMPILE := $(BIN)/python -m compileall -q netesto
 WORKERS ?= -n $(shell expr 3 \* $$(nproc)) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: reliability truth chance help demo test check coverage kernel format proto completions bench dist setup packages clean
+.PHONY: docs reliability truth chance help demo test check coverage kernel format proto completions bench dist setup packages clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -53,6 +53,9 @@ format: $(VENV)/.dev ## put the form right
 
 proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. netesto/proto/agent.proto
+
+docs: $(VENV)/.dev ## write the tables of the manual that the code decides
+	@$(BIN)/python tests/docs/tables.py
 
 reliability: $(VENV)/.dev ## what make test leaves out: all other faults of docs/reliability.md, moments and grounds
 	@$(COMPILE)

@@ -9,22 +9,35 @@ from statistics import fmean
 import pytest
 from language.language_asked import Asked, run
 
+from netesto.kinds import Kind
 from netesto.language import steps
+from netesto.language.arguments import value_of
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
-from netesto.model import FlowSpec, GroupRequest
+from netesto.language.spool import record_of
+from netesto.model import FIELDS, OPTIONS, FlowSpec, GroupRequest, Option, fault
 from netesto.proto import agent_pb2 as pb
 from netesto.results import manifest
 from netesto.transport import codec
 from results import samples
 
+# Values that fit together: a flow lasts longer than what it omits, and the samples have two flows.
+FITTING = {"test": "TCP_FLOWS", "dur": "1m", "instances": "2"}
+OF_KIND = {Kind.FLAG: "1", Kind.WORD: "dctcp", Kind.PROCESSORS: "0-2,1+4", Kind.CORES: "2,3"}
+
+
+def text(option: Option) -> str:
+    """A value that is not the default."""
+    if option.choices:
+        return next(each for each in reversed(option.choices) if each != option.default)
+    return OF_KIND.get(option.kind) or f"{max(3, option.low or 0):g}"
+
+
 # Every option with a value of its own.
-SCRIPT = """\
-DO_CLIENT host=a server=b ca=dctcp dur=1m delay=500ms instances=2 req=64K reply=10 test=TCP_FLOWS \\
-    stats=1 localBuffer=1Ki remoteBuffer=2K tool=netperf interval=10ms parallel=4 omit=2 \\
-    zerocopy=msg bitrate=10mbit pacing=9mbit rate=7 size=1K count=3 gap=1ms get=50 \\
-    arrivals=poisson skiprx=1 \\
-    len=128K mss=1000 dscp=46 ecn=1 cpu=0-2,1+4 cores=2,3 idle=3 stagger=2ms
-"""
+WORDS = [
+    f"{argument}={FITTING.get(argument) or text(OPTIONS[names[0]])}"
+    for argument, names in FIELDS.items()
+]
+SCRIPT = f"DO_CLIENT host=a server=b {' '.join(WORDS)}\n"
 
 
 def flow_of(script: str) -> FlowSpec:
@@ -49,8 +62,49 @@ def request() -> GroupRequest:
 
 
 def test_every_field_is_an_argument():
-    named = [name for argument in DO_CLIENT_ARGUMENTS for name in argument.fields.split()]
+    arguments = {argument.name for argument in DO_CLIENT_ARGUMENTS}
+    named = [name for argument in arguments & FIELDS.keys() for name in FIELDS[argument]]
     assert sorted(named) == sorted(field.name for field in fields(FlowSpec))
+
+
+def test_every_option_has_a_sentence_for_the_manual():
+    assert [name for name, option in OPTIONS.items() if not option.sentence] == []
+
+
+def test_the_default_of_an_option_is_one_of_its_values():
+    shown = {
+        name: value_of(option, option.default)
+        for name, option in OPTIONS.items()
+        if option.default is not None
+    }
+    assert shown == {name: getattr(FlowSpec(), name) for name in shown}
+
+
+def test_a_value_out_of_range_is_told_with_its_field():
+    assert fault(FlowSpec(parallel=129)) == (
+        "parallel=129 is out of range: at least 1 and at most 128"
+    )
+
+
+def test_a_step_of_a_plan_has_the_options_that_differ_from_their_defaults():
+    port = Asked()
+    run("DO_CLIENT host=a server=b test=UDP_RR dur=20 interval=100ms cpu=0,1+3\n", port)
+    assert record_of(port.commands[0])["flow"] == {
+        "test": "UDP_RR", "interval_s": 0.1, "client_cpus": [0], "server_cpus": [1, 3],
+    }  # fmt: skip
+
+
+def test_a_manifest_has_the_options_that_differ_from_their_defaults(tmp_path):
+    asked = replace(samples.PLAIN, test="TCP_RR", parallel=4, dscp=46, is_held=True)
+    evidence = samples.experiment(samples.group(samples.instance(), asked=asked))
+    path = tmp_path / manifest.NAME
+    manifest.write(samples.manifest(evidence), path)
+    # What people look for is always there.
+    assert json.loads(path.read_text())["groups"][0]["request"] == {
+        "exp": 1, "group": 1, "exp_name": "Exp", "test": "TCP_RR", "tool": "netperf",
+        "client": "a", "server": "b", "client_address": "10.0.0.1", "server_address": "10.0.0.2",
+        "duration_s": 2.0, "parallel": 4, "dscp": 46, "seed": 0, "is_held": True,
+    }  # fmt: skip
 
 
 def test_without_options_a_flow_has_the_defaults_of_its_fields():
@@ -76,17 +130,6 @@ def test_every_option_is_in_the_manifest(tmp_path):
     assert manifest.read(path).groups[0].request == request()
 
 
-def test_an_older_manifest_has_the_defaults_of_newer_options(tmp_path):
-    evidence = samples.experiment(samples.group(samples.instance()))
-    path = tmp_path / manifest.NAME
-    manifest.write(samples.manifest(evidence), path)
-    older = json.loads(path.read_text())
-    del older[manifest.CHECKSUM]
-    del older["groups"][0]["request"]["parallel"]
-    path.write_text(json.dumps(older))
-    assert manifest.read(path).groups[0].request == evidence.groups[0].request
-
-
 def test_an_older_manifest_has_one_processor_at_each_end(tmp_path):
     evidence = samples.experiment(samples.group(samples.instance()))
     path = tmp_path / manifest.NAME
@@ -94,9 +137,7 @@ def test_an_older_manifest_has_one_processor_at_each_end(tmp_path):
     older = json.loads(path.read_text())
     del older[manifest.CHECKSUM]
     asked = older["groups"][0]["request"]
-    for end, cpu in (("client", 3), ("server", None)):
-        del asked[f"{end}_cpus"]
-        asked[f"{end}_cpu"] = cpu
+    asked |= {"client_cpu": 3, "server_cpu": None}
     path.write_text(json.dumps(older))
     found = manifest.read(path).groups[0].request
     assert (found.client_cpus, found.server_cpus) == ((3,), ())

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -16,20 +15,14 @@ from netesto.errors import AgentError
 from netesto.hostsettings import Applied, Setting
 from netesto.model import (
     EARLIER_RUN,
-    TESTS,
     UDP_TESTS,
     Address,
     CaptureRequest,
     Event,
     GroupRequest,
     Ports,
+    fault,
 )
-
-# Faster sampling would mostly measure itself.
-_INTERVAL_MIN_S = 0.01
-
-# PortRange has ports for so many.
-_INSTANCES_MAX = 1000
 
 
 class Session:
@@ -242,21 +235,8 @@ class Session:
 
 def check(request: GroupRequest) -> None:
     """AgentError if a request makes no sense; the language checks more."""
-    if request.test not in TESTS:
-        raise AgentError(
-            f"test {request.test}: unknown", remedy=f"Tests: {', '.join(sorted(TESTS))}"
-        )
-    if not 1 <= request.instances <= _INSTANCES_MAX:
-        raise AgentError(f"{request.instances} instances; 1 to {_INSTANCES_MAX} are possible")
+    # Which tools there are is known where one is started.
+    if wrong := fault(replace(request, tool="auto")):
+        raise AgentError(wrong)
     if request.group < 1 or request.exp < 1:
         raise AgentError(f"experiment {request.exp}, group {request.group}: both count from 1")
-    if not request.duration_s > 0 or not request.delay_s >= 0:
-        raise AgentError("a duration must be more than 0 s, a delay not less than 0 s")
-    if not 0 <= request.idle_s < math.inf:
-        raise AgentError("an idle time must not be less than 0 s")
-    if not 0 <= (request.stagger_s or 0.0) < math.inf:
-        raise AgentError("a stagger must not be less than 0 s")
-    if not request.interval_s >= _INTERVAL_MIN_S:
-        raise AgentError(
-            f"an interval of {request.interval_s:g} s; the minimum is {_INTERVAL_MIN_S:g} s"
-        )

@@ -137,12 +137,7 @@ def check_possible(command: steps.RemoteCommand) -> None:
     try:
         traffic.choose(flow, tuple(traffic.TOOLS), traffic.EXTRAS)
     except MissingError as error:
-        near = [
-            f"{name}="
-            for option in traffic.needed_options(flow)
-            if option.name in error.message
-            for name in option.arguments.split()
-        ]
+        near = traffic.to_blame(flow, error.message)
         raise ScriptError(
             error.message,
             place=command.place.narrowed(*near, "tool=", "test="),

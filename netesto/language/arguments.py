@@ -5,18 +5,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from netesto.language.commands import (
-    DO_CLIENT_ARGUMENTS,
-    MAX_ARGUMENTS,
-    MAX_VALUE,
-    Argument,
-    Specification,
-)
-from netesto.language.kinds import Kind, Value
+from netesto.kinds import Argument, Kind, Value, looks_like_range
+from netesto.language.commands import MAX_ARGUMENTS, MAX_VALUE, Specification
 from netesto.language.lines import refuse
 from netesto.language.scope import MisuseError, needed, plain, unquoted
-from netesto.language.values import looks_like_range
-from netesto.model import FlowSpec
+from netesto.model import FIELDS, FlowSpec
 from netesto.nearest import hint, nearest
 
 
@@ -36,14 +29,10 @@ class Given:
 def flow(given: Given, **other: Value) -> FlowSpec:
     """The flow that the arguments of a DO_CLIENT describe, with `other` values of its fields."""
     values: dict[str, Value] = {}
-    for argument in DO_CLIENT_ARGUMENTS:
-        if argument.fields and argument.name in given.values:
-            value = given.values[argument.name]
-            values |= zip(
-                argument.fields.split(),
-                value if isinstance(value, tuple) else (value,),
-                strict=True,
-            )
+    for name, fields in FIELDS.items():
+        if name in given.values:
+            value = given.values[name]
+            values |= zip(fields, value if isinstance(value, tuple) else (value,), strict=True)
     return FlowSpec(**values | other)  # type: ignore[arg-type]  # kinds of arguments have the fields' types
 
 
@@ -240,16 +229,12 @@ def value_of(argument: Argument, text: str) -> Value:
         examples = argument.kind.examples
         remedy = f"Write it like this: {examples}." if examples else ""
         raise _wrong(argument, text, f"is not {argument.kind.noun}", remedy) from None
-    if argument.choices and value not in argument.choices:
-        listed = f"Choose one of: {', '.join(argument.choices)}."
-        raise _wrong(argument, text, "is unknown", hint(text, argument.choices, otherwise=listed))
-    if isinstance(value, int | float):
-        least, most = argument.low, argument.high
-        if (least is not None and value < least) or (most is not None and value > most):
-            above = "" if least is None else f"at least {least:,.10g}"
-            below = "" if most is None else f"at most {most:,.10g}"
-            span = " and ".join(bound for bound in (above, below) if bound)
-            raise _wrong(argument, text, "is out of range", f"It must be {span}.")
+    if fault := argument.fault(value):
+        remedy = f"It must be {argument.span}."
+        if argument.choices:
+            listed = f"Choose one of: {', '.join(argument.choices)}."
+            remedy = hint(text, argument.choices, otherwise=listed)
+        raise _wrong(argument, text, fault, remedy)
     return value
 
 

@@ -4,32 +4,12 @@ The defaults of the classic commands are those of the classic tool, because scri
 """
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, replace
 
 from netesto.allowed import INT_MAX, MAX_NETEM_DELAY_MS
-from netesto.language.kinds import Kind
+from netesto.kinds import Argument, Kind
 from netesto.links.settings import CHANGEABLE
-from netesto.model import ARRIVALS, LARGEST_EXPERIMENT, TESTS, TRAFFIC_TOOLS
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument. `low` and `high` are inclusive; with a `default` of None it is omitted.
-
-    `fields` names the field of FlowSpec that has its value; of an argument with several values, the
-    field of each, separated by a space.
-    """
-
-    name: str
-    kind: Kind
-    fields: str = ""
-    _: KW_ONLY
-    default: str | None = None
-    required: bool = False
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    alias: str = ""
+from netesto.model import FIELDS, LARGEST_EXPERIMENT, MAX_SECONDS, OPTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,52 +37,28 @@ SERVER = Argument("server", Kind.HOST, required=True)
 # More arguments than this, or longer ones, come from a loop that went wrong.
 MAX_ARGUMENTS = 1000
 MAX_VALUE = 10_000
-# Port numbers and the memory of one host do not suffice for this many flows in one command.
-MAX_INSTANCES = 10_000
-# A week: longer than any experiment, but it reveals milliseconds given as seconds.
-MAX_SECONDS = 604_800.0
-# Linux refuses values below 88 (TCP_MIN_MSS); 65495 fills an IP packet.
-MIN_MSS, MAX_MSS = 88, 65_495
 
-# Options of the flow have a field in FlowSpec; the others concern the command.
-DO_CLIENT_ARGUMENTS = (
-    SERVER,
-    Argument("ca", Kind.WORD, "congestion_control", default="reno"),
-    Argument("remoteCa", Kind.WORD, "reverse_congestion_control"),
-    Argument("dur", Kind.TIME, "duration_s", default="20", low=0.001, high=MAX_SECONDS),
-    Argument("delay", Kind.TIME, "delay_s", default="0", low=0, high=MAX_SECONDS),
-    Argument("instances", Kind.INTEGER, "instances", default="1", low=1, high=MAX_INSTANCES),
-    Argument("req", Kind.REQUEST, "request_bytes", default="1M", low=1, high=2**40),
-    Argument("reply", Kind.SIZE, "reply_bytes", default="1", low=1, high=2**40),
-    Argument("test", Kind.WORD, "test", default="TCP_RR", choices=tuple(sorted(TESTS))),
-    Argument("stats", Kind.FLAG, "stats", default="0"),
-    Argument("group", Kind.INTEGER, default="0", low=0, high=1_000_000),
-    Argument("localBuffer", Kind.SIZE, "local_buffer_bytes", default="0", low=0, high=INT_MAX),
-    Argument("remoteBuffer", Kind.SIZE, "remote_buffer_bytes", default="0", low=0, high=INT_MAX),
-    Argument("tool", Kind.WORD, "tool", default="auto", choices=("auto", *TRAFFIC_TOOLS)),
-    Argument("hold", Kind.FLAG, default="0"),
-    Argument("interval", Kind.TIME, "interval_s", default="0.2", low=0.01, high=60),
-    Argument("parallel", Kind.INTEGER, "parallel", default="1", low=1, high=128),
-    Argument("omit", Kind.TIME, "omit_s", default="0", low=0, high=MAX_SECONDS),
-    Argument("zerocopy", Kind.WORD, "zerocopy", default="0", choices=("0", "sendfile", "msg")),
-    # A smaller one lacks its unit: one segment in ten seconds.
-    Argument("bitrate", Kind.RATE, "bitrate_bps", low=1000, alias="pace"),
-    Argument("pacing", Kind.RATE, "pacing_bps", low=1000),
-    Argument("rate", Kind.INTEGER, "requests_per_s", low=1, high=100_000_000),
-    Argument("get", Kind.PERCENT, "get_percent", low=0, high=100),
-    Argument("size", Kind.SIZE, "size_bytes", low=1, high=2**30),
-    Argument("count", Kind.INTEGER, "count", low=1, high=100_000_000),
-    Argument("gap", Kind.TIME, "gap_s", low=0, high=MAX_SECONDS),
-    Argument("arrivals", Kind.WORD, "arrivals", choices=ARRIVALS),
-    Argument("skiprx", Kind.FLAG, "skip_receive"),
-    Argument("len", Kind.SIZE, "length_bytes", low=1, high=2**30),
-    Argument("mss", Kind.INTEGER, "mss_bytes", low=MIN_MSS, high=MAX_MSS),
-    Argument("dscp", Kind.INTEGER, "dscp", low=0, high=63),
-    Argument("ecn", Kind.FLAG, "ecn"),
-    Argument("cpu", Kind.PROCESSORS, "client_cpus server_cpus"),
-    Argument("cores", Kind.CORES, "client_cores server_cores"),
-    Argument("idle", Kind.TIME, "idle_s", low=0, high=MAX_SECONDS),
-    Argument("stagger", Kind.TIME, "stagger_s", low=0, high=60),
+# What DO_CLIENT takes beside the options of the flow, each behind one of these ("": the first).
+_OF_COMMAND = {
+    "": replace(SERVER, sentence="the host at the other end"),
+    "stats": Argument(
+        "group",
+        Kind.INTEGER,
+        "number of the group; 0: the next one",
+        default="0",
+        low=0,
+        high=1_000_000,
+    ),
+    "tool": Argument("hold", Kind.FLAG, "1: wait for START_FLOWS", default="0"),
+}
+DO_CLIENT_ARGUMENTS: tuple[Argument, ...] = (
+    _OF_COMMAND[""],
+    *(
+        argument
+        for name, fields in FIELDS.items()
+        for argument in (OPTIONS[fields[0]], _OF_COMMAND.get(name))
+        if argument is not None
+    ),
 )
 
 

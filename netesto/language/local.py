@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from netesto import units
+from netesto.kinds import flag
 from netesto.language import ast, steps
 from netesto.language.arguments import check_once, read
 from netesto.language.claims import check_kinds, claim, verdict
-from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS, MAX_SECONDS
+from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
 from netesto.language.dimensions import check_units
-from netesto.language.kinds import flag
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.permitted import slip
 from netesto.language.requirements import requirement
 from netesto.language.scope import Frame, MisuseError, NoExperimentError, check_name, needed, plain
 from netesto.language.steps import REPETITION
 from netesto.language.values import Count, values_of
+from netesto.model import MAX_SECONDS
 
 Words: TypeAlias = tuple[str, ...]
 Handler: TypeAlias = Callable[[Machine, Words, ast.Row], None]

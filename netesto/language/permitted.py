@@ -18,9 +18,9 @@ from netesto.hostsettings import (
     Setting,
     Sysctl,
 )
+from netesto.kinds import Kind
 from netesto.language import steps
 from netesto.language.commands import REMOTE
-from netesto.language.kinds import Kind
 from netesto.language.scope import MisuseError
 from netesto.model import CONGESTION_CONTROLS, QDISCS
 from netesto.nearest import hint, nearest

@@ -33,7 +33,7 @@ from netesto.language.steps import (
     Requirement,
     Step,
 )
-from netesto.model import GUEST_MEMORY_MB
+from netesto.model import GUEST_MEMORY_MB, fault
 
 V = TypeVar("V")
 
@@ -395,10 +395,8 @@ def _allowed(record: object) -> Step:
         permitted.check(step.settings if isinstance(step, Configure) else ())
         if not (0 <= step.exp <= _MAX_NUMBER and 0 <= step.group <= _MAX_NUMBER):
             raise ValueError(f"experiment {step.exp}, group {step.group}")
-    if isinstance(step, DoClient):
-        flow = step.flow
-        if flow.interval_s <= 0 or min(flow.request_bytes, flow.reply_bytes) < 0:
-            raise ValueError(f"{flow}")
+    if isinstance(step, DoClient) and (wrong := fault(step.flow)):
+        raise ValueError(wrong)
     return step
 
 

@@ -18,16 +18,16 @@ from netesto.hostsettings import (
     Setting,
     Sysctl,
 )
+from netesto.kinds import Value
 from netesto.language import permitted, steps
 from netesto.language.arguments import Given, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.draft import Draft
-from netesto.language.kinds import Value
 from netesto.language.scope import MisuseError, NoExperimentError
 from netesto.language.steps import REPETITION
 from netesto.links.made import delay_line_packets
 from netesto.links.settings import CHANGEABLE, LINK_SETTINGS, SETTINGS
-from netesto.model import COMPLETION_TESTS, UDP_TESTS, UNTIL_DONE_S
+from netesto.model import COMPLETION_TESTS, INCOMPLETE, UDP_TESTS, UNTIL_DONE_S
 
 CLASSIC_NAME = "Exp"
 # The value for a stream where request tests have their size.
@@ -372,18 +372,6 @@ class Remote:
                 near=("omit=",),
                 remedy="It must be less than dur.",
             )
-        if texts["test"] in COMPLETION_TESTS and "size" not in texts:
-            raise MisuseError(
-                f"test={texts['test']} without size=",
-                near=("test=",),
-                remedy="Add the bytes of each transfer, for example size=10K.",
-            )
-        if texts.get("arrivals") == "poisson" and not given.values.get("gap"):
-            raise MisuseError(
-                "arrivals=poisson without gap=",
-                near=("arrivals=",),
-                remedy="Add the mean gap, for example gap=100ms.",
-            )
         # The first begins immediately, but not that of a Poisson process.
         gaps = (given.values.get("count") or 1) - (texts.get("arrivals") != "poisson")
         last_s = gaps * (given.values.get("gap") or 0)
@@ -405,6 +393,10 @@ class Remote:
         is_symmetric = texts["ca"] in SYMMETRIC_CONGESTION_CONTROLS or texts["test"] == "TCP_BIDI"
         if is_symmetric and "remoteCa" not in texts and texts["test"] not in UDP_TESTS:
             derived["reverse_congestion_control"] = texts["ca"]
+        asked = flow(given, **derived)
+        for rule in INCOMPLETE:
+            if broken := rule.broken(asked):
+                raise MisuseError(broken, near=rule.near, remedy=rule.remedy)
         texts["server"] = self.full_name(texts["server"])
         self._warn_of_segments(given, common)
         group = self._next_group(common["exp"], given.values["group"])
@@ -414,7 +406,7 @@ class Remote:
             **common,
             group=group,
             server=texts["server"],
-            flow=flow(given, **derived),
+            flow=asked,
             hold=given.values["hold"],
         )
 

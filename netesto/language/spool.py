@@ -32,6 +32,7 @@ from netesto.language.steps import (
     RemoteCommand,
     Step,
 )
+from netesto.model import FlowSpec
 
 Record: TypeAlias = dict[str, object]
 
@@ -53,6 +54,12 @@ _OF_NAME: Mapping[str, type[Setting]] = {
     kind.__name__: kind for kind in (Command, LinkAttribute, LinkLimits, RouteMetrics)
 }
 _SETTING = "setting"
+
+
+def _register_flows() -> None:
+    """Options that a flow does not have are omitted: one that is added later changes no hash."""
+    plain = make_dict_unstructure_fn(FlowSpec, CONVERTER, _cattrs_omit_if_default=True)
+    CONVERTER.register_unstructure_hook(FlowSpec, plain)
 
 
 def _register_settings() -> None:
@@ -77,6 +84,7 @@ def _structured(record: Any, _: Any) -> Any:
     return CONVERTER.structure(record, kind)
 
 
+_register_flows()
 _register_settings()
 
 _REMOTE = (

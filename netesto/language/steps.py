@@ -24,15 +24,13 @@ from netesto.hostsettings import (
     Setting,
     Sysctl,
 )
-from netesto.model import FlowSpec
+from netesto.model import OPTIONS, FlowSpec
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"
 
-# Fields that need the same of every host and tool, whatever their value.
-_ANYWHERE = {"duration_s", "delay_s", "interval_s", "stats", "idle_s", "stagger_s"}
 _demands_of_flow = attrgetter(
-    *(each.name for each in fields(FlowSpec) if each.name not in _ANYWHERE)
+    *(name for name, option in OPTIONS.items() if not option.asks_nothing)
 )
 
 # The name of the repetition in a SWEEP cell.

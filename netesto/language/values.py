@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import overload
 
+from netesto.kinds import PARENT, looks_like_range
 from netesto.language.scope import MisuseError, needed
 
 _RANGE = re.compile(r"([^,]+?)\.\.([^,]+?)(?:,([^,]*))?")
@@ -13,8 +14,6 @@ _WHOLE = re.compile(r"-?[0-9]{1,15}")
 # A number that may have decimals and a unit: 0.1, 10ms, 1.5K.
 _AMOUNT = re.compile(r"(-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?)([A-Za-z%]*)")
 _DIGITS = re.compile(r"([0-9]{1,15})")
-# `..` as a part of a path: ../a, a/../b.
-_PARENT = re.compile(r"(?:^|(?<=/))\.\.(?=/)|(?<=/)\.\.$")
 # A longer text is not a range.
 _LONGEST = 200
 # Larger ranges are mistakes, and len() of one would overflow.
@@ -66,7 +65,7 @@ def values_of(text: str, *, near: str) -> Sequence[str]:
     """
     text = needed(text, near=(near,)).strip()
     match = _RANGE.fullmatch(text) if len(text) <= _LONGEST else None
-    if match is not None and not _PARENT.search(text):
+    if match is not None and not PARENT.search(text):
         return _range(text, match[1], match[2], match[3], near=near)
     values = [value.strip() for value in text.split(",")]
     for value in values:
@@ -79,11 +78,6 @@ def values_of(text: str, *, near: str) -> Sequence[str]:
         if looks_like_range(value):
             raise _no_range(text, near)
     return [value for value in values if value]
-
-
-def looks_like_range(text: str) -> bool:
-    """Whether two dots in `text` are those of a range, not of a path."""
-    return ".." in text and ".." in _PARENT.sub("", text)
 
 
 def _no_range(text: str, near: str) -> MisuseError:

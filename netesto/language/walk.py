@@ -8,6 +8,7 @@ from functools import partial
 from typing import NoReturn, TypeAlias
 
 from netesto.errors import ScriptError
+from netesto.kinds import looks_like_range
 from netesto.language import ast, lines, local
 from netesto.language.arguments import check_once
 from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
@@ -22,7 +23,7 @@ from netesto.language.scope import (
     plain,
     undefined,
 )
-from netesto.language.values import looks_like_range, values_of
+from netesto.language.values import values_of
 from netesto.nearest import hint, nearest
 
 Body: TypeAlias = Sequence[ast.Statement]

@@ -5,11 +5,12 @@ A setting is a field of `LinkSettings`, whose metadata says how it is written, r
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from netesto import units
 from netesto.allowed import MAX_LINK_DELAY_MS
+from netesto.described import described, descriptions, differing
 from netesto.errors import UsageError
 from netesto.links.queues import (
     FRAME_HEADER_BYTES,
@@ -249,8 +250,7 @@ def _of(
     *,
     write: Callable[[Any], str] = str,
 ) -> Any:
-    made = Setting(name, read, sentence, write, shown)
-    return field(default=default, metadata={"setting": made})
+    return described(default, Setting(name, read, sentence, write, shown))
 
 
 _NO_LOSS = Loss()
@@ -447,8 +447,8 @@ class LinkSettings:
 
 
 # All settings by name, in the order of the fields; rtt is another way to write the delay.
-_FIELDS = {each.metadata["setting"].name: each for each in fields(LinkSettings)}
-SETTINGS: Mapping[str, Setting] = {name: each.metadata["setting"] for name, each in _FIELDS.items()}
+_BY_FIELD = descriptions(LinkSettings, Setting)
+SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _BY_FIELD.values()}
 LINK_SETTINGS: Mapping[str, str] = {
     **{name: setting.sentence for name, setting in SETTINGS.items()},
     "rtt": "twice the delay, in ms: 40",
@@ -470,12 +470,8 @@ CHANGEABLE = tuple(name for name in (*SETTINGS, "rtt") if name not in OF_BOTH)
 
 def as_text(settings: LinkSettings) -> dict[str, str]:
     """The settings that are not the default, as `link_settings` reads them."""
-    found = {}
-    for name, each in _FIELDS.items():
-        value = getattr(settings, each.name)
-        if value != each.default:
-            found[name] = SETTINGS[name].write(value)
-    return found
+    held = ((_BY_FIELD[field], value) for field, value in differing(settings).items())
+    return {setting.name: setting.write(value) for setting, value in held}
 
 
 def written(settings: LinkSettings) -> str:
@@ -496,9 +492,9 @@ def link_settings(given: Mapping[str, str], *, what: str) -> LinkSettings:
     if "delay" in given and "rtt" in given:
         raise UsageError(f"{what}: give delay or rtt (which is twice the delay), not both")
     values: dict[str, Any] = {
-        each.name: value(given, name, SETTINGS[name].read, each.default, what=what)
-        for name, each in _FIELDS.items()
-        if name in given
+        field: value(given, name, setting.read, None, what=what)
+        for field, setting in _BY_FIELD.items()
+        if (name := setting.name) in given
     }
     if "rtt" in given:
         values["delay_ms"] = value(given, "rtt", _milliseconds, 0.0, what=what) / 2

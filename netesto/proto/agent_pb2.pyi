@@ -427,96 +427,35 @@ class GroupName(_message.Message):
     def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ...) -> None: ...
 
 class GroupRequest(_message.Message):
-    __slots__ = ("exp", "group", "exp_name", "test", "tool", "client", "server", "client_address", "server_address", "duration_s", "delay_s", "instances", "request_bytes", "reply_bytes", "congestion_control", "reverse_congestion_control", "local_buffer_bytes", "remote_buffer_bytes", "interval_s", "stats", "parallel", "bitrate_bps", "length_bytes", "mss_bytes", "zerocopy", "dscp", "ecn", "omit_s", "pacing_bps", "skip_receive", "size_bytes", "count", "gap_s", "arrivals", "requests_per_s", "client_cpus", "server_cpus", "client_cores", "server_cores", "get_percent", "idle_s", "seed", "is_held", "stagger_s")
+    __slots__ = ("exp", "group", "exp_name", "client", "server", "client_address", "server_address", "seed", "is_held", "options")
+    class OptionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     EXP_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     EXP_NAME_FIELD_NUMBER: _ClassVar[int]
-    TEST_FIELD_NUMBER: _ClassVar[int]
-    TOOL_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     SERVER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    DURATION_S_FIELD_NUMBER: _ClassVar[int]
-    DELAY_S_FIELD_NUMBER: _ClassVar[int]
-    INSTANCES_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_BYTES_FIELD_NUMBER: _ClassVar[int]
-    REPLY_BYTES_FIELD_NUMBER: _ClassVar[int]
-    CONGESTION_CONTROL_FIELD_NUMBER: _ClassVar[int]
-    REVERSE_CONGESTION_CONTROL_FIELD_NUMBER: _ClassVar[int]
-    LOCAL_BUFFER_BYTES_FIELD_NUMBER: _ClassVar[int]
-    REMOTE_BUFFER_BYTES_FIELD_NUMBER: _ClassVar[int]
-    INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
-    STATS_FIELD_NUMBER: _ClassVar[int]
-    PARALLEL_FIELD_NUMBER: _ClassVar[int]
-    BITRATE_BPS_FIELD_NUMBER: _ClassVar[int]
-    LENGTH_BYTES_FIELD_NUMBER: _ClassVar[int]
-    MSS_BYTES_FIELD_NUMBER: _ClassVar[int]
-    ZEROCOPY_FIELD_NUMBER: _ClassVar[int]
-    DSCP_FIELD_NUMBER: _ClassVar[int]
-    ECN_FIELD_NUMBER: _ClassVar[int]
-    OMIT_S_FIELD_NUMBER: _ClassVar[int]
-    PACING_BPS_FIELD_NUMBER: _ClassVar[int]
-    SKIP_RECEIVE_FIELD_NUMBER: _ClassVar[int]
-    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
-    GAP_S_FIELD_NUMBER: _ClassVar[int]
-    ARRIVALS_FIELD_NUMBER: _ClassVar[int]
-    REQUESTS_PER_S_FIELD_NUMBER: _ClassVar[int]
-    CLIENT_CPUS_FIELD_NUMBER: _ClassVar[int]
-    SERVER_CPUS_FIELD_NUMBER: _ClassVar[int]
-    CLIENT_CORES_FIELD_NUMBER: _ClassVar[int]
-    SERVER_CORES_FIELD_NUMBER: _ClassVar[int]
-    GET_PERCENT_FIELD_NUMBER: _ClassVar[int]
-    IDLE_S_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     IS_HELD_FIELD_NUMBER: _ClassVar[int]
-    STAGGER_S_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
     exp: int
     group: int
     exp_name: str
-    test: str
-    tool: str
     client: str
     server: str
     client_address: str
     server_address: str
-    duration_s: float
-    delay_s: float
-    instances: int
-    request_bytes: int
-    reply_bytes: int
-    congestion_control: str
-    reverse_congestion_control: str
-    local_buffer_bytes: int
-    remote_buffer_bytes: int
-    interval_s: float
-    stats: bool
-    parallel: int
-    bitrate_bps: float
-    length_bytes: int
-    mss_bytes: int
-    zerocopy: str
-    dscp: int
-    ecn: bool
-    omit_s: float
-    pacing_bps: float
-    skip_receive: bool
-    size_bytes: int
-    count: int
-    gap_s: float
-    arrivals: str
-    requests_per_s: int
-    client_cpus: _containers.RepeatedScalarFieldContainer[int]
-    server_cpus: _containers.RepeatedScalarFieldContainer[int]
-    client_cores: _containers.RepeatedScalarFieldContainer[int]
-    server_cores: _containers.RepeatedScalarFieldContainer[int]
-    get_percent: float
-    idle_s: float
     seed: int
     is_held: bool
-    stagger_s: float
-    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ..., exp_name: _Optional[str] = ..., test: _Optional[str] = ..., tool: _Optional[str] = ..., client: _Optional[str] = ..., server: _Optional[str] = ..., client_address: _Optional[str] = ..., server_address: _Optional[str] = ..., duration_s: _Optional[float] = ..., delay_s: _Optional[float] = ..., instances: _Optional[int] = ..., request_bytes: _Optional[int] = ..., reply_bytes: _Optional[int] = ..., congestion_control: _Optional[str] = ..., reverse_congestion_control: _Optional[str] = ..., local_buffer_bytes: _Optional[int] = ..., remote_buffer_bytes: _Optional[int] = ..., interval_s: _Optional[float] = ..., stats: _Optional[bool] = ..., parallel: _Optional[int] = ..., bitrate_bps: _Optional[float] = ..., length_bytes: _Optional[int] = ..., mss_bytes: _Optional[int] = ..., zerocopy: _Optional[str] = ..., dscp: _Optional[int] = ..., ecn: _Optional[bool] = ..., omit_s: _Optional[float] = ..., pacing_bps: _Optional[float] = ..., skip_receive: _Optional[bool] = ..., size_bytes: _Optional[int] = ..., count: _Optional[int] = ..., gap_s: _Optional[float] = ..., arrivals: _Optional[str] = ..., requests_per_s: _Optional[int] = ..., client_cpus: _Optional[_Iterable[int]] = ..., server_cpus: _Optional[_Iterable[int]] = ..., client_cores: _Optional[_Iterable[int]] = ..., server_cores: _Optional[_Iterable[int]] = ..., get_percent: _Optional[float] = ..., idle_s: _Optional[float] = ..., seed: _Optional[int] = ..., is_held: _Optional[bool] = ..., stagger_s: _Optional[float] = ...) -> None: ...
+    options: _containers.ScalarMap[str, str]
+    def __init__(self, exp: _Optional[int] = ..., group: _Optional[int] = ..., exp_name: _Optional[str] = ..., client: _Optional[str] = ..., server: _Optional[str] = ..., client_address: _Optional[str] = ..., server_address: _Optional[str] = ..., seed: _Optional[int] = ..., is_held: _Optional[bool] = ..., options: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Ports(_message.Message):
     __slots__ = ("control", "data")

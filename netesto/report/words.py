@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from netesto.model import COMPLETION_TESTS, TIMED_TESTS, VALUE_BYTES, GroupRequest
+from netesto.described import differing
+from netesto.model import COMPLETION_TESTS, OPTIONS, TIMED_TESTS, VALUE_BYTES, GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
 from netesto.results.flows import INTERVAL_TOLERANCE
 from netesto.results.formulas import requested_control
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.results.numbers import UNKNOWN
-from netesto.units import format_processors, format_rate, format_size, format_time
+from netesto.units import format_size, format_time
 
 GROUNDS = {
     "lab": "a lab of network namespaces on one machine",
@@ -129,38 +130,14 @@ def _transfers(request: GroupRequest) -> str:
 def _options(request: GroupRequest) -> list[str]:
     """The options that differ from their defaults."""
     each = " each" if request.instances > 1 else ""
-    buffers = {"client": request.local_buffer_bytes, "server": request.remote_buffer_bytes}
-    cpus = {"client": request.client_cpus, "server": request.server_cpus}
-    cores = {"client": request.client_cores, "server": request.server_cores}
-    options = (
-        request.bitrate_bps is not None and f"at most {format_rate(request.bitrate_bps)}{each}",
-        request.requests_per_s is not None and f"{request.requests_per_s:,} requests/s{each}",
-        request.mss_bytes is not None and f"segments of at most {request.mss_bytes} bytes",
-        request.length_bytes is not None and f"{request.length_bytes} bytes in each write",
-        request.parallel > 1 and f"{request.parallel} connections in each flow",
-        *(
-            size > 0 and f"a socket buffer of {format_size(size)} bytes at the {side}"
-            for side, size in buffers.items()
-        ),
-        request.zerocopy not in {"", "0"} and f"zero copy by {request.zerocopy}",
-        request.dscp is not None and f"DSCP {request.dscp}",
-        request.ecn is not None and ("ECN" if request.ecn else "no ECN"),
-        ", ".join(f"{side} on CPU {format_processors(cpu)}" for side, cpu in cpus.items() if cpu),
-        ", ".join(
-            f"CPU {format_processors(each)} of the {side} watched"
-            for side, each in cores.items()
-            if each
-        ),
-        request.pacing_bps is not None
-        and f"paced by the kernel at {format_rate(request.pacing_bps)} a connection",
-        request.skip_receive and "received data is discarded without copying it",
-        request.idle_s > 0 and f"pings {format_time(request.idle_s)} before and after",
-        request.omit_s > 0 and f"without the first {format_time(request.omit_s)}",
-        (request.stagger_s or 0) > 0
-        and request.instances > 1
-        and f"started {format_time(request.stagger_s or 0)} apart on average",
-    )
-    return [text for text in options if isinstance(text, str) and text]
+    clauses = [
+        OPTIONS[name].clause(value, each)
+        for name, value in differing(request).items()
+        if value != ""
+    ]
+    if request.stagger_s and request.instances > 1:
+        clauses.append(f"started {format_time(request.stagger_s)} apart on average")
+    return [clause for clause in clauses if clause]
 
 
 def happened(group: GroupRecord) -> str:

@@ -10,12 +10,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import cattrs
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from netesto import jsontext, typed
 from netesto.errors import ResultsError
 from netesto.hostsettings import Applied
-from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
+from netesto.model import OPTIONS, Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
 from netesto.results import durable, severity
 from netesto.results.evidence import FAILED, OK, PARTIAL
 
@@ -183,7 +183,11 @@ def _converter() -> cattrs.Converter:
     converter = typed.converter(forbid_extra_keys=False)
     for kind in (IPv4Address, IPv6Address):
         converter.register_unstructure_hook(kind, str)
-    plain = make_dict_unstructure_fn(GroupRequest, converter)
+    # Options that a flow does not have are omitted.
+    omitted: dict[str, Any] = {
+        name: override(omit_if_default=True) for name in OPTIONS if name not in REQUEST_FIRST
+    }
+    plain = make_dict_unstructure_fn(GroupRequest, converter, **omitted)
     converter.register_unstructure_hook(
         GroupRequest, lambda request: dict.fromkeys(REQUEST_FIRST) | plain(request)
     )

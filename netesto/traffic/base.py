@@ -1,13 +1,13 @@
 """What a traffic tool provides. Commands and `parse` are pure; nothing runs here."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 from netesto.errors import OutputError
 from netesto.measured import TransferResult
-from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime
+from netesto.model import REAL_TIME, FlowSpec, GroupRequest, Ports, SystemTime
 from netesto.units import format_processors
 
 # No rate in bit/s, time or count of a flow is this large. Hosts are not trusted, and sums of larger
@@ -86,8 +86,28 @@ class Printed:
         return float(value)
 
 
+# What a tool cannot do of the value that a flow has for an option, in words; "" if it can.
+Condition: TypeAlias = Callable[[FlowSpec], str]
+
+
+def honouring(*names: str, **conditions: Condition) -> Mapping[str, Condition]:
+    """The fields of FlowSpec that a tool honours: whatever their value, or as far as a condition
+    says."""
+    return dict.fromkeys(names, lambda _: "") | conditions
+
+
+# What the number and the time in each datagram of native and iperf3 need.
+NUMBERED_DATAGRAM = 16
+
+
+def numbered(flow: FlowSpec) -> str:
+    """The condition of `length_bytes` for a tool that numbers its datagrams."""
+    is_short = flow.test == "UDP_STREAM" and (flow.length_bytes or 0) < NUMBERED_DATAGRAM
+    return f"datagrams below {NUMBERED_DATAGRAM} bytes" if is_short else ""
+
+
 class Tool(Protocol):
-    """A program that makes traffic. `choice.OPTIONS` says which options it can do."""
+    """A program that makes traffic."""
 
     @property
     def name(self) -> str:
@@ -96,6 +116,11 @@ class Tool(Protocol):
     @property
     def tests(self) -> frozenset[str]:
         """Those of model.TESTS that it can run."""
+
+    @property
+    def honours(self) -> Mapping[str, Condition]:
+        """The options that every version honours, by the names of their fields in FlowSpec. A flow
+        with another value than the default of any other option is not given to it."""
 
     @property
     def lasting_server(self) -> bool:
@@ -109,8 +134,8 @@ class Tool(Protocol):
 
     @property
     def extras(self) -> Mapping[str, re.Pattern[str]]:
-        """The options (their names in `choice.OPTIONS`) that only some versions support, with the
-        words for them in the help."""
+        """What only some versions support, with the words for it in the help: an option (its
+        argument of DO_CLIENT), or what a condition of `honours` says."""
         return {}
 
     @property

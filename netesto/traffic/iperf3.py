@@ -28,15 +28,26 @@ from typing import ClassVar, Self
 from netesto import jsontext
 from netesto.errors import OutputError
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
-from netesto.model import REAL_TIME, GroupRequest, Ports, SystemTime
+from netesto.model import REAL_TIME, FlowSpec, GroupRequest, Ports, SystemTime
 from netesto.traffic import ports as traffic_ports
-from netesto.traffic.base import LARGEST, Printed, Tool, pinned, version_in
+from netesto.traffic.base import (
+    LARGEST,
+    Printed,
+    Tool,
+    honouring,
+    numbered,
+    pinned,
+    version_in,
+)
 
 JSON_STREAM_SINCE = (3, 17)
 # The first with `end.sum_received` of datagrams.
 UDP_SINCE = (3, 10)
 # Before it, the lost datagrams of a test include those that `omit` leaves out.
 OMIT_SINCE = (3, 14)
+
+# MAX_MSS in its source.
+LARGEST_MSS = 9216
 
 # iperf3 refuses shorter and longer ones.
 INTERVAL_MIN_S, INTERVAL_MAX_S = 0.1, 60.0
@@ -50,6 +61,11 @@ END_SLACK_S = 15.0
 _VERSION = re.compile(r"^iperf (\d+(?:\.\d+)*\S*)", re.MULTILINE)
 
 
+def _one_buffer(flow: FlowSpec) -> str:
+    is_one = flow.local_buffer_bytes == flow.remote_buffer_bytes
+    return "" if is_one else "different buffers"
+
+
 @dataclass(frozen=True, slots=True)
 class Iperf3(Tool):
     """iperf3, with one server process for each instance. Without a version its options are those
@@ -58,6 +74,27 @@ class Iperf3(Tool):
     version: str = ""
     name: ClassVar = "iperf3"
     tests: ClassVar = frozenset({"TCP_STREAM", "TCP_MAERTS", "UDP_STREAM"})
+    honours: ClassVar = honouring(
+        "congestion_control",
+        "duration_s",
+        "interval_s",
+        "parallel",
+        "omit_s",
+        "bitrate_bps",
+        "dscp",
+        "client_cpus",
+        "server_cpus",
+        reverse_congestion_control=lambda flow: (
+            "remoteCa" if flow.reverse_congestion_control != flow.congestion_control else ""
+        ),
+        local_buffer_bytes=_one_buffer,
+        remote_buffer_bytes=_one_buffer,
+        zerocopy=lambda flow: "" if flow.zerocopy == "sendfile" else f"zerocopy={flow.zerocopy}",
+        length_bytes=numbered,
+        mss_bytes=lambda flow: (
+            f"mss above {LARGEST_MSS}" if (flow.mss_bytes or 0) > LARGEST_MSS else ""
+        ),
+    )
     lasting_server: ClassVar = False
     extras: ClassVar = {
         "pacing": re.compile("--fq-rate"),

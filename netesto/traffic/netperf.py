@@ -38,7 +38,7 @@ from netesto.model import (
     SystemTime,
 )
 from netesto.traffic import ports as traffic_ports
-from netesto.traffic.base import LARGEST, Tool, version_in
+from netesto.traffic.base import LARGEST, Tool, honouring, version_in
 from netesto.units import format_processors
 
 # At the end of a stream netperf waits for data in flight, and in TCP_CRR netserver waits for
@@ -91,6 +91,20 @@ class Netperf(Tool):
 
     name = "netperf"
     tests = (STREAM_TESTS | REQUEST_TESTS) - {"TCP_BIDI", "KV_RR"}
+    honours = honouring(
+        "congestion_control",
+        "reverse_congestion_control",
+        "duration_s",
+        "request_bytes",
+        "reply_bytes",
+        "local_buffer_bytes",
+        "remote_buffer_bytes",
+        "interval_s",
+        "length_bytes",
+        "dscp",
+        client_cpus=lambda flow: _one_processor(flow.client_cpus),
+        server_cpus=lambda flow: _one_processor(flow.server_cpus),
+    )
     lasting_server = True
     server_port = traffic_ports.NETSERVER_PORT
 
@@ -205,6 +219,10 @@ class Netperf(Tool):
         if request.test == "UDP_STREAM":
             common = replace(common, datagrams=_datagrams(values, request))
         return _with_latencies(common, values) if values.has("MIN_LATENCY") else common
+
+
+def _one_processor(cpus: tuple[int, ...]) -> str:
+    return "cpu sets" if len(cpus) > 1 else ""
 
 
 def _as_if_not_set(pairs: Mapping[str, str], moved_s: float) -> dict[str, str]:

@@ -6,6 +6,7 @@ a newer peer are ignored in its replies, and refused in its requests: a request 
 fulfilled would make wrong data.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -16,16 +17,19 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from netesto import hostsettings
+from netesto import hostsettings, jsontext
+from netesto.described import differing
 from netesto.errors import AgentError
 from netesto.hostsettings import Setting
 from netesto.model import (
+    OPTIONS,
     Address,
     Event,
     EventKind,
     FileEntry,
     FilePiece,
     Finished,
+    FlowSpec,
     GroupRequest,
     Ports,
     TimeSync,
@@ -65,6 +69,35 @@ def encode(kind: type[M], value: object) -> M:
     return kind() if value is None else kind(**_plain(value))
 
 
+def _with_options(request: GroupRequest) -> dict[str, Any]:
+    """The fields of the message of a group: the options of its flows are named texts."""
+    own = {name: each for name, each in members(request).items() if name not in OPTIONS}
+    options = {name: json.dumps(each) for name, each in differing(request).items()}
+    return {name: _plain_value(each) for name, each in own.items()} | {"options": options}
+
+
+def _options(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The options of flows in a request. AgentError for one that this version does not know, or
+    whose value is of another kind."""
+    found = {}
+    for name, text in texts.items():
+        if name not in OPTIONS:
+            raise _unknown_option(f": {printable(name[:TEXT_MAX])}")
+        try:
+            found[name] = OPTIONS[name].kind.load(jsontext.parse(text, finite=True))
+        except ValueError as error:
+            said = printable(str(error)[:TEXT_MAX])
+            raise AgentError(f"request not understood: {name}: {said}") from None
+    return found
+
+
+def _unknown_option(which: str = "") -> AgentError:
+    return AgentError(
+        f"request not understood: it has an option that this agent does not know{which}",
+        remedy="Install the controller's version of netesto on the host.",
+    )
+
+
 def decode(kind: type[V], message: Message) -> V:
     """The dataclass of `kind` with the fields of a message; a missing optional field has the
     dataclass's default. AgentError if an address is invalid."""
@@ -73,6 +106,8 @@ def decode(kind: type[V], message: Message) -> V:
         for name, is_optional, read in _readers(kind, type(message))  # type: ignore[arg-type]  # classes are hashable
         if not is_optional or message.HasField(name)
     }
+    if isinstance(message, pb.GroupRequest):
+        values |= _options(message.options)
     return kind(**values)
 
 
@@ -105,10 +140,7 @@ def _shown(value: Any) -> Any:
 def decode_request(kind: type[V], message: Message) -> V:
     """`decode`, and AgentError if the message has a field that this version does not know."""
     if len(UnknownFieldSet(message)):
-        raise AgentError(
-            "request not understood: it has an option that this agent does not know",
-            remedy="Install the controller's version of netesto on the host.",
-        )
+        raise _unknown_option()
     return decode(kind, message)
 
 
@@ -119,6 +151,8 @@ def members(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> dict[str, Any]:
+    if isinstance(value, GroupRequest):
+        return _with_options(value)
     return {name: _plain_value(each) for name, each in members(value).items()}
 
 
@@ -149,6 +183,7 @@ def _readers(kind: Any, message: Any) -> tuple[tuple[str, bool, Callable[[Any], 
             _reader(hints[each.name]),
         )
         for each in fields(kind)
+        if not (issubclass(kind, FlowSpec) and each.name in OPTIONS)
     )
 
 

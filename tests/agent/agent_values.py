@@ -10,6 +10,7 @@ from typing import Any, Self
 from netesto.errors import OutputError
 from netesto.measured import TransferResult
 from netesto.model import REAL_TIME, TESTS, GroupRequest, Ports, SystemTime
+from netesto.traffic.base import Condition
 from results.samples import PLAIN
 
 LOOPBACK = ip_address("127.0.0.1")
@@ -38,7 +39,7 @@ class ShellTool:
     argv: Sequence[str] = ()
     name: str = "shelltool"
     tests: frozenset[str] = TESTS
-    options: frozenset[str] = field(default_factory=frozenset)
+    honours: Mapping[str, Condition] = field(default_factory=dict)
     lasting_server: bool = False
     server_port: int = 0
     connects_early: bool = False

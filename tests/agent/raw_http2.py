@@ -55,7 +55,9 @@ def connection(*requests: bytes) -> bytes:
 
 
 _START = pb.StartRequest(
-    request=pb.GroupRequest(exp=1, group=1, test="TCP_STREAM", tool="netperf", instances=1),
+    request=pb.GroupRequest(
+        exp=1, group=1, options={"test": '"TCP_STREAM"', "tool": '"netperf"', "instances": "2"}
+    ),
     ports=pb.Ports(control=[12865], data=[20000]),
 )
 

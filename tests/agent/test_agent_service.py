@@ -384,16 +384,17 @@ async def test_unknown_tool_is_told(service_in: ServiceIn, tmp_path: Path):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"instances": 0}, "0 instances; 1 to 1000 are possible"),
+        ({"instances": 0}, "instances=0 is out of range: at least 1 and at most 1,000"),
         ({"instances": 2}, "2 instances need a pair of ports each"),
         ({"exp": 0}, "experiment 0, group 1: both count from 1"),
-        ({"duration_s": 0}, "a duration must be more than 0 s, a delay not less than 0 s"),
-        ({"delay_s": -1}, "a duration must be more than 0 s, a delay not less than 0 s"),
+        ({"duration_s": 0}, "duration_s=0 is out of range: at least 0.001 and at most 604,800"),
+        ({"delay_s": -1}, "delay_s=-1 is out of range: at least 0 and at most 604,800"),
         (
             {"duration_s": float("nan")},
-            "a duration must be more than 0 s, a delay not less than 0 s",
+            "duration_s=nan is out of range: at least 0.001 and at most 604,800",
         ),
-        ({"interval_s": 0.001}, "an interval of 0.001 s; the minimum is 0.01 s"),
+        ({"interval_s": 0.001}, "interval_s=0.001 is out of range: at least 0.01 and at most 60"),
+        ({"arrivals": "late"}, "arrivals=late is unknown: constant, poisson"),
     ],
 )
 async def test_request_out_of_all_reason_is_refused(

@@ -314,7 +314,7 @@ def test_value_out_of_range_is_an_error(asked):
     DO_CLIENT host=a server=b instances=0
     """
     assert asked.message == "1:37: instances=0 is out of range"
-    assert asked.error.remedy == "It must be at least 1 and at most 10,000."
+    assert asked.error.remedy == "It must be at least 1 and at most 1,000."
 
 
 def test_list_of_ca_is_explained(asked):

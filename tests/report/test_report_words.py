@@ -31,9 +31,9 @@ def test_options_that_were_set_are_told():
     )  # fmt: skip
     assert words.asked(asked) == (
         "4 flows of TCP_RR from client1 to server1 with cubic, at once, for 24 s; requests of 10K "
-        "bytes, replies of 1; at most 5 Mbit/s each; segments of at most 536 bytes; 100 bytes in "
-        "each write; 2 connections in each flow; a socket buffer of 64K bytes at the client; zero "
-        "copy by msg; DSCP 8; ECN; client on CPU 0, server on CPU 1; without the first 2 s; "
+        "bytes, replies of 1; a socket buffer of 64K bytes at the client; 2 connections in each "
+        "flow; without the first 2 s; zero copy by msg; at most 5 Mbit/s each; 100 bytes in each "
+        "write; segments of at most 536 bytes; DSCP 8; ECN; client on CPU 0; server on CPU 1; "
         "started 1 ms apart on average."
     )
 

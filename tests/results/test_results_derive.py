@@ -95,7 +95,7 @@ def written(tmp_path):
 
 def test_a_manifest_with_another_number_is_refused(tmp_path):
     path, value = written(tmp_path)
-    value["groups"][0]["request"]["duration_s"] += 1
+    value["groups"][0]["request"]["group"] += 1
     path.write_text(json.dumps(value))
     with pytest.raises(ResultsError, match="was edited: its checksum differs"):
         manifest.read(path)

@@ -1,13 +1,17 @@
 """The tool of a test is the requested one, or the first that supports it."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from netesto import traffic
 from netesto.errors import MissingError
-from netesto.model import TRAFFIC_TOOLS, FlowSpec
-from netesto.traffic.choice import OPTIONS
+from netesto.model import OPTIONS, TESTS, TRAFFIC_TOOLS, FlowSpec, Ports
+from netesto.traffic.base import pinned
+from netesto.traffic.iperf3 import Iperf3
+from results.samples import PLAIN
 
 BOTH = ("iperf3", "netperf")
 
@@ -125,11 +129,15 @@ def test_an_unknown_tool_is_answered_with_those_there_are():
     assert str(caught.value) == "ttcp: no such traffic tool\nTools: netperf, iperf3, native."
 
 
-def test_a_plain_flow_needs_no_option():
-    assert traffic.needed_options(FlowSpec()) == ()
+@pytest.mark.parametrize("name", TRAFFIC_TOOLS)
+def test_every_tool_honours_a_plain_flow(name):
+    tool = traffic.TOOLS[name]
+    assert {test: traffic.not_honoured(tool, FlowSpec(test=test)) for test in tool.tests} == {
+        test: [] for test in tool.tests
+    }
 
 
-def test_options_that_a_flow_needs_are_named():
+def test_what_a_tool_does_not_honour_is_named_in_order():
     flow = FlowSpec(
         test="TCP_STREAM",
         parallel=2,
@@ -137,22 +145,104 @@ def test_options_that_a_flow_needs_are_named():
         zerocopy="msg",
         server_cpus=(1, 2),
         local_buffer_bytes=1000,
+        mss_bytes=9217,
+        dscp=1,
+        instances=7,
     )
-    assert [option.name for option in traffic.needed_options(flow)] == [
-        "bitrate",
-        "cpu sets",
-        "different buffers",
-        "parallel",
-        "zerocopy=msg",
-    ]
+    assert {name: traffic.not_honoured(tool, flow) for name, tool in traffic.TOOLS.items()} == {
+        "netperf": ["bitrate", "cpu sets", "mss", "parallel", "zerocopy"],
+        "iperf3": ["different buffers", "mss above 9216", "zerocopy=msg"],
+        "native": [],
+    }
 
 
-def test_options_are_in_the_order_of_their_names():
-    assert [option.name for option in OPTIONS] == sorted(option.name for option in OPTIONS)
+def test_an_option_that_a_tool_has_not_declared_is_not_honoured():
+    tool = replace(Iperf3(), version="3.18")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Iperf3, "honours", {})
+        flow = FlowSpec(test="TCP_STREAM", dscp=46, interval_s=0.3)
+        assert traffic.not_honoured(tool, flow) == ["dscp", "interval"]
 
 
-def test_options_name_tools_that_there_are():
-    assert {tool for option in OPTIONS for tool in option.tools.split()} <= {*TRAFFIC_TOOLS}
+@pytest.mark.parametrize("name", TRAFFIC_TOOLS)
+def test_a_tool_declares_only_options_that_there_are_and_that_are_a_tools(name):
+    declared = traffic.TOOLS[name].honours.keys()
+    assert {each for each in declared if each not in OPTIONS or OPTIONS[each].by != "tool"} == set()
+
+
+PORTS = Ports(control=(12865,), data=(12900,))
+# What a flow of a test needs beside the test: sizes, and a gap.
+NEEDED: dict[str, dict[str, Any]] = {
+    "UDP_RR": {"request_bytes": 64, "reply_bytes": 64},
+    # Not its default.
+    "KV_RR": {"size_bytes": 500},
+    "TCP_FLOWS": {"size_bytes": 500, "gap_s": 0.5},
+    "TCP_MESSAGES": {"size_bytes": 500, "gap_s": 0.5},
+}
+# Values of each kind; those that are in an option's range are tried.
+VALUES: dict[type, list[Any]] = {
+    bool: [True, False],
+    tuple: [(1,), (1, 2)],
+    str: ["bbr"],
+    int: [0, 1, 8, 100, 1400, 10_000, 100_000],
+    float: [0.0, 0.4, 8.0, 30.0, 1000.0, 10e6],
+}
+
+
+def others(name, held):
+    """Values of an option that differ from the one that a flow has."""
+    option = OPTIONS[name]
+    values = option.choices or VALUES[option.kind.type]
+    return [value for value in values if value != held and not option.fault(value)]
+
+
+def command(tool, flow):
+    """All that a flow is made of: the client's command, and the server's."""
+    request = replace(PLAIN, **{name: getattr(flow, name) for name in OPTIONS})
+    client = tool.client_command(request, PORTS, 1, folder=Path("/somewhere"))
+    server = [] if tool.lasting_server else pinned(request.server_cpus)
+    return client, server
+
+
+FLIPPED = [
+    (tool, test, name)
+    for tool in TRAFFIC_TOOLS
+    for test in sorted(traffic.TOOLS[tool].tests)
+    for name, option in OPTIONS.items()
+    if option.by == "tool" and test in option.tests
+]
+
+
+@pytest.mark.parametrize(("tool", "test", "name"), FLIPPED)
+def test_an_option_changes_the_command_of_a_tool_or_the_tool_is_refused(tool, test, name):
+    driver = traffic.TOOLS[tool]
+    plain = FlowSpec(test=test, tool=tool, **NEEDED.get(test, {}))
+    without = command(driver, plain)
+    flows = [replace(plain, **{name: value}) for value in others(name, getattr(plain, name))]
+    assert flows
+    for flow in flows:
+        try:
+            traffic.choose(flow, TRAFFIC_TOOLS, traffic.EXTRAS)
+        except MissingError:
+            continue
+        assert command(driver, flow) != without, flow
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_of_other_tests_is_refused_or_known_to_change_nothing(name):
+    option = OPTIONS[name]
+    held = getattr(FlowSpec(), name)
+    for test in TESTS - option.tests - option.ignored:
+        plain = FlowSpec(test=test, **NEEDED.get(test, {}))
+        for value in others(name, held):
+            with pytest.raises(MissingError, match=r"^no tool can do "):
+                traffic.choose(replace(plain, **{name: value}), TRAFFIC_TOOLS, traffic.EXTRAS)
+    for test in option.ignored:
+        plain = FlowSpec(test=test, **NEEDED.get(test, {}))
+        for tool in (each for each in traffic.TOOLS.values() if test in each.tests):
+            for value in others(name, held):
+                flow = replace(plain, **{name: value})
+                assert (name, command(tool, flow)) == (name, command(tool, plain))
 
 
 def test_tools_are_registered_under_their_names():

@@ -1,4 +1,5 @@
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -7,10 +8,12 @@ from hypothesis import strategies as st
 from netesto.errors import AgentError
 from netesto.hostsettings import Applied, ModuleParameter, Netem, Qdisc, Sysctl
 from netesto.model import (
+    OPTIONS,
     CaptureRequest,
     ClockReading,
     Event,
     FileEntry,
+    FlowSpec,
     GroupRequest,
     HostInfo,
     HostState,
@@ -35,9 +38,23 @@ for kind, strategy in {
     st.register_type_strategy(kind, strategy)
 
 
+# What JSON has for options: finite numbers, and processors that there can be.
+OPTION_VALUES = {
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    tuple: st.lists(st.integers(0, 8191)).map(tuple),
+}
+
+
 def any_of(kind):
     """Values of a dataclass in which every field, with a default or not, takes any value."""
-    return st.builds(kind, **dict.fromkeys((field.name for field in fields(kind)), ...))
+    values: dict[str, Any] = dict.fromkeys((field.name for field in fields(kind)), ...)
+    if issubclass(kind, FlowSpec):
+        values |= {
+            name: OPTION_VALUES[option.kind.type]
+            for name, option in OPTIONS.items()
+            if option.kind.type in OPTION_VALUES
+        }
+    return st.builds(kind, **values)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +126,65 @@ def test_option_that_only_a_newer_controller_knows_is_refused():
     assert caught.value.remedy == "Install the controller's version of netesto on the host."
 
 
-def test_option_that_an_older_controller_does_not_know_has_its_default():
-    request = pb.GroupRequest(client_address="192.0.2.1", server_address="192.0.2.2")
-    assert codec.decode(GroupRequest, request).bitrate_bps is None
+def group(**options):
+    return pb.GroupRequest(client_address="192.0.2.1", server_address="192.0.2.2", options=options)
+
+
+def test_an_option_that_a_request_does_not_have_has_its_default():
+    assert codec.decode_request(GroupRequest, group(dscp="46")) == replace(
+        codec.decode_request(GroupRequest, group()), dscp=46
+    )
+
+
+def test_a_request_has_the_options_that_differ_from_their_defaults():
+    asked = replace(
+        codec.decode_request(GroupRequest, group()),
+        duration_s=20,
+        bitrate_bps=1e6,
+        client_cpus=(1, 2),
+        ecn=False,
+    )
+    assert codec.encode(pb.GroupRequest, asked).options == {
+        "bitrate_bps": "1000000.0", "client_cpus": "[1, 2]", "ecn": "false",
+    }  # fmt: skip
+
+
+def test_an_option_that_the_agent_does_not_know_is_refused():
+    with pytest.raises(AgentError) as caught:
+        codec.decode_request(GroupRequest, group(later="1"))
+    assert str(caught.value) == (
+        "request not understood: it has an option that this agent does not know: later\n"
+        "Install the controller's version of netesto on the host."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("dscp", "true", "not a whole number"),
+        ("dscp", "1.5", "not a whole number"),
+        ("dscp", '"46"', "not a whole number"),
+        ("dscp", "null", "not a whole number"),
+        ("ecn", "1", "not 0 or 1"),
+        ("zerocopy", "1", "not one word"),
+        ("omit_s", "[1]", "not a time"),
+        ("omit_s", "9" * 400, "not a time"),
+        ("omit_s", "Infinity", "Infinity is not a finite number"),
+        ("omit_s", "1e999", "1e999 is not a finite number"),
+        ("client_cpus", "[-1]", "not a set of processors, or two"),
+        ("client_cpus", "1", "not a set of processors, or two"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused_by_name(name, text, said):
+    with pytest.raises(AgentError) as caught:
+        codec.decode_request(GroupRequest, group(**{name: text}))
+    assert str(caught.value) == f"request not understood: {name}: {said}"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "9" * 5000])
+def test_an_option_that_is_no_json_is_refused_by_name(text):
+    with pytest.raises(AgentError, match=r"^request not understood: dscp: "):
+        codec.decode_request(GroupRequest, group(dscp=text))
 
 
 def test_invalid_address_is_refused():

@@ -32,12 +32,13 @@ from netesto.model import (
     TIMED_TESTS,
     UDP_TESTS,
     VALUE_BYTES,
+    FlowSpec,
     GroupRequest,
     Ports,
     SystemTime,
 )
 from netesto.traffic import ports as traffic_ports
-from netesto.traffic.base import Printed, Tool, version_in
+from netesto.traffic.base import Printed, Tool, honouring, numbered, version_in
 from netesto.units import decimal, format_processors
 
 PROGRAM = Path(__file__).parent / "netesto-flow"
@@ -62,6 +63,34 @@ class Native(Tool):
 
     name: ClassVar = "native"
     tests: ClassVar = TESTS
+    honours: ClassVar = honouring(
+        "congestion_control",
+        "reverse_congestion_control",
+        "duration_s",
+        "request_bytes",
+        "reply_bytes",
+        "local_buffer_bytes",
+        "remote_buffer_bytes",
+        "interval_s",
+        "omit_s",
+        "zerocopy",
+        "bitrate_bps",
+        "requests_per_s",
+        "get_percent",
+        "size_bytes",
+        "count",
+        "gap_s",
+        "arrivals",
+        "mss_bytes",
+        "dscp",
+        "ecn",
+        "client_cpus",
+        "server_cpus",
+        parallel=lambda flow: _of_connections(flow, "parallel"),
+        pacing_bps=lambda flow: _of_connections(flow, "pacing"),
+        skip_receive=lambda flow: _of_connections(flow, "skiprx"),
+        length_bytes=numbered,
+    )
     lasting_server: ClassVar = True
     connects_early: ClassVar = True
     server_port: ClassVar = traffic_ports.FLOW_SERVER_PORT
@@ -105,7 +134,7 @@ class Native(Tool):
             "skip_receive": 1 if request.skip_receive else None,
             "client_cpu": format_processors(request.client_cpus) or None,
             "server_cpu": format_processors(request.server_cpus) or None,
-            "ecn": 1 if request.ecn else None,
+            "ecn": None if request.ecn is None else int(request.ecn),
         }
         if request.test in REQUEST_TESTS:
             values["rate"] = request.requests_per_s
@@ -171,6 +200,10 @@ class Native(Tool):
         if request.test in COMPLETION_TESTS:
             return _completions(result, request, system)
         return _stream(result, request, started_s=started_s)
+
+
+def _of_connections(flow: FlowSpec, option: str) -> str:
+    return option if flow.test == "UDP_STREAM" else ""
 
 
 def _result(output: str) -> Printed:

@@ -1,0 +1,165 @@
+"""docs/extending.md: each of its examples, carried out in a copy of the package, takes effect."""
+
+import filecmp
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from needs import kernel_or_reason
+
+from netesto import process
+from netesto.run.status import OK, WRONG
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "extending.md"
+# What the package needs, and what is derived from it.
+COPIED = ("netesto", "lib", "docs", "tests/docs/tables.py", "fields.txt")
+TABLES = "tests/docs/tables.py"
+# Longer than any working command takes, even on a busy machine.
+PATIENCE_S = 500
+
+_SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w+)(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+_MOST = re.compile(r"at most (\d+) files?")
+_INFO = re.compile(r'(\w+)=(?:"(.*?)"(?= |$)|(\S+))')
+
+
+@dataclass(frozen=True)
+class Example:
+    """A section: how many files it may touch, and its blocks with what their first lines say."""
+
+    title: str
+    most: int
+    blocks: tuple[tuple[dict[str, str], str], ...]
+    script: str
+
+    def carry_out(self, copy: Path) -> None:
+        for info, content in self.blocks:
+            path = copy / info["file"]
+            if "after" not in info and "before" not in info:
+                assert not path.exists(), f"{path} is no new file"
+                path.write_text(content)
+                continue
+            text = info.get("after") or info["before"]
+            lines = path.read_text().splitlines(keepends=True)
+            (place,) = [number for number, line in enumerate(lines) if text in line]
+            lines.insert(place + ("after" in info), content)
+            path.write_text("".join(lines))
+
+
+def examples() -> Iterator[Example]:
+    for section in _SECTION.finditer(PAGE.read_text(encoding="utf-8")):
+        blocks = [(each[1], each[2], each[3]) for each in _BLOCK.finditer(section[2])]
+        most = _MOST.search(" ".join(section[2].split()))
+        assert most, f"{section[1]}: how many files?"
+        yield Example(
+            title=section[1],
+            most=int(most[1]),
+            blocks=tuple(
+                ({name: quoted or bare for name, quoted, bare in _INFO.findall(info)}, content)
+                for _, info, content in blocks
+                if "file=" in info
+            ),
+            script="".join(content for kind, _, content in blocks if kind == "nts"),
+        )
+
+
+EXAMPLES = {each.title: each for each in examples()}
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A copy of the package with each example carried out."""
+    return {
+        each.title: changed(each, tmp_path_factory.mktemp("copy")) for each in EXAMPLES.values()
+    }
+
+
+def changed(example: Example, copy: Path) -> Path:
+    for name in COPIED:
+        source, goal = ROOT / name, copy / name
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        # With what is compiled: a guest forgets what it compiles.
+        shutil.copytree(source, goal) if source.is_dir() else shutil.copy2(source, goal)
+    example.carry_out(copy)
+    python(copy, TABLES)
+    python(copy, "-m", "compileall", "-q", "netesto")
+    return copy
+
+
+def python(folder: Path, *words: str, check: bool = True) -> process.Finished:
+    """Run Python with the package of a folder."""
+    return process.run(
+        [process.python("netesto")[0], *words],
+        timeout=PATIENCE_S,
+        check=check,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": ""},
+    )
+
+
+def netesto(package: Path, *words: str) -> process.Finished:
+    return python(package, "-m", "netesto", *words, check=False)
+
+
+def touched(copy: Path) -> list[str]:
+    """The files of a copy that differ from those of the package, or are new."""
+    names = (
+        path.relative_to(copy)
+        for path in copy.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    )
+    return sorted(
+        str(name)
+        for name in names
+        if not (ROOT / name).is_file() or not filecmp.cmp(copy / name, ROOT / name, shallow=False)
+    )
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_an_example_touches_no_more_files_than_it_says(title, copies):
+    files = touched(copies[title])
+    assert 0 < len(files) <= EXAMPLES[title].most, files
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_without_an_example_its_script_is_refused(title, tmp_path):
+    path = tmp_path / "script.nts"
+    path.write_text(EXAMPLES[title].script)
+    assert netesto(ROOT, "check", str(path)).status == WRONG
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_with_an_example_the_claims_of_its_script_hold(title, copies, tmp_path):
+    kernel_or_reason("sim")
+    path = tmp_path / "script.nts"
+    path.write_text(EXAMPLES[title].script)
+    options = ("--ground", "sim", "--plain", "--no-pages", "--out", str(tmp_path / "out"))
+    done = netesto(copies[title], "run", *options, str(path))
+    assert done.status == OK, done.stdout + done.stderr
+
+
+SWEEP = """\
+SWEEP ca=reno,cubic len=100,1K DO
+    DO_CLIENT host=a server=b ca=$ca test=TCP_STREAM len=$len
+    WAIT_FLOWS
+    PROCESS_EXP
+DONE
+"""
+
+
+def test_an_option_that_is_added_changes_no_hash_of_cells_without_it(copies, tmp_path):
+    path = tmp_path / "script.nts"
+    path.write_text(SWEEP)
+    found: list[list[str]] = []
+    for package in (ROOT, copies["A flow's option"]):
+        goal = tmp_path / f"{len(found)}.json"
+        assert netesto(package, "plan", "--seed", "1", str(path), "-o", str(goal)).status == OK
+        found.append([part["hash"] for part in json.loads(goal.read_text())["head"]["parts"]])
+    assert (len(found[0]), found[1]) == (4, found[0])
