@@ -943,35 +943,6 @@ class ClockOffset:
 SAME_CLOCK = ClockOffset(0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class SystemTime:
-    """How far the system's time, which tools print, was ahead of the agent's clock.
-
-    `ahead_s` has a line of a tool's output (from 0) and the seconds from that line on. There is
-    more than one such pair if somebody set the time while it ran.
-    """
-
-    ahead_s: tuple[tuple[int, float], ...] = ((0, 0.0),)
-
-    @property
-    def first_s(self) -> float:
-        return self.ahead_s[0][1]
-
-    @property
-    def was_set(self) -> bool:
-        """Whether somebody set it, also if it was then set back."""
-        return len(self.ahead_s) > 1
-
-    @property
-    def moved_s(self) -> float:
-        """By how much it was set, in all."""
-        return self.ahead_s[-1][1] - self.first_s
-
-
-# That of a host where nobody has set the time since its agent began.
-REAL_TIME = SystemTime()
-
-
 # ---- what the controller knows of hosts ---------------------------------------------------------
 
 

@@ -229,11 +229,9 @@ class Machine:
     def address6(self, plane: Plane = "management") -> IPv6Address:
         return IPv6Address(f"{_NETWORKS6[plane]}{self.number}")
 
-    def argv(
-        self, argv: Sequence[str], *, user: str = "root", env: Mapping[str, str] | None = None
-    ) -> list[str]:
+    def argv(self, argv: Sequence[str], *, user: str = "root") -> list[str]:
         """The command that runs `argv` in this machine, from the home of `user`. Its environment is
-        that of a login, and `env`."""
+        that of a login."""
         home = "/root" if user == "root" else f"/home/{user}"
         own = f"{sys.prefix}/bin:" if self.has_checkout else ""
         variables = {
@@ -243,7 +241,6 @@ class Machine:
             "SHELL": "/bin/bash",
             "PATH": own + _SYSTEM_PATH,
             "LANG": "C.UTF-8",
-            **(env or {}),
         }
         return [
             # nsenter waits for its child, to which alone a signal of their group is then of use.
@@ -264,25 +261,17 @@ class Machine:
         timeout: float = _PATIENCE_S,
         check: bool = True,
         stdin: str | None = None,
-        env: Mapping[str, str] | None = None,
     ) -> Finished:
         """Run a command there to its end."""
-        return process.run(
-            self.argv(argv, user=user, env=env), timeout=timeout, check=check, stdin=stdin
-        )
+        return process.run(self.argv(argv, user=user), timeout=timeout, check=check, stdin=stdin)
 
     def start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdout: Path | None = None,
-        user: str = "root",
-        env: Mapping[str, str] | None = None,
+        self, argv: Sequence[str], *, stdout: Path | None = None, user: str = "root"
     ) -> Child:
         """Start a command there, which ends with the machine at the latest (`process.end` ends it
         before). What it prints is appended to the file `stdout` of this machine."""
         log = stdout or self.folder / f"{self.name}.log"
-        return process.launch(self.argv(argv, user=user, env=env), stdout=log)
+        return process.launch(self.argv(argv, user=user), stdout=log)
 
     def write(self, path: str, text: str, *, mode: int = 0o644, user: str = "root") -> None:
         """Write a file there, and create its folder if needed."""
@@ -294,34 +283,6 @@ class Machine:
 
     def exists(self, path: str | Path) -> bool:
         return self.run(["test", "-e", str(path)], check=False).status == 0
-
-    @contextlib.contextmanager
-    def settable_time(self) -> Iterator[Mapping[str, str]]:
-        """The environment of commands here whose system's time `set_time` sets.
-
-        It is the time that programs are given; the kernel's own stamps are those of this machine.
-        So ping, whose replies have them, is one that reads the clock itself."""
-        if shutil.which("cc") is None:
-            unmet("native", "needs cc")
-        library = self.folder / "settable_time.so"
-        source = Path(__file__).with_name("settable_time.c")
-        process.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], timeout=30)
-        self._file(library.name).write_bytes(library.read_bytes())
-        self.write("/usr/local/sbin/ping", '#!/bin/sh\nexec /usr/bin/ping -U "$@"\n', mode=0o755)
-        self._file("time").write_bytes(bytes(8))
-        try:
-            yield {"LD_PRELOAD": f"/root/{library.name}", "SETTABLE_TIME": "/root/time"}
-        finally:
-            self.run(["rm", "/usr/local/sbin/ping"])
-
-    def set_time(self, ahead_s: float) -> None:
-        """Set the system's time of programs with the environment of `settable_time`."""
-        with self._file("time").open("r+b", buffering=0) as file:
-            file.write(round(ahead_s * 10**9).to_bytes(8, sys.byteorder, signed=True))
-
-    def _file(self, name: str) -> Path:
-        """A file in the home of root there."""
-        return Path("/proc", str(self.pid), "root", "root", name)
 
     @contextlib.contextmanager
     def agent(

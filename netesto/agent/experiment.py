@@ -21,7 +21,7 @@ from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors import cgroup, hostfacts
 from netesto.collectors.cgroup import Quota
-from netesto.collectors.clock import Clock, SetTime, words_of_step
+from netesto.collectors.clock import Clock, SystemTime, words_of_step
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
 from netesto.model import Event, EventKind, GroupRequest, Ports
@@ -109,7 +109,7 @@ class Experiment:
         self._idle_s = 0.0
         self._expected: dict[int, tuple[tuple[int, ...], float]] = {}
         self._reason = ""
-        self._set_time = SetTime(self._clock)
+        self._system = SystemTime(self._clock, self._on_step)
         # In a lab, where all share one machine, the controller looks at it.
         self._quota = None if premises.is_in_lab else Quota.now()
         folder.mkdir(parents=True, exist_ok=True)
@@ -118,10 +118,11 @@ class Experiment:
             folder,
             self._clock,
             premises.sampler,
-            set_time=self._set_time,
             on_warning=self.warn,
-            on_loss=lambda text: self._report("lost", text=text),
+            on_loss=self._lose,
         )
+        if self._system.ahead_s:
+            self._keep_ahead()
 
     def keep(self, event: Event) -> None:
         """Add an event to the experiment's own."""
@@ -137,6 +138,10 @@ class Experiment:
         """Report something that belongs on the experiment's page."""
         self._report("warning", text=text)
 
+    def _lose(self, text: str) -> None:
+        """Report why the experiment is partial."""
+        self._report("lost", text=text)
+
     def _report(self, kind: EventKind, *, group: int = 0, text: str = "") -> None:
         now_s = self._clock.now()
         self._emit(Event(time_s=now_s, kind=kind, exp=self.exp, group=group, text=text))
@@ -151,7 +156,7 @@ class Experiment:
             spool.set_aside(place)
         if not place.exists():
             for text in await self._changed():
-                self._report("lost", text=text)
+                self._lose(text)
         of = self._premises
         try:
             late = await hostfacts.take(place, of.host, of.device, links=of.links, hung=self._hung)
@@ -204,7 +209,7 @@ class Experiment:
             version=version,
             folder=self.folder,
             clock=self._clock,
-            set_time=self._set_time,
+            system=self._system,
             emit=self._emit,
         )
         device = routes.device_to(request.server_address, default=self._premises.device)
@@ -257,9 +262,21 @@ class Experiment:
         )
 
     def _look_at_time(self) -> None:
-        # The hosts of a lab have one time, which is not looked at by each of them.
+        # The hosts of a lab have one time: not all of them look at it all the time.
         if not self._premises.is_in_lab:
-            self._set_time.begin()
+            self._system.begin()
+
+    def _on_step(self, moved_s: float) -> None:
+        self._keep_ahead()
+        # In a lab, the controller reports it.
+        if not self._premises.is_in_lab:
+            self._lose(words_of_step(moved_s, self._clock.now()))
+
+    def _keep_ahead(self) -> None:
+        try:
+            spool.write_json(self.folder / spool.CLOCK, {"system_ahead_s": self._system.ahead_s})
+        except OSError as error:
+            self._lose(f"{spool.CLOCK} cannot be kept: {error.strerror}")
 
     def forget(self, group: int) -> None:
         """At the server: the group has ended."""
@@ -292,8 +309,7 @@ class Experiment:
             groups = ", ".join(str(group) for group in self._groups)
             raise AgentError(f"experiment {self.exp}: flows of group {groups} still run")
         await self.observation.end()
-        if steps_s := self._set_time.end():
-            self.warn(words_of_step(*steps_s))
+        self._system.end()
         if not self._premises.is_in_lab and (said := cgroup.words(self._quota, Quota.now())):
             self.warn(said)
         with contextlib.suppress(OSError):

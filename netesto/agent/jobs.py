@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 from netesto import process
 from netesto.agent import spool
-from netesto.collectors.clock import STEP_S, Clock, SetTime
+from netesto.collectors.clock import Clock, SystemTime
 from netesto.errors import OutputError, ProcessError
 from netesto.measured import TransferResult
-from netesto.model import Event, GroupRequest, Ports, SystemTime
+from netesto.model import Event, GroupRequest, Ports
 from netesto.traffic import native
 from netesto.traffic.base import Tool
 
@@ -55,7 +55,7 @@ class Start:
     version: str
     folder: Path
     clock: Clock
-    set_time: SetTime
+    system: SystemTime
     emit: Emit
 
     @property
@@ -97,15 +97,11 @@ class Flow:
         self._files = start.folder / f"flow.{start.request.group}.{instance}"
         self._out, self._err = (Path(f"{self._files}.{end}") for end in ("out", "err"))
         self._started_s: float | None = None
-        self._lines = 0
-        self._ahead_s = [(0, start.clock.system_ahead_s())]
         self._is_over = False
 
     async def run(self) -> None:
         """Run it to its end. If cancelled, end the tool; `give_up` then sets the reason."""
-        with self._start.set_time.telling(self._see_system_time):
-            outcome = await self._outcome()
-        self._conclude(outcome)
+        self._conclude(await self._outcome())
 
     def give_up(self, reason: str) -> None:
         """Fail it with this reason, unless it is over."""
@@ -205,21 +201,14 @@ class Flow:
             async for line in job.lines(copy):
                 rate_bps = self._tool.progress(line, self._request)
                 if rate_bps is not None:
-                    self._see_system_time()
-                self._lines += 1
+                    self._start.system.look()
                 now_s = self._start.clock.now()
                 if rate_bps is not None and rate_bps >= 0 and now_s >= next_s:
                     next_s = now_s + PROGRESS_S
                     self._emit(Event(time_s=now_s, kind="progress", rate_bps=rate_bps))
         status = await job.wait()
-        self._see_system_time()
+        self._start.system.look()
         return status
-
-    def _see_system_time(self) -> None:
-        """Note if somebody has set it since the last line that was looked at."""
-        ahead_s = self._start.clock.system_ahead_s()
-        if abs(ahead_s - self._ahead_s[-1][1]) > STEP_S:
-            self._ahead_s.append((self._lines, ahead_s))
 
     def _judge(self, status: int) -> Outcome:
         """The outcome by exit status and output."""
@@ -238,7 +227,7 @@ class Flow:
                     output,
                     self._request,
                     started_s=self._started_s,
-                    system=SystemTime(tuple(self._ahead_s)),
+                    system_ahead_s=self._start.system.ahead_s,
                 )
             except OutputError as error:
                 reason = str(error)
@@ -256,7 +245,6 @@ class Flow:
             "asked_start_s": self._start.known_start_s,
             "started_s": self._started_s,
             "ended_s": self._start.clock.now(),
-            "system_ahead_s": self._ahead_s,
             "exit_status": outcome.exit_status,
             "reason": outcome.reason,
             "ports": {

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from netesto.collectors.base import Collector
 from netesto.collectors.capture import Capture
-from netesto.collectors.clock import Clock, SetTime
+from netesto.collectors.clock import Clock
 from netesto.collectors.ping import PingCollector
 from netesto.collectors.sampler import Sampled, Sampler, SocketCollector
 from netesto.model import MANY_CONNECTIONS, Address, CaptureRequest
@@ -34,13 +34,11 @@ class Observation:
         clock: Clock,
         sampler: Sampler,
         *,
-        set_time: SetTime,
         on_warning: Callable[[str], None],
         on_loss: Callable[[str], None],
     ) -> None:
         self._folder = folder
         self._clock = clock
-        self._set_time = set_time
         self._sampler = sampler
         self._on_warning = on_warning
         self._on_loss = on_loss
@@ -121,9 +119,7 @@ class Observation:
             async with self._turn:
                 if destination not in self._pings:
                     path = self._folder / f"ping.{group}.out"
-                    collector = PingCollector(
-                        path, self._set_time, destination, on_warning=self._on_warning
-                    )
+                    collector = PingCollector(path, destination, on_warning=self._on_warning)
                     self._pings[destination] = collector
                     await collector.start()
             yield
@@ -137,9 +133,7 @@ class Observation:
         below `most_bytes`."""
         async with self._turn:
             path = self._folder / f"capture.{len(self._captures) + 1}.pcap"
-            capture = Capture(
-                *(path, self._set_time, request, device, most_bytes), on_warning=self._on_warning
-            )
+            capture = Capture(path, request, device, most_bytes, on_warning=self._on_warning)
             self._captures.append(capture)
             if self._counters:
                 await capture.start()

@@ -10,6 +10,7 @@ sockets.bin.gz        samples of sockets
 cpu.jsonl             samples of CPU load
 ping.G.out            the ping train of group G
 capture.N.pcap .log   captures
+clock.json            how far the system's time was ahead of the agent's clock, or that it was set
 0/ 1/                 host statistics before and after; earlier ones of a kind in 1.1/, 1.2/ …
 """
 
@@ -31,6 +32,9 @@ from netesto.errors import AgentError
 from netesto.model import RUN_NAME, UNFETCHED_MAX, FileEntry, FilePiece, Unfetched
 
 log = logging.getLogger(__name__)
+
+# Only if the system's time is not that of the agent's clock.
+CLOCK = "clock.json"
 
 # Pieces of a file are small enough not to delay other calls on the same connection.
 PIECE_BYTES = 256 * 1024

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from netesto import jsontext, process
-from netesto.collectors.clock import Clock, SetTime, ahead_lines
+from netesto.collectors.clock import Clock
 from netesto.errors import OutputError, ProcessError
 
 Warn = Callable[[str], None]
@@ -51,9 +51,7 @@ class ByProgram(Collector):
     """Observes by a program, which `end_sign` ends, and whose output has the system's time."""
 
     path: Path
-    set_time: SetTime
     end_sign: ClassVar = signal.SIGTERM
-    _begun: int = field(default=0, init=False)
     _is_stopping: bool = field(default=False, init=False)
     _job: process.Job | None = field(default=None, init=False)
     _watch: asyncio.Task[None] | None = field(default=None, init=False)
@@ -62,7 +60,6 @@ class ByProgram(Collector):
         self, argv: Sequence[str], without: str, *, stdout: Path | None = None
     ) -> process.Job | None:
         """Start the program; if that fails, None and a warning that begins with `without`."""
-        self._begun = self.set_time.now()
         try:
             self._job = await process.start(argv, stdout=stdout)
         except ProcessError as error:
@@ -74,10 +71,6 @@ class ByProgram(Collector):
     @abstractmethod
     async def _follow(self, job: process.Job) -> None:
         """Complete the files when the program has ended."""
-
-    def _ahead_lines(self) -> list[str]:
-        """How far the system's time was ahead of the agent's clock: for `clock.ahead_in`."""
-        return ahead_lines(self.set_time.since(self._begun))
 
     async def stop(self) -> None:
         self._is_stopping = True

@@ -1,8 +1,7 @@
 """Packets on the wire, as tcpdump(8) writes them.
 
 The file needs the suffix `.pcap`: Debian's AppArmor profile lets tcpdump write no other. Its
-messages are in `NAME.log`, and after them the lines `@system-ahead SECONDS` of
-netesto/collectors/ping.py: it prints the system's time.
+messages are in `NAME.log`.
 """
 
 import asyncio
@@ -90,7 +89,7 @@ class Capture(ByProgram):
         if dropped:
             self._warn(f"{self.path.name}: the kernel dropped {dropped} packets")
         log = self.path.with_suffix(".log")
-        lines = [*(f"{line}\n" for line in said), *self._ahead_lines()]
+        lines = (f"{line}\n" for line in said)
         try:
             await asyncio.to_thread(log.write_text, "".join(lines))
         except OSError as error:

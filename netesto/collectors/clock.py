@@ -2,12 +2,11 @@
 
 import asyncio
 import bisect
-import contextlib
 import itertools
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from netesto.model import LATEST_S, ClockOffset, ClockReading
 
@@ -17,15 +16,15 @@ DRIFT_MAX = 1e-3
 # More readings do not improve the bound, and these take a millisecond to compute.
 READINGS_MAX = 12
 
-# A larger change of the system's time against the agent's clock: somebody set it. NTP adjusts the
-# rate of both.
-STEP_S = 0.005
+# Two readings of the system's time against an agent's clock that differ by more than this, and by
+# more than their errors: somebody has set it. NTP adjusts the rates of both alike (adjtimex(2)).
+STEP_S = 0.0001
 
 # How often an agent compares them during an experiment.
 LOOK_S = 0.1
 
 # A reading of both is exact enough if it took less, or else the best of so many.
-_READING_NS, _READINGS = 1_000_000, 10
+_READING_NS, _READINGS = 100_000, 10
 
 # A float has seconds since 1970 to 0.24 µs.
 ROUNDING_S = 1e-6
@@ -39,35 +38,13 @@ def instant(seconds: float | str) -> float:
     return value
 
 
-# What files with the times of a tool have of the system's time: how far it was ahead of the agent's
-# clock, first and each time that somebody set it meanwhile.
-_AHEAD = re.compile(r"@system-ahead (-?\d{1,10}\.\d+)\n", re.ASCII)
-
-
-def ahead_lines(values_s: Iterable[float]) -> list[str]:
-    """The lines that `ahead_in` reads."""
-    return [f"@system-ahead {each:.6f}\n" for each in values_s]
-
-
-def ahead_in(text: str) -> list[float]:
-    """How far the system's time was ahead of the agent's clock, first and each time that somebody
-    had set it; 0 if the text does not say it."""
-    return [*map(float, _AHEAD.findall(text))] or [0.0]
-
-
-def steps_of(ahead_s: Iterable[float]) -> list[float]:
-    """By how many seconds the system's time was set, each time, from how far it was ahead."""
-    return [later - earlier for earlier, later in itertools.pairwise(ahead_s)]
-
-
-def was_set(steps_s: Iterable[float]) -> str:
-    """These steps, as words."""
-    return f"the system's time was set by {', '.join(f'{each:+.3f}' for each in steps_s)} s"
-
-
-def words_of_step(*moved_s: float) -> str:
-    """What is told if somebody set the system's time during an experiment."""
-    return f"{was_set(moved_s)} during the experiment; times in the results do not have this step"
+def words_of_step(moved_s: float, seen_s: float) -> str:
+    """Why an experiment is partial during which somebody set the system's time."""
+    at = datetime.fromtimestamp(seen_s, UTC).isoformat(timespec="seconds")
+    return (
+        f"the system's time was set by {moved_s:+.4f} s (seen at {at}); what was measured by it is"
+        " left out"
+    )
 
 
 class Clock:
@@ -97,68 +74,60 @@ class Clock:
         """The reply to a probe that arrived at `received_s` on this clock; it leaves now."""
         return ClockReading(received_s, self.now())
 
-    def system_ahead_s(self) -> float:
-        """Seconds by which the system's time, which tools print, is ahead of this clock."""
+    def system_ahead_s(self) -> tuple[float, float]:
+        """Seconds by which the system's time, which tools print, is ahead of this clock; and the
+        error of this reading."""
         # A process that does not run for a while between two readings must not look like a step.
         readings: list[tuple[int, int]] = []
         while not readings or (min(readings)[0] > _READING_NS and len(readings) < _READINGS):
             readings.append(_utc_ahead_ns())
-        return (min(readings)[1] - self.anchor_ns) / 10**9
+        took_ns, ahead_ns = min(readings)
+        return (ahead_ns - self.anchor_ns) / 10**9, took_ns / 2 / 10**9
 
 
-class SetTime:
-    """Notices whenever somebody sets the system's time, also if it is then set back.
+class SystemTime:
+    """The system's time during an experiment, beside an agent's clock, which does not follow it.
 
-    `begin` looks every LOOK_S; what was set back sooner is not seen.
+    `on_step` gets the seconds of the first step that `look` sees; later ones are not looked for.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, on_step: Callable[[float], None]) -> None:
         self._clock = clock
-        self._ahead_s = [clock.system_ahead_s()]
-        self._listeners: list[Callable[[], None]] = []
+        self._on_step = on_step
+        self._first_s, self._error_s = clock.system_ahead_s()
+        self._was_set = False
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def ahead_s(self) -> float | None:
+        """How far it is ahead of the clock, 0 if that may be the error of the reading; None if
+        somebody has set it during the experiment."""
+        if self._was_set:
+            return None
+        return self._first_s if abs(self._first_s) > STEP_S + self._error_s else 0.0
+
     def begin(self) -> None:
-        """Look from now on, until `end`."""
+        """Look every LOOK_S from now on, until `end`: also what is then set back is a step."""
         if self._task is None:
             self._task = asyncio.create_task(self._look_again())
 
-    def end(self) -> list[float]:
-        """Look for the last time. By how many seconds the time was set, each time."""
+    def end(self) -> None:
+        """Look for the last time."""
         if self._task is not None:
             self._task.cancel()
-        return steps_of(self.since(0))
-
-    def now(self) -> int:
-        """A place for `since`."""
         self.look()
-        return len(self._ahead_s) - 1
-
-    def since(self, place: int) -> list[float]:
-        """How far the system's time was ahead of the clock at this place, and each time that
-        somebody has set it since."""
-        self.look()
-        return self._ahead_s[place:]
 
     def look(self) -> None:
-        """Tell all listeners if somebody has set the time since the last look."""
-        ahead_s = self._clock.system_ahead_s()
-        if abs(ahead_s - self._ahead_s[-1]) > STEP_S:
-            self._ahead_s.append(ahead_s)
-            for each in self._listeners:
-                each()
-
-    @contextlib.contextmanager
-    def telling(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Tell `listener` of each time while the body runs."""
-        self._listeners.append(listener)
-        try:
-            yield
-        finally:
-            self._listeners.remove(listener)
+        """Compare it with the clock."""
+        if self._was_set:
+            return
+        ahead_s, error_s = self._clock.system_ahead_s()
+        if abs(ahead_s - self._first_s) > STEP_S + self._error_s + error_s:
+            self._was_set = True
+            self._on_step(ahead_s - self._first_s)
 
     async def _look_again(self) -> None:
-        while True:
+        while not self._was_set:
             await asyncio.sleep(LOOK_S)
             self.look()
 

@@ -1,24 +1,17 @@
 """Round-trip times of ICMP echoes, as ping(8) prints them.
 
-The file holds the unmodified output of `ping -D`, then a line `@system-ahead SECONDS`: how far the
-system's time, which ping prints, was ahead of the agent's clock at the start. Each time that
-somebody set it meanwhile has another such line.
+The file holds the unmodified output of `ping -D`, whose times are the system's.
 """
 
 import asyncio
-import itertools
-import math
-import os
 import re
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from netesto import proc, process
 from netesto.collectors.base import ByProgram
-from netesto.collectors.clock import ahead_in, steps_of
 from netesto.measured import PingSample
 from netesto.model import SAME_CLOCK, Address, ClockOffset
 
@@ -58,13 +51,6 @@ class PingCollector(ByProgram):
             last = text.strip().rpartition("\n")[2]
             when = "at the end, being stopped or hung" if self._is_stopping else "early"
             self._warn(f"ping {self.destination} {process.manner(status)} {when}: {last}")
-        try:
-            # It must still be there.
-            with self.path.open("r+") as file:
-                file.seek(0, os.SEEK_END)
-                file.writelines(self._ahead_lines())
-        except OSError as error:
-            self._warn(f"{self.path.name}: {error.strerror}")
 
 
 def command(destination: Address, interval_s: float) -> list[str]:
@@ -72,10 +58,13 @@ def command(destination: Address, interval_s: float) -> list[str]:
     return ["ping", "-D", "-n", "-i", f"{interval_s:g}", str(destination)]
 
 
-def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[PingSample]:
+def read(
+    path: Path, *, offset: ClockOffset = SAME_CLOCK, system_ahead_s: float = 0.0
+) -> list[PingSample]:
     """The replies, without duplicates; a truncated last line is ignored.
 
-    `offset` is that of the agent's clock from the one that the samples use.
+    `offset` is that of the agent's clock from the one that the samples use, `system_ahead_s` how
+    far the system's time was ahead of the agent's clock.
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     replies: list[PingSample] = []
@@ -83,35 +72,6 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[PingSample]:
         last = replies[-1].number if replies else int(sequence)
         # The number in a packet has 16 bits. The next one is the nearest to the last.
         step = (int(sequence) - last + 2**15) % 2**16 - 2**15
-        replies.append(PingSample(float(time), float(rtt), last + step))
-    system_s, parts = ahead_in(text), list[Sequence[PingSample]]()
-    rest: Sequence[PingSample] = replies
-    for step_s in steps_of(system_s):
-        part, rest = _parted(rest, step_s)
-        parts.append(part)
-    return [
-        replace(reply, time_s=offset.controllers(reply.time_s - ahead_s))
-        for ahead_s, part in zip(system_s, (*parts, rest), strict=True)
-        for reply in part
-    ]
-
-
-def _parted(
-    replies: Sequence[PingSample], moved_s: float
-) -> tuple[Sequence[PingSample], Sequence[PingSample]]:
-    """The replies before and after somebody set the system's time by `moved_s`, without those that
-    were on the way then: ping took their round-trip times from two times.
-
-    Requests are sent at a fixed interval, whatever the round-trip times are.
-    """
-    sent_s = [reply.time_s - reply.rtt_ms / 1000 for reply in replies]
-    off_s = [
-        abs(later - earlier - (replies[n].number - replies[n - 1].number) * INTERVAL_S - moved_s)
-        for n, (earlier, later) in enumerate(itertools.pairwise(sent_s), start=1)
-    ]
-    if not moved_s or min(off_s, default=math.inf) > abs(moved_s) / 2:
-        return replies, ()
-    first = off_s.index(min(off_s)) + 1
-    before = [reply for reply in replies[:first] if reply.time_s < sent_s[first - 1]]
-    # It prints 0 if the reply came before the request.
-    return before, [reply for reply in replies[first:] if reply.rtt_ms > 0]
+        time_s = offset.controllers(float(time) - system_ahead_s)
+        replies.append(PingSample(time_s, float(rtt), last + step))
+    return replies

@@ -246,7 +246,7 @@ class Controller:
     ) -> Processed:
         self._run.observer.doing("results")
         folder = experiment.folder
-        self._run.note_set_time(experiment)
+        experiment.system.look()
         self._run.note_throttling(experiment)
         asked = record.manifest(
             experiment,

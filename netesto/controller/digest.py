@@ -13,7 +13,6 @@ from typing import Any
 
 from netesto import jsontext, traffic
 from netesto.collectors import cpu, hostfacts, links, ping, socketfile, tcpcounters
-from netesto.collectors.clock import ahead_in, steps_of, was_set
 from netesto.controller import onewaydelays, rawfiles
 from netesto.controller.rawfiles import RawFiles
 from netesto.errors import OutputError, ResultsError, UsageError
@@ -25,7 +24,7 @@ from netesto.measured import (
     SocketSample,
     TransferResult,
 )
-from netesto.model import REAL_TIME, SAME_CLOCK, Address, ClockOffset, GroupRequest, Ports
+from netesto.model import SAME_CLOCK, Address, ClockOffset, GroupRequest, Ports
 from netesto.packets.found import Capture, Flow
 from netesto.results import consistency, flows, queues, silence, systemtime
 from netesto.results.evidence import (
@@ -47,13 +46,16 @@ WINDOW_SLACK_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """The samples in one host's files, on the controller's clock."""
+    """The samples in one host's files, on the controller's clock. The system's time was
+    `system_ahead_s` ahead of the agent's clock; None: somebody set it meanwhile, and nothing that
+    depends on it is used."""
 
     sockets_by_port: Mapping[int, list[SocketSample]]
     cpu: tuple[CpuSample, ...]
     tcp: Counted
     links: Mapping[str, LinkSamples]
     clock: ClockOffset
+    system_ahead_s: float | None
     captures: tuple[CaptureEvidence, ...] = ()
 
 
@@ -135,6 +137,7 @@ def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _Host:
     for sample in itertools.chain.from_iterable(parts):
         for port in {sample.local_port, sample.peer_port}:
             by_port[port].append(sample)
+    system_ahead_s = _system_ahead_s(files, name)
     samples = files.read(f"raw/{name}/cpu.jsonl", partial(cpu.read, offset=clock), ())
     return _Host(
         sockets_by_port=by_port,
@@ -149,8 +152,16 @@ def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _Host:
             for path in files.of(name, "links")
         ),
         clock=clock,
-        captures=tuple(_captures(files, name, clock.offset_s)),
+        system_ahead_s=system_ahead_s,
+        captures=()
+        if system_ahead_s is None
+        else tuple(_captures(files, name, clock.offset_s + system_ahead_s)),
     )
+
+
+def _system_ahead_s(files: RawFiles, host: str) -> float | None:
+    path = f"raw/{host}/{systemtime.NAME}"
+    return files.read(path, systemtime.read, None) if path in files.known else 0.0
 
 
 def _captures(files: RawFiles, host: str, ahead_s: float) -> Iterator[CaptureEvidence]:
@@ -160,13 +171,9 @@ def _captures(files: RawFiles, host: str, ahead_s: float) -> Iterator[CaptureEvi
         # If tcpdump could not begin, the file is empty, and there is already a warning.
         if place is None or not place.stat().st_size:
             continue
-        log = files.read(f"{path.removesuffix('pcap')}log", rawfiles.text, "")
-        system_s = ahead_in(log)
-        if steps_s := steps_of(system_s):
-            files.faults[path] = f"{was_set(steps_s)} meanwhile"
         found = files.read(path, _capture, None, most_bytes=math.inf)
         if found is not None:
-            yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s + system_s[0], found=found)
+            yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s, found=found)
 
 
 def _capture(path: Path) -> Capture:
@@ -319,6 +326,8 @@ def _instance(
     if status == OK and not files.are_damaged([output]):
         try:
             result = _result(files, output, request, record, client)
+            if server.system_ahead_s is None:
+                result = _without_times_of_server(result)
             result = onewaydelays.on_one_clock(
                 files, request, record, result, client=client.clock, server=server.clock
             )
@@ -409,8 +418,9 @@ def _result(
     except OSError as error:
         raise OutputError(f"the output of {request.tool} is missing: {error.strerror}") from error
     started_s = (record.started_s or 0.0) + client.clock.at(record.started_s or 0.0)
-    system = files.read(name.removesuffix("out") + "json", systemtime.read, REAL_TIME)
-    result = _tool(request).parse(output, request, started_s=started_s, system=system)
+    result = _tool(request).parse(
+        output, request, started_s=started_s, system_ahead_s=client.system_ahead_s
+    )
     shifted = tuple(
         replace(
             interval,
@@ -422,6 +432,18 @@ def _result(
     return consistency.checked(replace(result, intervals=shifted), request)
 
 
+def _without_times_of_server(result: TransferResult) -> TransferResult:
+    """A result without what the tool at the server may have measured by the system's time: the
+    usage of its CPU, which netperf reports, and the arrival of datagrams."""
+    datagrams = result.datagrams
+    if datagrams is not None:
+        intervals = tuple(
+            replace(each, jitter_ms=None, transits_s=None) for each in datagrams.intervals
+        )
+        datagrams = replace(datagrams, jitter_ms=None, intervals=intervals)
+    return replace(result, remote_cpu_percent=None, datagrams=datagrams)
+
+
 def _pings(
     files: RawFiles, manifest: Manifest, request: GroupRequest, client: _Host
 ) -> tuple[PingSample, ...]:
@@ -429,8 +451,11 @@ def _pings(
     files."""
     found: list[PingSample] = []
     last = 0
+    if client.system_ahead_s is None:
+        return ()
+    read = partial(ping.read, offset=client.clock, system_ahead_s=client.system_ahead_s)
     for path in rawfiles.pings(manifest, request):
-        each = files.read(path, partial(ping.read, offset=client.clock), [])
+        each = files.read(path, read, [])
         found += [replace(sample, number=last + sample.number) for sample in each]
         last += max((sample.number for sample in each), default=0)
     return tuple(sorted(found, key=lambda sample: sample.time_s))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from netesto import jsontext
 from netesto.collectors.cgroup import Quota
+from netesto.collectors.clock import SystemTime
 from netesto.collectors.ping import UNMEASURED
 from netesto.controller import rawfiles
 from netesto.controller.wallclock import Stopwatch
@@ -115,6 +116,7 @@ def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
 @dataclass(slots=True)
 class Experiment:
     """What the controller knows of an experiment. `folder` is the one in the results folder.
+    `system` is the time of this machine.
     `begun` are the hosts whose agents have begun it. `lost` are those of them that were lost since,
     with the reasons: they take no further part in it."""
 
@@ -124,6 +126,7 @@ class Experiment:
     started_s: float
     started_monotonic_s: float
     stopwatch: Stopwatch
+    system: SystemTime
     groups: dict[int, Group] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
     pending_data: set[str] = field(default_factory=set)
@@ -134,8 +137,6 @@ class Experiment:
     warnings: list[str] = field(default_factory=list)
     # The statistics that hosts have taken: 0 before, 1 after.
     described: list[tuple[int, str]] = field(default_factory=list)
-    # How far this machine's system time was ahead of the controller's clock at its begin.
-    system_ahead_s: float = 0.0
     # That of this machine's processors at its begin.
     quota: Quota | None = None
 

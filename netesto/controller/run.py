@@ -10,7 +10,7 @@ from typing import TypeVar
 from netesto import traffic, units
 from netesto.collectors import cgroup
 from netesto.collectors.cgroup import Quota
-from netesto.collectors.clock import STEP_S, Clock, words_of_step
+from netesto.collectors.clock import Clock, SystemTime, words_of_step
 from netesto.controller import requests
 from netesto.controller.experiment import Experiment, Flow, Group
 from netesto.controller.fetcher import Fetcher
@@ -116,7 +116,7 @@ class Run:
                 started_s=self._clock.now(),
                 started_monotonic_s=time.monotonic(),
                 stopwatch=Stopwatch(folder / ".wall", ground=self.ground.kind),
-                system_ahead_s=self._clock.system_ahead_s(),
+                system=SystemTime(self._clock, lambda moved_s: self._on_step(exp, moved_s)),
                 quota=Quota.now() if self.ground.kind == "lab" else None,
             )
             self.progress.experiments[exp] = experiment
@@ -423,9 +423,8 @@ class Run:
         if said:
             self.progress.warn(experiment, f"this machine: {said}")
 
-    def note_set_time(self, experiment: Experiment) -> None:
-        """Report if somebody has set this machine's time during an experiment. In a lab the agents
-        report it."""
-        moved_s = self._clock.system_ahead_s() - experiment.system_ahead_s
-        if self.ground.kind == "hosts" and abs(moved_s) > STEP_S:
-            self.progress.warn(experiment, f"the controller: {words_of_step(moved_s)}")
+    def _on_step(self, exp: int, moved_s: float) -> None:
+        """Somebody has set this machine's time: in a lab, that of all hosts."""
+        where = "the controller" if self.ground.kind == "hosts" else "this machine"
+        text = f"{where}: {words_of_step(moved_s, self._clock.now())}"
+        self.progress.spoil(self.progress.experiments[exp], text)

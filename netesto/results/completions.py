@@ -82,12 +82,12 @@ def check(folder: Path, known: Manifest, path: str) -> None:
     kernel takes the ends of transfers from the client's system time, which somebody may have set.
     """
     name = PurePosixPath(path)
-    record = name.with_name(f"flow{name.stem.removeprefix('completions')}.json")
-    if not name.name.startswith("completions.") or str(record) not in known.files:
+    clock = name.with_name(systemtime.NAME)
+    if not name.name.startswith("completions.") or str(clock) not in known.files:
         return
-    if not integrity.is_unchanged(folder, known, str(record)):
-        raise OutputError(f"{folder / path}: not used: {record.name} is damaged")
-    if systemtime.read(folder / record).was_set:
+    if not integrity.is_unchanged(folder, known, str(clock)):
+        raise OutputError(f"{folder / path}: not used: {clock.name} is damaged")
+    if systemtime.read(folder / clock) is None:
         raise OutputError(f"{folder / path}: not used: the client's system time was set meanwhile")
 
 

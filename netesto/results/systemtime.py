@@ -1,22 +1,24 @@
-"""How far the system's time was ahead of the agent's clock during a flow, in `flow.G.I.json`."""
+"""How far a host's system time was ahead of its agent's clock: `clock.json`."""
 
 from pathlib import Path
 
 from netesto import jsontext
-from netesto.model import LATEST_S, REAL_TIME, SystemTime
+from netesto.errors import OutputError
+from netesto.model import LATEST_S
 
-# Nobody sets a clock so often during a flow.
-_STEPS_MAX = 100
+# A host writes it only if the two differ, or somebody set the system's time meanwhile.
+NAME = "clock.json"
 
 
-def read(path: Path) -> SystemTime:
-    """What the client's agent noted while the flow ran; agents of older versions noted nothing.
-    OSError."""
+def read(path: Path) -> float | None:
+    """Seconds, which were the same throughout; None if somebody set the system's time. OSError;
+    OutputError if the file does not say it."""
     try:
-        noted = jsontext.read(path)["system_ahead_s"]
-        pairs = tuple((int(line), float(ahead_s)) for line, ahead_s in noted)
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return REAL_TIME
-    is_known = [line for line, _ in pairs[:1]] == [0] and len(pairs) <= _STEPS_MAX
-    are_times = all(abs(each) < LATEST_S for _, each in pairs)
-    return SystemTime(pairs) if is_known and are_times else REAL_TIME
+        ahead_s = jsontext.read(path, finite=True)["system_ahead_s"]
+        if ahead_s is None:
+            return None
+        if abs(seconds := float(ahead_s)) < LATEST_S:
+            return seconds
+    except jsontext.INVALID as error:
+        raise OutputError(f"{path}: not the state of a clock: {error}") from None
+    raise OutputError(f"{path}: {ahead_s} s is not the offset of a clock")

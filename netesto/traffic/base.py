@@ -7,7 +7,7 @@ from typing import Protocol, Self, TypeAlias
 
 from netesto.errors import OutputError
 from netesto.measured import TransferResult
-from netesto.model import REAL_TIME, FlowSpec, GroupRequest, Ports, SystemTime
+from netesto.model import FlowSpec, GroupRequest, Ports
 from netesto.units import format_processors
 
 # No rate in bit/s, time or count of a flow is this large. Hosts are not trusted, and sums of larger
@@ -196,12 +196,13 @@ class Tool(Protocol):
         request: GroupRequest,
         *,
         started_s: float,
-        system: SystemTime = REAL_TIME,
+        system_ahead_s: float | None = 0.0,
     ) -> TransferResult:
         """The result in the output of a client that exited with status 0.
 
-        `started_s` is when it was started, for tools with relative times, and `system` for those
-        that print the system's time, or measure by it. OutputError says what is
-        missing, or which error the tool reports. The congestion control under test is that of the
-        sender of the data: the remote one in TCP_MAERTS.
+        `started_s` is when it was started, for tools with relative times. For those that print the
+        system's time, or measure by it, `system_ahead_s` is how far the client's was ahead of the
+        clock of `started_s`; None if somebody set it meanwhile: what depends on it is then unknown.
+        OutputError says what is missing, or which error the tool reports. The congestion control
+        under test is that of the sender of the data: the remote one in TCP_MAERTS.
         """

@@ -28,7 +28,7 @@ from typing import ClassVar, Self
 from netesto import jsontext
 from netesto.errors import OutputError
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
-from netesto.model import REAL_TIME, FlowSpec, GroupRequest, Ports, SystemTime
+from netesto.model import FlowSpec, GroupRequest, Ports
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import (
     LARGEST,
@@ -176,13 +176,13 @@ class Iperf3(Tool):
         request: GroupRequest,
         *,
         started_s: float,
-        system: SystemTime = REAL_TIME,
+        system_ahead_s: float | None = 0.0,
     ) -> TransferResult:
         document = _document(output)
         if error := document.text("error"):
             raise OutputError(f"iperf3: {error}")
         is_reverse, is_udp = request.is_reverse, request.test == "UDP_STREAM"
-        zero_s = _zero_s(document, started_s, system)
+        zero_s = _zero_s(document, started_s, system_ahead_s)
         received = document.node("end.sum_received")
         sender_retransmits = _sender_retransmits(document)
         sender_control = document.text("end.sender_tcp_congestion")
@@ -299,8 +299,12 @@ def _client_ports(document: Printed) -> tuple[int, ...]:
     return tuple(port for port in ports if isinstance(port, int))
 
 
-def _intervals(document: Printed, request: GroupRequest, start_s: float) -> tuple[Interval, ...]:
+def _intervals(
+    document: Printed, request: GroupRequest, start_s: float | None
+) -> tuple[Interval, ...]:
     """The receiver's intervals; of a TCP stream the sender's, if the server reported none."""
+    if start_s is None:
+        return ()
     return tuple(
         Interval(
             start_s=start_s + node.number("sum.start"),
@@ -319,14 +323,17 @@ def _measured(document: Printed, request: GroupRequest) -> list[Printed]:
     return [node for node in nodes if node.find("sum.omitted") is False]
 
 
-def _zero_s(document: Printed, started_s: float, system: SystemTime) -> float:
-    """The instant from which the times of intervals count: the end of the omitted part."""
+def _zero_s(document: Printed, started_s: float, system_ahead_s: float | None) -> float | None:
+    """The instant from which the times of intervals count: the end of the omitted part. None if
+    somebody set the system's time, by which it reports its start."""
+    if system_ahead_s is None:
+        return None
     # It started after its process did, and in the second that it reports.
-    start_s = max(started_s, document.number("start.timestamp.timesecs") - system.first_s)
+    start_s = max(started_s, document.number("start.timestamp.timesecs") - system_ahead_s)
     return start_s + document.number("start.test_start.omit")
 
 
-def _datagrams(document: Printed, request: GroupRequest, start_s: float) -> Datagrams | None:
+def _datagrams(document: Printed, request: GroupRequest, start_s: float | None) -> Datagrams | None:
     """Its own numbers, which count a copy of a datagram as one out of order. Those of an interval
     are by arrival: a number that comes late makes one lost in an earlier interval fewer lost. None
     if its version does not report both ends."""
@@ -343,7 +350,9 @@ def _datagrams(document: Printed, request: GroupRequest, start_s: float) -> Data
         numbered=received.whole("packets"),
         jitter_ms=received.number("jitter_ms"),
         reordered=round(math.fsum(stream.number("udp.out_of_order") for stream in streams)),
-        intervals=tuple(
+        intervals=()
+        if start_s is None
+        else tuple(
             DatagramInterval(
                 start_s=start_s + node.number("sum.start"),
                 end_s=start_s + node.number("sum.end"),

@@ -15,7 +15,7 @@ This driver depends on the following facts about version 2.7.0, all of which wer
 - The CPU of a server that took longer than its client is related to the client's time: a flow whose
   first SYN was lost had 300 %.
 - It measures by the client's system time: if that is set in mid-flow by an hour, a flow of 2 s
-  has "lasted" 3602 s, or -3598.
+  has "lasted" 3602 s, or -3598. It ends in time all the same.
 - If all addresses are those of the loopback interface it cannot resolve "127.0.0.1"
   (AI_ADDRCONFIG).
 """
@@ -29,13 +29,11 @@ from pathlib import Path
 from netesto.errors import OutputError
 from netesto.measured import Datagrams, Interval, TransferResult
 from netesto.model import (
-    REAL_TIME,
     REQUEST_TESTS,
     STREAM_TESTS,
     UDP_TESTS,
     GroupRequest,
     Ports,
-    SystemTime,
 )
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST, Tool, honouring, version_in
@@ -72,13 +70,6 @@ SELECTORS = (
 )  # fmt: skip
 
 REQUEST_SELECTORS = ("TRANSACTION_RATE", "REQUEST_SIZE", "RESPONSE_SIZE")
-
-# What it divides by a time of the system's clock, and what else depends on it.
-RATES = ("THROUGHPUT", "REMOTE_RECV_THROUGHPUT", "LOCAL_SEND_THROUGHPUT", "TRANSACTION_RATE")
-MEASURED_BY_THE_CLOCK = (
-    "LOCAL_CPU_UTIL", "REMOTE_CPU_UTIL", "MIN_LATENCY", "MAX_LATENCY", "MEAN_LATENCY",
-    "STDDEV_LATENCY", "P50_LATENCY", "P90_LATENCY", "P99_LATENCY",
-)  # fmt: skip
 
 _VERSION = re.compile(r"^Netperf version (\S+)", re.MULTILINE)
 _PAIR = re.compile(r"^([A-Z][A-Z0-9_]*)=(.*)$")
@@ -192,27 +183,22 @@ class Netperf(Tool):
         request: GroupRequest,
         *,
         started_s: float,  # noqa: ARG002 - netperf reports UTC
-        system: SystemTime = REAL_TIME,
+        system_ahead_s: float | None = 0.0,
     ) -> TransferResult:
         pairs = {match[1]: match[2] for line in output.splitlines() if (match := _PAIR.match(line))}
-        values = _Values(_as_if_not_set(pairs, system.moved_s) if system.was_set else pairs)
+        values = _Values(pairs)
+        if system_ahead_s is None:
+            return _untimed(values, request)
         values.expect("THROUGHPUT_UNITS", UNIT_NAME)
         is_crr = request.test == "TCP_CRR"
-        local_retransmits = values.known("LOCAL_TRANSPORT_RETRANS")
-        remote_retransmits = values.known("REMOTE_TRANSPORT_RETRANS")
-        mss = values.known("TRANSPORT_MSS")
-        common = TransferResult(
+        common = replace(
+            _untimed(values, request),
             rate_bps=_rate_bps(values, request),
             elapsed_s=values.number("ELAPSED_TIME"),
             sent_bps=_sent_bps(values, request),
-            intervals=_intervals(output, request, system),
+            intervals=_intervals(output, request, system_ahead_s),
             local_cpu_percent=values.share("LOCAL_CPU_UTIL"),
             remote_cpu_percent=None if is_crr else values.share("REMOTE_CPU_UTIL"),
-            local_retransmits=None if local_retransmits is None else int(local_retransmits),
-            remote_retransmits=None if remote_retransmits is None else int(remote_retransmits),
-            local_congestion_control=values.text("LOCAL_CONG_CONTROL"),
-            remote_congestion_control=values.text("REMOTE_CONG_CONTROL"),
-            mss_bytes=None if mss is None else int(mss),
         )
         if request.test in REQUEST_TESTS:
             return _with_transactions(common, values)
@@ -225,25 +211,21 @@ def _one_processor(cpus: tuple[int, ...]) -> str:
     return "cpu sets" if len(cpus) > 1 else ""
 
 
-def _as_if_not_set(pairs: Mapping[str, str], moved_s: float) -> dict[str, str]:
-    """The keys as they would be if nobody had set the client's time, by which netperf measures, in
-    mid-flow. OutputError if they cannot be known."""
-    values = _Values(pairs)
-    try:
-        elapsed_s = float(values.text("ELAPSED_TIME"))
-        true_s = elapsed_s - moved_s
-        # Its share of the elapsed time, which is printed to 10 ms.
-        rates = {key: float(pairs[key]) * elapsed_s / true_s for key in RATES if key in pairs}
-    except (ValueError, ZeroDivisionError):
-        true_s, rates = 0.0, {}
-    if true_s <= 0:
-        raise OutputError(f"the system's time was set by {moved_s:+.3f} s while netperf ran")
-    return {
-        **pairs,
-        "ELAPSED_TIME": str(true_s),
-        **{key: str(rate) for key, rate in rates.items()},
-        **{key: "-1" for key in MEASURED_BY_THE_CLOCK if key in pairs},
-    }
+def _untimed(values: "_Values", request: GroupRequest) -> TransferResult:
+    """What does not depend on the time that netperf measures. It ends by an interval timer, which
+    is not the system's time: it has lasted for its duration."""
+    local_retransmits = values.known("LOCAL_TRANSPORT_RETRANS")
+    remote_retransmits = values.known("REMOTE_TRANSPORT_RETRANS")
+    mss = values.known("TRANSPORT_MSS")
+    return TransferResult(
+        rate_bps=None,
+        elapsed_s=_whole_seconds(request),
+        local_retransmits=None if local_retransmits is None else int(local_retransmits),
+        remote_retransmits=None if remote_retransmits is None else int(remote_retransmits),
+        local_congestion_control=values.text("LOCAL_CONG_CONTROL"),
+        remote_congestion_control=values.text("REMOTE_CONG_CONTROL"),
+        mss_bytes=None if mss is None else int(mss),
+    )
 
 
 class _Values:
@@ -357,40 +339,29 @@ def _with_latencies(result: TransferResult, values: _Values) -> TransferResult:
     )
 
 
-def _intervals(output: str, request: GroupRequest, system: SystemTime) -> tuple[Interval, ...]:
+def _intervals(output: str, request: GroupRequest, system_ahead_s: float) -> tuple[Interval, ...]:
     """The interim results.
 
     In TCP_STREAM they count what the sender's socket accepted, and are therefore ahead of goodput
     by the send buffer, which shows in the first ones. In UDP_STREAM they count what was sent, which
-    is not goodput, and are left out. So is the interval in which somebody set the system's time,
-    and the next one: the first may have ended just before.
+    is not goodput, and are left out.
     """
     if request.test == "UDP_STREAM":
         return ()
     readings: dict[int, dict[str, str]] = {}
-    lines: dict[int, int] = {}
-    for place, line in enumerate(output.splitlines()):
+    for line in output.splitlines():
         if match := _INTERIM.match(line):
             readings.setdefault(int(match[2]), {})[match[1]] = match[3]
-            lines.setdefault(int(match[2]), place)
-    for step, _ in system.ahead_s[1:]:
-        for number in [each for each in sorted(lines) if lines[each] >= step][:2]:
-            readings.pop(number, None)
     share = _request_share(request)
     intervals = (
-        _interval(_Values(reading), share=share, ahead_s=_ahead_s(system, lines[number]))
-        for number, reading in sorted(readings.items())
+        _interval(_Values(reading), share=share, ahead_s=system_ahead_s)
+        for _, reading in sorted(readings.items())
     )
     return tuple(
         interval
         for interval in intervals
         if interval.end_s - interval.start_s >= SHORTEST_INTERVAL_S
     )
-
-
-def _ahead_s(system: SystemTime, line: int) -> float:
-    """How far the time in a line of the output is ahead of the agent's clock."""
-    return [ahead_s for first, ahead_s in system.ahead_s if first <= line][-1]
 
 
 def _interval(reading: _Values, *, share: float, ahead_s: float) -> Interval:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from netesto.errors import OutputError
 from netesto.measured import TransferResult
-from netesto.model import REAL_TIME, TESTS, GroupRequest, Ports, SystemTime
+from netesto.model import TESTS, GroupRequest, Ports
 from netesto.traffic.base import Condition
 from results.samples import PLAIN
 
@@ -93,7 +93,7 @@ class ShellTool:
         request: GroupRequest,
         *,
         started_s: float,
-        system: SystemTime = REAL_TIME,
+        system_ahead_s: float | None = 0.0,
     ) -> TransferResult:
         words = output.split()
         if "result" not in words:

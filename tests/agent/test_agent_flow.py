@@ -1,6 +1,5 @@
 import asyncio
 import json
-import os
 import socket
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from agent_values import ShellTool, request
 from netesto import process
 from netesto.agent import jobs
 from netesto.agent.jobs import Flow, Start, last_lines
-from netesto.collectors.clock import Clock, SetTime
+from netesto.collectors.clock import Clock, SystemTime
 from netesto.model import Event, Ports
 from netesto.traffic import native
 
@@ -33,14 +32,12 @@ def flow_of(
     told: Told,
     start_s: asyncio.Future[float] | None = None,
     *,
-    clock: Clock | None = None,
-    set_time: SetTime | None = None,
     late_s: float = 0.0,
 ) -> Flow:
     begins = start_s or asyncio.get_running_loop().create_future()
     if start_s is None:
         begins.set_result(100.0)
-    clock = clock or Clock()
+    clock = Clock()
     start = Start(
         request=request(),
         ports=PORTS,
@@ -49,7 +46,7 @@ def flow_of(
         version="1.0",
         folder=folder,
         clock=clock,
-        set_time=set_time or SetTime(clock),
+        system=SystemTime(clock, lambda _: None),
         emit=told,
     )
     return Flow(start, 1, late_s)
@@ -189,8 +186,6 @@ async def test_record_tells_how_it_was_started_and_ended(tmp_path: Path):
     await outcome(ShellTool(script="echo error: no; exit 4"), tmp_path)
     record = json.loads((tmp_path / "flow.1.1.json").read_text())
     assert record["started_s"] <= record["ended_s"]
-    [[line, ahead_s]] = record.pop("system_ahead_s")
-    assert (line, round(ahead_s, 2)) == (0, 0.0)
     assert {**record, "started_s": 0, "ended_s": 0} == {
         "argv": ["sh", "-c", "echo error: no; exit 4"],
         "tool": "shelltool",
@@ -212,27 +207,3 @@ def test_last_lines_are_the_last_five(tmp_path: Path):
 
 def test_file_that_is_not_there_has_no_last_lines(tmp_path: Path):
     assert last_lines(tmp_path / "out") == ""
-
-
-async def test_a_time_that_was_set_and_set_back_is_in_the_record(tmp_path: Path):
-    clock = Clock()
-    set_time = SetTime(clock)
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    flow = flow_of(
-        ShellTool(script=f"echo line; read word <{fifo}; echo result 5"),
-        tmp_path,
-        Told(),
-        clock=clock,
-        set_time=set_time,
-    )
-    running = asyncio.create_task(flow.run())
-    assert await process.wait_until_async(lambda: flow._lines == 1, timeout=DEADLINE_S)
-    for step_s in (3600, -3600):
-        clock.anchor_ns -= step_s * 10**9
-        set_time.look()
-    fifo.write_text("go\n")
-    await asyncio.wait_for(running, DEADLINE_S)
-    record = json.loads((tmp_path / "flow.1.1.json").read_text())
-    noted = [[line, round(ahead_s)] for line, ahead_s in record["system_ahead_s"]]
-    assert noted == [[0, 0], [1, 3600], [1, 0]]

@@ -7,7 +7,7 @@ from typing import cast
 from netesto import process
 from netesto.agent.observation import Observation
 from netesto.collectors import ping
-from netesto.collectors.clock import Clock, SetTime
+from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampler
 
 HERE, THERE = ip_address("127.0.0.1"), ip_address("127.0.0.2")
@@ -22,12 +22,10 @@ def observation(folder: Path) -> Observation:
     """One that takes no samples."""
     said: list[str] = []
     nobody = cast("Sampler", None)
-    clock = Clock()
     return Observation(
         folder,
-        clock,
+        Clock(),
         nobody,
-        set_time=SetTime(clock),
         on_warning=said.append,
         on_loss=said.append,
     )
@@ -43,7 +41,6 @@ async def test_groups_of_one_pair_of_hosts_have_one_train_of_pings(tmp_path: Pat
         goes_on = lambda: len(ping.read(first)) > known  # noqa: E731
         assert await process.wait_until_async(goes_on, timeout=DEADLINE_S)
     assert names(tmp_path) == ["ping.1.out", "ping.3.out"]
-    assert "@system-ahead" in first.read_text()
 
 
 async def test_a_group_that_begins_later_has_its_own_train(tmp_path: Path):

@@ -219,9 +219,20 @@ async def test_flow_that_is_aborted_when_it_is_ready_has_failed_and_never_starte
     )
 
 
-def experiment_of(service: Service, told: list[tuple[str, str]], *routers: str) -> Experiment:
+def experiment_of(
+    service: Service,
+    told: list[tuple[str, str]],
+    *routers: str,
+    clock: Clock | None = None,
+    is_in_lab: bool = False,
+) -> Experiment:
     """Experiment 1 of an agent in a lab with these routers; `told` gets its events."""
-    premises = replace(service._premises, nodes=dict.fromkeys(routers, ""))
+    premises = replace(
+        service._premises,
+        nodes=dict.fromkeys(routers, ""),
+        clock=clock or Clock(),
+        is_in_lab=is_in_lab,
+    )
 
     def emit(event: Event) -> None:
         told.append((event.kind, event.text))
@@ -230,6 +241,59 @@ def experiment_of(service: Service, told: list[tuple[str, str]], *routers: str) 
         return []
 
     return Experiment(1, premises.folder / "1", premises, emit=emit, hung=set(), changed=unchanged)
+
+
+async def test_a_set_system_time_makes_the_experiment_partial(
+    service_in: ServiceIn, tmp_path: Path
+):
+    told: list[tuple[str, str]] = []
+    clock = Clock()
+    experiment = experiment_of(service_in(tmp_path, ShellTool()), told, clock=clock)
+    clock.anchor_ns -= 3600 * 10**9
+    await experiment.finish()
+    [(kind, text)] = told
+    words = (
+        r"the system's time was set by \+3600\.0000 s \(seen at .*\); what was measured by it .*"
+    )
+    assert (kind, bool(re.fullmatch(words, text)), noted(experiment)) == ("lost", True, None)
+
+
+async def test_in_a_lab_the_controller_reports_that_the_system_time_was_set(
+    service_in: ServiceIn, tmp_path: Path
+):
+    told: list[tuple[str, str]] = []
+    clock = Clock()
+    service = service_in(tmp_path, ShellTool())
+    experiment = experiment_of(service, told, clock=clock, is_in_lab=True)
+    clock.anchor_ns -= 3600 * 10**9
+    await experiment.finish()
+    assert (told, noted(experiment)) == ([], None)
+
+
+async def test_a_system_time_that_was_set_before_is_recorded(service_in: ServiceIn, tmp_path: Path):
+    told: list[tuple[str, str]] = []
+    clock = Clock()
+    clock.anchor_ns -= 3600 * 10**9
+    experiment = experiment_of(service_in(tmp_path, ShellTool()), told, clock=clock)
+    await experiment.finish()
+    assert noted(experiment) == pytest.approx(3600, abs=0.1)
+    assert told == []
+
+
+async def test_a_system_time_that_is_the_agents_is_not_recorded(
+    service_in: ServiceIn, tmp_path: Path
+):
+    experiment = experiment_of(service_in(tmp_path, ShellTool()), [])
+    await experiment.finish()
+    assert not (experiment.folder / "clock.json").exists()
+
+
+def noted(experiment: Experiment) -> float | None:
+    """How far the system's time was ahead, as the agent has recorded it."""
+    found: float | None = json.loads((experiment.folder / "clock.json").read_text())[
+        "system_ahead_s"
+    ]
+    return found
 
 
 async def test_group_that_is_aborted_before_its_task_begins_is_over(

@@ -8,7 +8,6 @@ import pytest
 
 from netesto import process
 from netesto.collectors import capture
-from netesto.collectors.clock import Clock, SetTime
 from netesto.model import CaptureRequest
 
 # An address of lo that nothing else on this machine talks to.
@@ -64,9 +63,7 @@ def test_a_capture_that_ends_at_its_limit_says_so_and_what_raises_it(tmp_path):
     path = tmp_path / "a.pcap"
 
     async def run() -> capture.Capture:
-        collector = capture.Capture(
-            path, SetTime(Clock()), request(packets=3, peer=str(PEER)), "lo"
-        )
+        collector = capture.Capture(path, request(packets=3, peer=str(PEER)), "lo")
         await collector.start()
         send(5)
         assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
@@ -83,9 +80,7 @@ def test_a_capture_that_ends_at_its_limit_says_so_and_what_raises_it(tmp_path):
 @pytest.mark.lab
 async def test_a_capture_ends_at_the_size_that_its_host_allows(tmp_path):
     path = tmp_path / "a.pcap"
-    collector = capture.Capture(
-        path, SetTime(Clock()), request(packets=1000, peer=str(PEER)), "lo", most_bytes=1024
-    )
+    collector = capture.Capture(path, request(packets=1000, peer=str(PEER)), "lo", most_bytes=1024)
     await collector.start()
     send(100)
     assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
@@ -102,9 +97,7 @@ def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
     path = tmp_path / "a.pcap"
 
     async def run() -> capture.Capture:
-        collector = capture.Capture(
-            path, SetTime(Clock()), request(packets=1000, peer=str(PEER)), "lo"
-        )
+        collector = capture.Capture(path, request(packets=1000, peer=str(PEER)), "lo")
         await collector.start()
         send(5)
         # A packet is in the file as soon as tcpdump has seen it.
@@ -118,7 +111,7 @@ def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
 
 @pytest.mark.lab
 async def test_a_device_that_is_not_there_is_a_warning(tmp_path):
-    collector = capture.Capture(tmp_path / "a.pcap", SetTime(Clock()), request(), "nothing0")
+    collector = capture.Capture(tmp_path / "a.pcap", request(), "nothing0")
     await collector.start()
     await collector.stop()
 
@@ -128,7 +121,7 @@ async def test_a_device_that_is_not_there_is_a_warning(tmp_path):
 
 @pytest.mark.lab
 async def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exited_0(tmp_path):
-    collector = capture.Capture(tmp_path / "a.pcap", SetTime(Clock()), request(), "lo")
+    collector = capture.Capture(tmp_path / "a.pcap", request(), "lo")
     await collector.start()
     assert collector._job is not None
     collector._job.send(signal.SIGTERM)
@@ -139,7 +132,7 @@ async def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exite
 
 @pytest.mark.usefixtures("no_tools")
 async def test_a_missing_tcpdump_is_a_warning(tmp_path):
-    collector = capture.Capture(tmp_path / "a.pcap", SetTime(Clock()), request(), "lo")
+    collector = capture.Capture(tmp_path / "a.pcap", request(), "lo")
     await collector.start()
     await collector.stop()
     assert collector.errors == ["no capture: tcpdump: cannot start: No such file or directory"]

@@ -21,6 +21,7 @@ from netesto.controller import digest, rawfiles, record
 from netesto.errors import OutputError
 from netesto.model import ClockOffset, HostInfo, Ports
 from netesto.results import derive, fields, manifest
+from netesto.results.evidence import ExperimentEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.traffic import TOOLS
 from results.samples import PLAIN
@@ -346,33 +347,71 @@ def test_values_of_any_depth_make_results(name: str, opening: bytes, folder: Pat
     assert {reason.partition(":")[0] for reason in found.reasons} <= {name}
 
 
-def test_a_capture_during_which_the_time_was_set_is_not_read(folder: Path):
-    log = b"listening on eth0\n@system-ahead 0.000000\n@system-ahead 3600.000000\n"
-    capture = "raw/a/capture.1.pcap"
-    added = {capture: b"two times", "raw/a/capture.1.log": log}
-    for name, content in added.items():
-        written(folder, name, content)
-    known = replace(asked(), files=dict.fromkeys([*FILES, *added], ""))
+def with_clock(
+    folder: Path, host: str, content: bytes, of: Manifest | None = None, **other: bytes
+) -> ExperimentEvidence:
+    """The evidence if a host says this of its system time, with `other` files of it."""
+    added = {f"raw/{host}/{name.replace('_', '.')}": each for name, each in other.items()}
+    added[f"raw/{host}/clock.json"] = content
+    for name, each in added.items():
+        written(folder, name, each)
+    known = replace(of or asked(), files=dict.fromkeys([*FILES, *added], ""))
     try:
-        found = digest.evidence(folder, known)
+        return digest.evidence(folder, known)
     finally:
         for name in added:
             (folder / name).unlink()
-    told = f"{capture}: the system's time was set by +3600.000 s meanwhile"
-    assert (found.captures, found.unreadable) == ((), (told,))
+
+
+SET = b'{"system_ahead_s": null}'
+
+
+def test_of_a_client_whose_time_was_set_only_its_own_clock_counts(folder: Path):
+    plain = digest.evidence(folder, asked())
+    [group] = plain.groups
+    [flow] = group.instances
+    assert flow.result is not None
+    without = replace(flow, result=replace(flow.result, intervals=()))
+    assert with_clock(folder, "a", SET, capture_1_pcap=b"two times") == replace(
+        plain, groups=(replace(group, instances=(without,), pings=()),)
+    )
+
+
+def test_of_a_server_whose_time_was_set_arrivals_have_no_times(folder: Path):
+    request = replace(REQUEST, test="UDP_STREAM")
+    known = asked()
+    known = replace(known, groups=tuple(replace(each, request=request) for each in known.groups))
+    output = (TRAFFIC / "iperf3-3.12-udp-stream.json").read_bytes()
+    path = written(folder, "raw/a/flow.1.1.out", output)
+    try:
+        plain = digest.evidence(folder, known)
+        found = with_clock(folder, "b", SET, known)
+    finally:
+        path.write_bytes(FILES["raw/a/flow.1.1.out"])
+    [flow], [timed] = found.groups[0].instances, plain.groups[0].instances
+    assert timed.result is not None
+    assert timed.result.datagrams is not None
+    assert timed.result.datagrams.jitter_ms is not None
+    intervals = [replace(each, jitter_ms=None) for each in timed.result.datagrams.intervals]
+    datagrams = replace(timed.result.datagrams, jitter_ms=None, intervals=tuple(intervals))
+    assert flow == replace(timed, result=replace(timed.result, datagrams=datagrams))
+
+
+def test_times_of_pings_are_those_of_the_agent(folder: Path):
+    [group] = digest.evidence(folder, asked()).groups
+    [found] = with_clock(folder, "a", b'{"system_ahead_s": 64}').groups
+    moved = [replace(each, time_s=each.time_s - 64) for each in group.pings]
+    assert list(found.pings) == moved != []
 
 
 @pytest.mark.parametrize(
-    "noted", [b"[]", b"[[1, 0.0]]", b"[[0, NaN]]", b"[[0, 1e300]]", b"[[0, 0]]" * 2, b"[[0], 1]"]
-)
-def test_an_agent_that_notes_no_system_times_is_not_believed(noted: bytes, folder: Path):
-    name = "raw/a/flow.1.1.json"
-    path = written(folder, name, b'{"system_ahead_s": %s}' % noted)
-    try:
-        found = digest.evidence(folder, asked())
-    finally:
-        path.write_bytes(FILES[name])
-    assert found == digest.evidence(folder, asked())
+    "content",
+    [b"", b"[]", b"{}", b'{"system_ahead_s": NaN}', b'{"system_ahead_s": 1e300}',
+     b'{"system_ahead_s": "x"}'],
+)  # fmt: skip
+def test_what_is_no_state_of_a_clock_is_a_reason(content: bytes, folder: Path):
+    [reason] = with_clock(folder, "a", content).unreadable
+    assert reason.startswith("raw/a/clock.json: ")
 
 
 def test_a_file_that_is_too_large_is_not_read(folder: Path):

@@ -42,6 +42,23 @@ async def test_what_keeps_the_clock_of_another_machine_is_asked_after_its_flows(
     assert (before, here.run.hosts.held["a"].time_sync) == (None, after)
 
 
+@pytest.mark.parametrize(
+    ("ground", "where"), [("hosts", "the controller"), ("lab", "this machine")]
+)
+async def test_a_set_system_time_of_the_controller_makes_the_experiment_partial(
+    tmp_path: Path, ground: str, where: str
+):
+    here = world(tmp_path, ground=ground)
+    await here.run.carry_out(do_client())
+    await here.run.wait_flows(1, None)
+    here.run.ground.clock.anchor_ns -= 3600 * 10**9
+    experiment = here.run.progress.experiments[1]
+    experiment.system.look()
+    [reason] = experiment.reasons
+    told = f"{where}: the system's time was set by +3600.0000 s (seen at "
+    assert (experiment.status, reason.startswith(told)) == ("partial", True)
+
+
 async def test_a_flow_that_fails_keeps_its_reason(tmp_path: Path):
     here = world(tmp_path, fails="netperf exited 1")
     await here.run.carry_out(do_client())

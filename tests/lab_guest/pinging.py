@@ -7,14 +7,13 @@ from pathlib import Path
 
 from netesto import process
 from netesto.collectors import ping
-from netesto.collectors.clock import Clock, SetTime
 
 REQUESTS = 20
 
 
 async def main(path: Path) -> None:
     process.run(["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "47.5ms"], timeout=5)
-    collector = ping.PingCollector(path, SetTime(Clock()), IPv4Address("127.0.0.1"), 0.1)
+    collector = ping.PingCollector(path, IPv4Address("127.0.0.1"), 0.1)
     await collector.start()
     await asyncio.sleep(0.1 * REQUESTS)
     await collector.stop()

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from faults import (
 )
 from worlds import AGENT_SOCKET, Machine, Plane, World
 
-from netesto import process
+from netesto import atomic, process
 from netesto.controller import digest
 from netesto.process import Child
 from netesto.results import manifest
@@ -61,6 +61,15 @@ channel.PROTOCOL = 99
 sys.exit(daemon.main())
 """
 
+# A program of Netesto whose system time is ahead of this machine's by the nanoseconds in a file.
+SETTABLE = """\
+import pathlib, sys, time
+kernels, ahead = time.time_ns, pathlib.Path("/root/ahead")
+time.time_ns = lambda: kernels() + int(ahead.read_text())
+from netesto{module} import main
+sys.exit(main())
+"""
+
 # What an agent adds to its configuration, and a controller to its hosts file, to meet by TLS.
 TLS = 'tls = {certificate = "/root/own.pem", key = "/root/own.key", ca = "/root/ca.pem"}\n'
 LISTENS = f'clients = "/root/clients.txt"\n{TLS}'
@@ -75,7 +84,7 @@ MOVED = "/mnt/results/moved"
 PATIENCE_S = 200
 HOSTS = ("h1", "h2")
 ECN = ("sysctl", "-n", "net.ipv4.tcp_ecn")
-RUN = ("netesto", "run", "--plain", "--yes", "--no-pages", "--seed", "1")
+RUN = ("run", "--plain", "--yes", "--no-pages", "--seed", "1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +117,7 @@ def run_with(fault: Fault, world: World) -> Outcome:
         log = world.controller.folder / "reliability.log"
         log.write_text("")
         argv = [*case.argv, "--out", case.out, "/root/a.nts"]
-        run = world.controller.start(argv, stdout=log, env=case.env("controller"))
+        run = world.controller.start(argv, stdout=log)
         try:
             if not case.is_before:
                 await_moment(fault.moment, log, world)
@@ -150,18 +159,18 @@ class Case:
         self.world = world
         self.controller = world.controller
         self.out = "/mnt/results/out"
-        self.argv = [*RUN, "--ssh" if BROUGHT in self.what else "--hosts", "hosts.toml"]
+        # Whose clock is set.
+        self._clock = {"client": "h1", "server": "h1", "controller": "controller"}.get(
+            self.what.split()[3] if self.what.startswith("clock") else ""
+        )
+        option = "--ssh" if BROUGHT in self.what else "--hosts"
+        self.argv = [*self._program("controller"), *RUN, option, "hosts.toml"]
         self.said = ""
         self._place = "host" if "host" in self.what else "results"
         self._is_covered = False
         self._children: list[Child] = []
         self._ecn = self.host.run(ECN).stdout
         self._is_tls = "certificate" in self.what
-        # Whose clock is set.
-        self._clock = {"client": "h1", "server": "h1", "controller": "controller"}.get(
-            self.what.split()[3] if self.what.startswith("clock") else ""
-        )
-        self._env: Mapping[str, str] = {}
         self._pki = Pki(self.host.folder / "pki")
         self._expires_s = 0.0
         self._log = self.host.folder / "h1-agent.log"
@@ -204,8 +213,7 @@ class Case:
             self._issue("controller", self._expires_s if "agent" not in self.what else None)
             self._issue("h1", self._expires_s if "controller" not in self.what else None)
         with contextlib.ExitStack() as stack:
-            if self._clock is not None:
-                self._env = stack.enter_context(self.world[self._clock].settable_time())
+            self._set_time(0)
             stack.enter_context(self.world["h2"].agent("--device", "eth1"))
             self._start_agent()
             try:
@@ -222,17 +230,26 @@ class Case:
         words += ["--state", "/mnt/state/agent", "--config", "/root/agent.toml"]
         if self._is_tls:
             words += ["--listen", "tls://0.0.0.0:12870"]
-        program = ["netesto-agent"]
+        program = self._program("h1")
         if "protocol" in self.what:
             program = [sys.executable, "-c", OTHER_AGENT]
         self.host.run(["install", "-d", "-m", "700", str(AGENT_SOCKET.parent)])
-        child = self.host.start([*program, *words], stdout=self._log, env=self.env("h1"))
+        child = self.host.start([*program, *words], stdout=self._log)
         self._children.append(child)
         self.host.await_socket(AGENT_SOCKET, child, self._log)
 
-    def env(self, machine: str) -> Mapping[str, str]:
-        """What to start Netesto with on a machine."""
-        return self._env if machine == self._clock else {}
+    def _program(self, machine: str) -> list[str]:
+        """How to start the controller or an agent on a machine."""
+        is_controller = machine == "controller"
+        if machine == self._clock:
+            module = ".__main__" if is_controller else ".agent.daemon"
+            return [sys.executable, "-c", SETTABLE.format(module=module)]
+        return ["netesto" if is_controller else "netesto-agent"]
+
+    def _set_time(self, ahead_s: float) -> None:
+        if self._clock is not None:
+            path = Path(f"/proc/{self.world[self._clock].pid}/root/root/ahead")
+            atomic.replace(path, str(round(ahead_s * 10**9)))
 
     def _issue(self, name: str, expires_s: float | None) -> None:
         """A certificate for a machine, valid for a day if it is not to expire before."""
@@ -300,13 +317,12 @@ class Case:
                 machine.run(["mount", "-o", "remount,bind,ro", path])
                 self._is_covered = True
             case ["clock", "of", "the", _, "set", "by", *step]:
-                assert self._clock is not None
-                self.world[self._clock].set_time(STEPS_S[" ".join(step[:2])])
+                self._set_time(STEPS_S[" ".join(step[:2])])
                 if step[2:] == ["and", "back"]:
                     # Not a wait for anything: this long the time is wrong, which an agent looks at
                     # ten times per second.
                     time.sleep(1)
-                    self.world[self._clock].set_time(0)
+                    self._set_time(0)
             case ["agent", *_]:
                 pass
             case _:
@@ -374,32 +390,30 @@ class Case:
         return tuple(row["status"] for row in rows if row["exp"].endswith(".0"))
 
     def off(self) -> Iterator[str]:
-        """The results with another time than that of their measurement, where a clock was set."""
+        """What was measured by a clock that was set, and is in the results all the same; and what
+        was not, and is missing."""
         if self._clock is None:
             return
-        place = Path(f"/proc/{self.controller.pid}/root{self.out}")
-        for exp in (2, 3):
-            found = manifest.read(place / str(exp) / manifest.NAME)
-            [group] = digest.evidence(place / str(exp), found).groups
-            [flow] = group.instances
-            assert flow.result is not None
-            assert flow.started_s is not None
-            assert flow.asked_start_s is not None
-            # netperf has no interim results any more when an hour is missing.
-            series = {
-                "client": [sample.time_s for sample in flow.client_samples],
-                "server": [sample.time_s for sample in flow.server_samples],
-                "ping": [sample.time_s for sample in group.pings],
-                "intervals": [interval.end_s for interval in flow.result.intervals],
-                "start": [flow.asked_start_s, flow.started_s],
-                "end": [flow.started_s + flow.result.elapsed_s],
-            }
-            for name, times in series.items():
-                is_during = all(found.started_s < each < found.ended_s for each in times)
-                is_there = times or name == "intervals"
-                if not is_there or times != sorted(times) or not is_during:
-                    since = [round(each - found.started_s, 3) for each in times]
-                    yield f"experiment {exp}: {name}: {since}"
+        place = Path(f"/proc/{self.controller.pid}/root{self.out}/2")
+        found = manifest.read(place / manifest.NAME)
+        [group] = digest.evidence(place, found).groups
+        [flow] = group.instances
+        assert flow.result is not None
+        is_known = {
+            "rate": flow.result.rate_bps is not None,
+            "interim results": bool(flow.result.intervals),
+            "client CPU": flow.result.local_cpu_percent is not None,
+            "server CPU": flow.result.remote_cpu_percent is not None,
+            "pings": bool(group.pings),
+            "sockets of the client": bool(flow.client_samples),
+            "sockets of the server": bool(flow.server_samples),
+        }
+        whose = self.what.split()[3]
+        of_client = {"rate", "interim results", "client CPU", "server CPU", "pings"}
+        unknown = {"client": of_client, "server": {"server CPU"}, "controller": set()}[whose]
+        for name, known in is_known.items():
+            if known == (name in unknown):
+                yield f"{name}: {'known' if known else 'unknown'}"
 
     def left(self) -> Iterator[str]:
         """The differences from the state before the run."""

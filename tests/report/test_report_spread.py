@@ -63,8 +63,8 @@ def test_times_that_were_changed_are_not_drawn(known):
 
 def test_times_are_not_drawn_if_the_clock_was_set_meanwhile(known):
     folder, found = known
-    record = samples.set_clock(folder / "raw/client1/flow.1.1.json")
-    files = {**found.files, "raw/client1/flow.1.1.json": record}
+    record = samples.set_clock(folder / "raw/client1/clock.json")
+    files = {**found.files, "raw/client1/clock.json": record}
     assert spread.of_experiment(folder, replace(found, files=files)) == {}
 
 

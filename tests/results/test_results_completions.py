@@ -73,9 +73,12 @@ def test_what_is_no_file_of_times_is_told(content, tmp_path):
         completions.read(path)
 
 
+CLOCK = "raw/client1/clock.json"
+
+
 @pytest.fixture
 def stepped(tmp_path):
-    """An experiment with the times of two flows; somebody set the clock during the second."""
+    """An experiment with the times of two flows, during which somebody set the client's clock."""
     folder = tmp_path / "12"
     raw = folder / "raw" / "client1"
     raw.mkdir(parents=True)
@@ -84,7 +87,7 @@ def stepped(tmp_path):
         path = raw / f"completions.1.{instance}.csv"
         path.write_text(f"number,start_s,us,bytes,retransmits,status\n1,1.0,{end_us},10,0,ok\n")
         files[f"raw/client1/{path.name}"] = integrity.sha256_of(path)
-    files["raw/client1/flow.1.2.json"] = samples.set_clock(raw / "flow.1.2.json")
+    files[CLOCK] = samples.set_clock(tmp_path / "12" / CLOCK)
     asked = samples.request(test="TCP_FLOWS", tool="native", size_bytes=10, instances=2)
     evidence = samples.experiment(
         samples.group(samples.instance(1), samples.instance(2), asked=asked)
@@ -97,18 +100,23 @@ def stepped(tmp_path):
 
 def test_times_are_left_out_with_the_reason_if_the_clock_was_set_meanwhile(stepped):
     found, failed, faults = cases.times(stepped)
-    path = stepped / "12/raw/client1/completions.1.2.csv"
-    assert ({case: times.tolist() for case, times in found.items()}, failed, faults) == (
-        {"x": [5.5]},
+    raw = stepped / "12/raw/client1"
+    assert (found, failed, faults) == (
         {},
-        [f"{path}: not used: the client's system time was set meanwhile"],
+        {},
+        [
+            f"{raw}/completions.1.{flow}.csv: not used: the client's system time was set meanwhile"
+            for flow in (1, 2)
+        ],
     )
 
 
-def test_times_are_left_out_if_the_record_of_their_flow_is_damaged(stepped):
-    (stepped / "12/raw/client1/flow.1.2.json").write_text("{}")
-    path = stepped / "12/raw/client1/completions.1.2.csv"
-    assert cases.times(stepped)[2] == [f"{path}: not used: flow.1.2.json is damaged"]
+def test_times_are_left_out_if_the_record_of_the_clock_is_damaged(stepped):
+    (stepped / "12" / CLOCK).write_text("{}")
+    raw = stepped / "12/raw/client1"
+    assert cases.times(stepped)[2] == [
+        f"{raw}/completions.1.{flow}.csv: not used: clock.json is damaged" for flow in (1, 2)
+    ]
 
 
 def test_times_of_a_flow_that_failed_are_in_no_case(stepped):
@@ -116,7 +124,7 @@ def test_times_of_a_flow_that_failed_are_in_no_case(stepped):
     known = manifest.read(path)
     (group,) = known.groups
     flows = (replace(group.instances[0], status="killed"), group.instances[1])
-    files = {name: text for name, text in known.files.items() if "1.2" not in name}
+    files = {"raw/client1/completions.1.1.csv": known.files["raw/client1/completions.1.1.csv"]}
     manifest.write(replace(known, groups=(replace(group, instances=flows),), files=files), path)
     assert cases.times(stepped) == ({}, {}, ["x: flow 12.1.1 failed: killed"])
 
@@ -129,7 +137,7 @@ def test_times_of_transactions_without_a_rate_are_a_case_of_their_own(stepped):
     beside = replace(group, request=asked, instances=group.instances[:1])
     times = stepped / "12/raw/client1/times.2.1"
     times.write_bytes(b"netesto times 1 1\n" + bytes([0, 0xE8, 0x07]))
-    files = {name: text for name, text in known.files.items() if "1.2" not in name}
+    files = {"raw/client1/completions.1.1.csv": known.files["raw/client1/completions.1.1.csv"]}
     files["raw/client1/times.2.1"] = integrity.sha256_of(times)
     manifest.write(replace(known, groups=(group, beside), files=files), path)
     found = cases.times(stepped)[0]

@@ -7,7 +7,7 @@ from typed import nearly
 
 from netesto.errors import OutputError
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
-from netesto.model import Ports, SystemTime
+from netesto.model import Ports
 from netesto.traffic.iperf3 import Iperf3
 
 IPERF3 = Iperf3()
@@ -146,9 +146,22 @@ def test_deadline_counts_the_omitted_part(ask):
 def test_times_of_a_host_whose_clock_was_set_before_are_those_of_the_agent(output, ask):
     text = output("iperf3-3.12-tcp-maerts-ipv6.json")
     # The system's clock was an hour ahead, and is: its timestamp is 1795183364.
-    system = SystemTime(((0, 3600.0),))
-    result = IPERF3.parse(text, ask(test="TCP_MAERTS"), started_s=1795179763.9, system=system)
+    request = ask(test="TCP_MAERTS")
+    result = IPERF3.parse(text, request, started_s=1795179763.9, system_ahead_s=3600.0)
     assert result.intervals[0].start_s == nearly(1795179764.0)
+
+
+@pytest.mark.parametrize(
+    ("test", "name"),
+    [("TCP_STREAM", "iperf3-3.12-tcp-stream.json"), ("UDP_STREAM", "iperf3-3.12-udp-stream.json")],
+)
+def test_of_a_client_whose_clock_was_set_intervals_are_unknown(output, ask, test, name):
+    text, request = output(name), ask(test=test)
+    timed = IPERF3.parse(text, request, started_s=1e9)
+    datagrams = timed.datagrams and replace(timed.datagrams, intervals=())
+    assert IPERF3.parse(text, request, started_s=1e9, system_ahead_s=None) == replace(
+        timed, intervals=(), datagrams=datagrams
+    )
 
 
 def test_reverse_stream(output, ask):

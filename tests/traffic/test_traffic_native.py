@@ -7,7 +7,6 @@ import pytest
 
 from netesto.errors import OutputError
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
-from netesto.model import SystemTime
 from netesto.traffic.native import PROGRAM, Native
 
 NATIVE = Native()
@@ -226,8 +225,7 @@ def test_completion_times_are_latencies(ask):
 
 def test_completion_times_are_unknown_if_somebody_set_the_time_of_the_kernels_stamps(ask):
     request = ask(test="TCP_FLOWS", size_bytes=1000, count=100)
-    system = SystemTime(((0, 0.0), (2, 3600.0), (3, 0.0)))
-    found = NATIVE.parse(printed(**TRANSFERS), request, started_s=1e9, system=system)
+    found = NATIVE.parse(printed(**TRANSFERS), request, started_s=1e9, system_ahead_s=None)
     times = (found.mean_latency_us, found.p99_latency_us, found.latencies)
     assert (found.rate_bps, *times) == (400_000.0, None, None, None)
 
@@ -279,7 +277,7 @@ def test_the_window_of_a_stream_begins_half_a_round_trip_after_its_start(ask):
 
 DATAGRAMS = {
     "length_bytes": 1000, "skipped": 2, "server_received_bytes": 3000, "server_received": [3000, 0],
-    "server_dropped": 1, "server_time_set_ns": -7,
+    "server_dropped": 1,
     "client_sent": [4, 1], "server_arrived": [3, 0], "server_lost": [1, 1],
     "server_reordered": [1, 0], "server_duplicates": [2, 0], "server_jitter_ns": [5000, 0],
     "server_transit_min_ns": [1000, 0], "server_transit_mean_ns": [2000, 0],
@@ -335,9 +333,3 @@ def test_what_became_of_datagrams(ask):
             ),
         ),
     )  # fmt: skip
-
-
-def test_while_the_time_is_set_nobody_knows_one_way_delays(ask):
-    found = became(ask, server_time_set_ns=3_600_000_000_000)
-    assert found is not None
-    assert [each.transits_s for each in found.intervals] == [None, None]

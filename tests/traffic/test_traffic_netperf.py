@@ -7,7 +7,6 @@ from typed import nearly
 
 from netesto.errors import OutputError
 from netesto.measured import Datagrams, Interval, TransferResult
-from netesto.model import SystemTime
 from netesto.traffic.netperf import REQUEST_SELECTORS, SELECTORS, Netperf
 
 NETPERF = Netperf()
@@ -324,52 +323,28 @@ def test_other_lines_are_no_progress(line, ask):
     assert NETPERF.progress(line, ask()) is None
 
 
-# The agent saw it when it read the third interim result.
-LATER = SystemTime(((0, 0.25), (9, 3600.25)))
-EARLIER = SystemTime(((0, 0.25), (9, -3599.75)))
-
-
-def set_in_mid_flow(text, request, system):
-    result = NETPERF.parse(text, request, started_s=0.0, system=system)
-    ends = [round(interval.end_s, 3) for interval in result.intervals]
-    return nearly(result.rate_bps), nearly(result.elapsed_s), ends
-
-
-def test_a_rate_is_that_of_the_time_that_passed_where_the_clock_was_set_forward(output, ask):
-    text = output("netperf-2.7.0-tcp-stream-time-set-1h-later.txt")
-    rate_bps = 5698.37e3 * 3601
-    ends = [1795438867.046, 1795438867.246]
-    assert set_in_mid_flow(text, ask(), LATER) == (rate_bps, 1.0, ends)
-
-
-def test_a_rate_is_that_of_the_time_that_passed_where_the_clock_was_set_back(output, ask):
-    text = output("netperf-2.7.0-tcp-stream-time-set-1h-earlier.txt")
-    # Without the interval in which it was set, and the next one.
-    ends = [1795438868.26, 1795438868.46, 1795438868.961, 1795438869.06]
-    assert set_in_mid_flow(text, ask(), EARLIER) == (9136.91e3 * 3599, 1.0, ends)
-
-
-def test_what_the_set_clock_measured_besides_is_unknown(output, ask):
-    text = output("netperf-2.7.0-tcp-stream-time-set-1h-later.txt")
-    result = NETPERF.parse(text, ask(), started_s=0.0, system=LATER)
-    assert (result.local_cpu_percent, result.mean_latency_us, result.max_latency_us) == (
-        None,
-        None,
-        None,
+@pytest.mark.parametrize("direction", ["later", "earlier"])
+def test_of_a_client_whose_clock_was_set_only_counts_are_known(output, ask, direction):
+    text = output(f"netperf-2.7.0-tcp-stream-time-set-1h-{direction}.txt")
+    assert NETPERF.parse(text, ask(duration_s=1), started_s=0.0, system_ahead_s=None) == (
+        TransferResult(
+            rate_bps=None,
+            elapsed_s=1.0,
+            local_retransmits=0,
+            remote_retransmits=0,
+            local_congestion_control="cubic",
+            remote_congestion_control="cubic",
+            mss_bytes=65483,
+        )
     )
 
 
-def test_what_a_clock_measured_that_was_set_and_set_back_is_unknown(output, ask):
+def test_times_of_interim_results_are_those_of_the_agent(output, ask):
     text = output("netperf-2.7.0-tcp-stream.txt")
-    system = SystemTime(((0, 0.0), (3, 3600.0), (5, 0.0)))
-    found = NETPERF.parse(text, ask(), started_s=0.0, system=system)
     plain = NETPERF.parse(text, ask(), started_s=0.0)
-    assert found.rate_bps is not None
-    assert (nearly(found.rate_bps, abs=1), found.local_cpu_percent) == (plain.rate_bps, None)
-
-
-def test_a_clock_that_was_set_by_more_than_the_test_lasted_is_told(output, ask):
-    text = output("netperf-2.7.0-tcp-stream.txt")
-    system = SystemTime(((0, 0.0), (3, 2.0)))
-    with pytest.raises(OutputError, match=r"the system's time was set by \+2.000 s while netperf"):
-        NETPERF.parse(text, ask(), started_s=0.0, system=system)
+    found = NETPERF.parse(text, ask(), started_s=0.0, system_ahead_s=64.0)
+    moved = [
+        replace(each, start_s=nearly(each.start_s - 64), end_s=nearly(each.end_s - 64))
+        for each in plain.intervals
+    ]
+    assert list(found.intervals) == moved != []

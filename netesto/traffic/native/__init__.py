@@ -26,7 +26,6 @@ from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResu
 from netesto.model import (
     COMPLETION_TESTS,
     MANY_CONNECTIONS,
-    REAL_TIME,
     REQUEST_TESTS,
     TESTS,
     TIMED_TESTS,
@@ -35,7 +34,6 @@ from netesto.model import (
     FlowSpec,
     GroupRequest,
     Ports,
-    SystemTime,
 )
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import Printed, Tool, honouring, numbered, version_in
@@ -190,7 +188,7 @@ class Native(Tool):
         request: GroupRequest,
         *,
         started_s: float,
-        system: SystemTime = REAL_TIME,
+        system_ahead_s: float | None = 0.0,
     ) -> TransferResult:
         result = _result(output)
         if request.test in REQUEST_TESTS:
@@ -198,7 +196,7 @@ class Native(Tool):
         if request.test == "UDP_STREAM":
             return _datagrams(result, request, started_s=started_s)
         if request.test in COMPLETION_TESTS:
-            return _completions(result, request, system)
+            return _completions(result, request, are_timed=system_ahead_s is not None)
         return _stream(result, request, started_s=started_s)
 
 
@@ -301,10 +299,6 @@ def _datagrams(result: Printed, request: GroupRequest, *, started_s: float) -> T
     )
 
 
-# Without a step of the server's time, the offsets of two readings differ by less than this.
-_TIME_SET_NS = 100_000
-
-
 def _arrivals(result: Printed, request: GroupRequest, *, started_s: float) -> Datagrams:
     rows = {
         key: result.numbers(key)
@@ -314,7 +308,6 @@ def _arrivals(result: Printed, request: GroupRequest, *, started_s: float) -> Da
             "server_transit_max_ns",
         )
     }  # fmt: skip
-    are_comparable = abs(result.number("server_time_set_ns")) < _TIME_SET_NS
     each = []
     for place, low, high in _measured(min(map(len, rows.values())), request):
         found = {key: row[place] for key, row in rows.items()}
@@ -329,11 +322,7 @@ def _arrivals(result: Printed, request: GroupRequest, *, started_s: float) -> Da
                 jitter_ms=found["server_jitter_ns"] / 1e6 if any_arrived else None,
                 reordered=int(found["server_reordered"]),
                 duplicates=int(found["server_duplicates"]),
-                transits_s=(
-                    (transits[0], transits[1], transits[2])
-                    if any_arrived and are_comparable
-                    else None
-                ),
+                transits_s=(transits[0], transits[1], transits[2]) if any_arrived else None,
             )
         )
     sent = sum(one.sent for one in each)
@@ -387,9 +376,9 @@ def _requests(result: Printed, request: GroupRequest, *, started_s: float) -> Tr
     )
 
 
-def _completions(result: Printed, request: GroupRequest, system: SystemTime) -> TransferResult:
-    """The times of the completed transfers, and the number of others. If somebody set the system's
-    time meanwhile, from which the kernel takes their ends, the times are unknown."""
+def _completions(result: Printed, request: GroupRequest, *, are_timed: bool) -> TransferResult:
+    """The times of the completed transfers, and the number of others. The kernel takes their ends
+    from the system's time: if somebody set it, they are not timed."""
     begun, failed = int(result.number("begun")), int(result.number("failed"))
     if failed == begun > 0:
         raise OutputError(f"none of {begun} transfers was completed")
@@ -403,7 +392,7 @@ def _completions(result: Printed, request: GroupRequest, system: SystemTime) -> 
     if elapsed_s <= 0:
         raise OutputError(f"{_NAME} printed an impossible elapsed_ns")
     bits = (begun - failed) * (request.size_bytes or 0) * 8
-    times = _common(result) if system.was_set else _timed(result)
+    times = _timed(result) if are_timed else _common(result)
     return replace(times, rate_bps=bits / elapsed_s, elapsed_s=elapsed_s, unfinished=failed)
 
 

@@ -415,7 +415,8 @@ static int64_t number_sent(const struct flow *flow, int64_t *sending)
     return number;
 }
 
-/* System time minus the monotonic clock: the same until somebody sets the time. */
+/* System time minus the monotonic clock: the same until somebody sets the time, which the agent
+ * notices. */
 static int64_t system_ahead(void)
 {
     struct timespec time;
@@ -483,7 +484,6 @@ int datagrams_server(struct flow *flow, struct json *result)
         }
         if (options->ecn)
             json_integer(result, "marked", seen.marked);
-        json_integer(result, "server_time_set_ns", system_ahead() - seen.ahead);
         json_intervals(result, "server_received", seen.intervals, seen.interval_count);
         tell_spans(result, &seen);
     }
