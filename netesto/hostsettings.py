@@ -128,7 +128,7 @@ Setting: TypeAlias = (
 class Applied:
     """A setting that was made: its value before, and the value that the host now reads back.
 
-    `made_s` is when, on the clock of who reports it (None: an older agent). `thing` is what was
+    `made_s` is when, on the clock of who reports it (None: it does not say). `thing` is what was
     set (putback.shown), `undo` the commands of a shell that put it back, "" if nothing does.
     """
 

@@ -130,19 +130,6 @@ def test_every_option_is_in_the_manifest(tmp_path):
     assert manifest.read(path).groups[0].request == request()
 
 
-def test_an_older_manifest_has_one_processor_at_each_end(tmp_path):
-    evidence = samples.experiment(samples.group(samples.instance()))
-    path = tmp_path / manifest.NAME
-    manifest.write(samples.manifest(evidence), path)
-    older = json.loads(path.read_text())
-    del older[manifest.CHECKSUM]
-    asked = older["groups"][0]["request"]
-    asked |= {"client_cpu": 3, "server_cpu": None}
-    path.write_text(json.dumps(older))
-    found = manifest.read(path).groups[0].request
-    assert (found.client_cpus, found.server_cpus) == ((3,), ())
-
-
 def test_staggered_flows_start_the_given_time_apart_half_of_it_more_or_less():
     asked = replace(request(), instances=1000, stagger_s=0.001, seed=1)
     gaps = [after - before for before, after in pairwise(asked.staggered_s)]

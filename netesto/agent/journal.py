@@ -220,18 +220,10 @@ class Known:
     def note(self, entry: Any) -> None:
         changes = self._changes
         match entry:
-            case {"change": int(number), "what": str(what), "undo": list(undo)}:
+            case {"change": int(number), "what": str(what)}:
                 self.highest = max(self.highest, number)
                 if self._is_here(entry):
-                    thing = str(entry.get("thing", ""))
-                    index = entry.get("interface", 0)
-                    changes[number] = Change(
-                        number,
-                        what,
-                        _as_steps(undo),
-                        thing,
-                        interface=index if isinstance(index, int) else 0,
-                    )
+                    changes[number] = _as_change(number, what, entry)
             case {"made": int(number), "shows": str(shows)} if number in changes:
                 changes[number] = replace(changes[number], shows=shows)
             case {"undoing": int(number)} if number in changes:
@@ -275,6 +267,13 @@ def _as_json(step: Step) -> list[str]:
             return ["write", path, text]
         case Run(argv):
             return ["run", *argv]
+
+
+def _as_change(number: int, what: str, entry: Mapping[str, object]) -> Change:
+    match entry:
+        case {"undo": list(undo), "thing": str(thing), "interface": int(interface)}:
+            return Change(number, what, _as_steps(undo), thing, interface=interface)
+    return Change(number, what, None)
 
 
 def _as_steps(entries: Sequence[object]) -> tuple[Step, ...] | None:

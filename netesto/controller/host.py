@@ -241,14 +241,12 @@ class HostConnection:
         if applied.made_s is not None:
             made_s = self.from_agent_clock(applied.made_s)
         self.settings.append(SettingRecord(**asdict(applied) | {"made_s": made_s}, why=why))
-        # An older agent does not report how to undo it, nor when it was made.
-        thing = applied.thing or applied.setting
         if setting.keep:
-            self._first.pop(thing, None)
-            self._last.pop(thing, None)
-        elif applied.undo or (applied.made_s is None and not isinstance(setting, Command)):
-            self._first.setdefault(thing, applied)
-            self._last[thing] = applied
+            self._first.pop(applied.thing, None)
+            self._last.pop(applied.thing, None)
+        elif applied.undo:
+            self._first.setdefault(applied.thing, applied)
+            self._last[applied.thing] = applied
         return applied
 
     def give_up(self) -> None:

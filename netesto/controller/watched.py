@@ -15,8 +15,7 @@ from netesto.results.manifest import GroupRecord, Manifest
 def of(folder: Path) -> dict[int, tuple[CpuFile, ...]]:
     """The load at both ends of each group of the experiment in `folder`, by the group's number: of
     the cores that DO_CLIENT names with cores=, else of all. Nothing where files are missing or
-    damaged, or older than the states of CPUs in them, and in simulated time, in which computing
-    takes none."""
+    damaged, and in simulated time, in which computing takes none."""
     try:
         known = manifest.read(folder / manifest.NAME)
         if known.simulated_time:

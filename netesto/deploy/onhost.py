@@ -663,13 +663,8 @@ def stop(lock: str) -> None:
 
 
 def supervisor_of(lock: str) -> int:
-    """The process that wrote its number and start time into `lock`, if it still runs; else 0. One
-    of an earlier version wrote only its number, and has the file open."""
+    """The process that wrote its number and start time into `lock`, if it still runs; else 0."""
     pid, begun = (content(lock).decode().split() + ["0", "0"])[:2]
-    if begun == "0":
-        folder = "/proc/{}/fd/".format(pid)
-        opened = [os.stat(folder + name) for name in names(folder) if os.path.exists(folder + name)]
-        return int(pid) * any(os.path.samestat(each, os.stat(lock)) for each in opened)
     return int(pid) if begun_at(int(pid)) == begun else 0
 
 

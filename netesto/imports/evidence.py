@@ -92,7 +92,7 @@ def build(
     # The client of the first group, or of datagrams from its server the server, is the sender.
     cpus = {"sender": _cpu(sender, started_s), "receiver": _cpu(receiver, started_s)}
     groups = [
-        _group(manifest, record, _direction(output, record, len(manifest.groups)), output, cpus)
+        _group(manifest, record, _direction(output, record), output, cpus)
         for record in manifest.groups
     ]
     busy = flows.span_s(flow for group in groups for flow in group.instances)
@@ -106,21 +106,13 @@ def build(
     )
 
 
-def _direction(output: Output | None, record: GroupRecord, there: int) -> Direction | None:
+def _direction(output: Output | None, record: GroupRecord) -> Direction | None:
     """The direction of a group; None if the output has none, or no result."""
     found: Sequence[Direction] = () if output is None else output.directions
     place = record.request.group - 1
     if place >= len(found):
         return None
-    direction = found[place]
-    if len(found) > there and direction.result is not None:
-        # An earlier version imported it.
-        text = (
-            f"the file has {len(found)} flows, of which this experiment has {there}: import again"
-        )
-        doubts = (*direction.result.doubts, text)
-        return replace(direction, result=replace(direction.result, doubts=doubts))
-    return direction
+    return found[place]
 
 
 def _group(

@@ -33,12 +33,12 @@ from netesto.language.steps import (
     Requirement,
     Step,
 )
-from netesto.model import GUEST_MEMORY_MB, fault
+from netesto.model import fault
 
 V = TypeVar("V")
 
-# The version of the file format. It is part of every hash.
-FORMAT = 1
+# The version of the file format; another one is refused. It is part of every hash.
+FORMAT = 2
 
 # The beginning of every plan of any version.
 BEGINNING = b'{"netesto_plan": '
@@ -179,8 +179,7 @@ class Head:
     parts: tuple[Part, ...]
     rest: Part | None
     entangled: int
-    # Plans of earlier versions have none.
-    memory_mb: int = GUEST_MEMORY_MB
+    memory_mb: int
 
 
 class Plan:

@@ -30,7 +30,7 @@ def differences(
 
 
 def _other_conditions(known: Mapping[str, Sequence[Collection[str]]]) -> Iterator[str]:
-    """What base and new were measured with, if it differs; unknown in older and classic folders."""
+    """What base and new were measured with, if it differs; unknown in classic folders."""
     for name, (base, new) in known.items():
         if base and new and base != new:
             old, now = ("/".join(sorted(each)) for each in (base, new))
@@ -96,7 +96,7 @@ def _settings(found: Any) -> dict[str, dict[str, str]]:
     records = {
         str(name): [
             SettingRecord(
-                str(each["setting"]), str(each["before"]), str(each["after"]), each.get("made_s")
+                str(each["setting"]), str(each["before"]), str(each["after"]), each["made_s"]
             )
             for each in host.get("settings", ())
         ]

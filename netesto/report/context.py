@@ -106,7 +106,7 @@ def _links_changed(manifest: Manifest, limit: str) -> bool:
             if device.startswith("link ") and "=" not in what:
                 link = name, device
                 first.setdefault(link, applied.before)
-                is_during = (applied.made_s or 0.0) >= manifest.started_s
+                is_during = applied.made_s >= manifest.started_s
                 had[link] = [*(had.get(link, ()) if is_during else ()), applied.after]
     return any(
         _limit(first[link], limit) != _limit(stages, limit)

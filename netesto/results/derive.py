@@ -51,8 +51,8 @@ def derive(
 
 
 def formulas(folder: Path) -> set[str]:
-    """Those by which the experiments of a results folder were computed; "" for older versions, and
-    none for experiments without derived files."""
+    """Those by which the experiments of a results folder were computed; "" if they do not say it,
+    and none for experiments without derived files."""
     each = (tablerows.derived(folder / str(exp)) for exp in store.experiments(folder))
     return {known.get(_KEY, "") for known in each if known}
 

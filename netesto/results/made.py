@@ -35,9 +35,8 @@ def of(settings: Mapping[str, Iterable[SettingRecord]], started_s: float) -> tup
     meanwhile: list[Made] = []
     for host, records in settings.items():
         for record in records:
-            made_s = -math.inf if record.made_s is None else record.made_s
-            if made_s >= started_s:
-                meanwhile.append(Made(host, record, made_s - started_s))
+            if record.made_s >= started_s:
+                meanwhile.append(Made(host, record, record.made_s - started_s))
                 continue
             key = host, thing(record)
             held.pop(key, None)

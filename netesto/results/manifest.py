@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import cattrs
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+from cattrs.gen import make_dict_unstructure_fn, override
 
 from netesto import jsontext, typed
 from netesto.errors import ResultsError
@@ -22,8 +22,9 @@ from netesto.results.evidence import FAILED, OK, PARTIAL
 # Its name in an experiment's folder.
 NAME = "manifest.json"
 
-# Incremented when a reader of the old format would misunderstand the new one.
-FORMAT = 1
+# Another one is refused. Incremented when a reader of the old format would misunderstand the new
+# one.
+FORMAT = 2
 
 # The key of its last member.
 CHECKSUM = "checksum"
@@ -78,9 +79,10 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True)
 class SettingRecord(Applied):
-    """A setting that was made at `made_s` of the controller's clock (None: a run of an older
-    version), and the reason, if it is not the script's command."""
+    """A setting that was made at `made_s` of the controller's clock, and the reason, if it is not
+    the script's command."""
 
+    made_s: float = 0.0
     why: str = ""
 
 
@@ -101,7 +103,7 @@ class HostRecord:
     far. Hosts without flows are there if they have settings. `facts` are those of Manifest.facts
     that are its own. `time_sync` is the synchronisation of its clock after the experiment; None:
     unknown, or the clock is that of the controller's machine. `queue_sampling` is that of queues
-    and interfaces by its agent; None: less than two ticks, or a run of an older version."""
+    and interfaces by its agent; None: less than two ticks."""
 
     info: HostInfo
     clock: ClockOffset
@@ -194,19 +196,7 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook_func(
         lambda kind: kind == Address, lambda value, _: ip_address(value)
     )
-    request_of = make_dict_structure_fn(GroupRequest, converter)
-    converter.register_structure_hook(
-        GroupRequest, lambda value, kind: request_of(_with_sets(value), kind)
-    )
     return converter
-
-
-def _with_sets(request: Any) -> Any:
-    """A request in the current format: in the earlier one, each end had at most one processor."""
-    if not isinstance(request, dict):
-        return request
-    ends = {end: request.get(f"{end}_cpu") for end in ("client", "server")}
-    return request | {f"{end}_cpus": [cpu] for end, cpu in ends.items() if cpu is not None}
 
 
 def write(manifest: Manifest, path: Path) -> None:
@@ -224,16 +214,18 @@ def _checksum(value: Mapping[str, Any]) -> str:
 
 
 def read(path: Path) -> Manifest:
-    """Read `path`. ResultsError if it is not a manifest, of a newer format, edited, or
+    """Read `path`. ResultsError if it is not a manifest, of another format, edited, or
     inconsistent."""
     try:
         value = jsontext.read(path, finite=True)
         if not isinstance(value, dict):
             raise ResultsError(f"{path}: not a manifest: no JSON object")
-        form = value.get("format", FORMAT)
-        if isinstance(form, int) and form > FORMAT:
-            raise ResultsError(f"{path}: written by a newer netesto (format {form})")
-        # Older versions wrote none.
+        if value.get("format") != FORMAT:
+            raise ResultsError(
+                f"{path}: another version of netesto wrote it: not a manifest of format {FORMAT}",
+                remedy="Read it with that version, or measure again.",
+            )
+        # None: somebody accepts what was edited.
         checksum = value.pop(CHECKSUM, None)
         if checksum is not None and checksum != _checksum(value):
             raise ResultsError(

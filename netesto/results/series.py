@@ -23,10 +23,11 @@ from netesto.results import durable, flows
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.queues import Queue
 
-# Incremented when a reader of the old format would misunderstand the new one.
-FORMAT = 1
+# Another one is refused. Incremented when a reader of the old format would misunderstand the new
+# one.
+FORMAT = 2
 
-# The first member of the file, which older ones lack: the SHA-256 of the others.
+# The first member of the file: the SHA-256 of the others.
 _CHECKSUM = re.compile(r'\{\s*"checksum"\s*:\s*"(\w+)"\s*,')
 
 # A flow with more connections has one for each request (TCP_CRR): they make one line, without
@@ -187,14 +188,16 @@ def _checksum(members: str) -> str:
 
 
 def read(path: Path) -> Series:
-    """Read `path`. ResultsError if it is not a series, or was edited, or is of another
-    experiment."""
+    """Read `path`. ResultsError if it is not a series of this format, or was edited, or is of
+    another experiment."""
     fault = ""
     try:
         text = path.read_text(encoding="utf-8")
         found = cattrs.structure(jsontext.parse(text), Series)
         match = _CHECKSUM.match(text)
-        if match and match[1] != _checksum(text[match.end() :]):
+        if found.format != FORMAT:
+            fault = "another version of netesto wrote it"
+        elif match is None or match[1] != _checksum(text[match.end() :]):
             fault = "was edited: its checksum differs"
     except (OSError, *jsontext.INVALID, cattrs.BaseValidationError) as error:
         raise ResultsError(f"{path}: not readable as series: {error}") from error

@@ -12,8 +12,9 @@ from netesto.errors import AgentError
 HERE = Ground("boot-1", 40)
 
 PLACE = '"boot": "boot-1", "namespace": 40'
-ECN = f'{{"change": 1, "what": "ecn", {PLACE}, "undo": [["write", "/p", "2"]]}}'
-QDISC = f'{{"change": 2, "what": "q", {PLACE}, "undo": [["run", "tc", "x"]]}}'
+NOTHING = '"thing": "", "interface": 0'
+ECN = f'{{"change": 1, "what": "ecn", {PLACE}, "undo": [["write", "/p", "2"]], {NOTHING}}}'
+QDISC = f'{{"change": 2, "what": "q", {PLACE}, "undo": [["run", "tc", "x"]], {NOTHING}}}'
 ECN_CHANGE = Change(1, "ecn", (Write("/p", "2"),))
 QDISC_CHANGE = Change(2, "q", (Run(("tc", "x")),))
 
@@ -86,28 +87,31 @@ def test_journal_with_something_to_undo_is_kept(tmp_path: Path):
     assert Journal(tmp_path / "journal").remains() == Remains((Change(1, "ecn", ()),), (), 1)
 
 
-def test_change_with_a_step_of_another_version_stays():
-    line = ECN.replace('"write"', '"later"')
+@pytest.mark.parametrize(
+    ("old", "new"), [('"write"', '"later"'), (f", {NOTHING}", ""), ('"thing": ""', '"thing": 1')]
+)
+def test_change_that_another_version_noted_stays(old: str, new: str):
+    line = ECN.replace(old, new)
     assert replay([line, QDISC], HERE).remains() == Remains(
         (QDISC_CHANGE, Change(1, "ecn", None)), (), 2
     )
 
 
 def test_change_is_kept_with_what_the_kernel_showed_after_it():
-    line = ECN.replace("}", ', "thing": "/p"}')
+    line = ECN.replace('"thing": ""', '"thing": "/p"')
     made = Change(1, "ecn", (Write("/p", "2"),), "/p", "1")
     assert replay([line, '{"made": 1, "shows": "1"}'], HERE).remains() == Remains((made,), (), 1)
 
 
 def test_what_the_kernel_shows_of_a_change_is_unknown_once_it_is_being_undone():
-    line = ECN.replace("}", ', "thing": "/p"}')
+    line = ECN.replace('"thing": ""', '"thing": "/p"')
     half = Change(1, "ecn", (Write("/p", "2"),), "/p", None)
     lines = [line, '{"made": 1, "shows": "1"}', '{"undoing": 1}']
     assert replay(lines, HERE).remains() == Remains((half,), (), 1)
 
 
 KEPT = f'{{"kept": "/p", {PLACE}}}'
-ECN_OF_THING = f'{{"change": 1, "what": "ecn", {PLACE}, "undo": [], "thing": "/p"}}'
+ECN_OF_THING = f'{{"change": 1, "what": "ecn", {PLACE}, "undo": [], "thing": "/p", "interface": 0}}'
 
 
 def test_kept_thing_has_no_change_left_of_before():

@@ -440,7 +440,6 @@ def locked_by_another(path):
 def test_only_its_user_can_open_and_so_lock_the_lock_of_installations(tmp_path):
     lock = tmp_path / "place" / ".lock"
     lock.parent.mkdir()
-    # An earlier version made it so.
     lock.touch(mode=0o644)
     act(tmp_path)
     assert lock.stat().st_mode & 0o777 == 0o600
@@ -464,8 +463,8 @@ def test_who_has_the_lock_of_installations_for_too_long_is_named(tmp_path, monke
 
 @pytest.mark.parametrize("begun", ["", " 1"])
 def test_a_process_that_only_has_the_number_of_a_supervisor_gets_no_signal(tmp_path, begun):
-    """Another user may lock a file of an earlier version, in which a number stands that has been
-    given to another process."""
+    """Another user may lock a file in which a number stands that has been given to another
+    process."""
     lock = tmp_path / "agent.lock"
     with subprocess.Popen(["sleep", "600"]) as stranger:
         lock.write_text(f"{stranger.pid}{begun}")
@@ -487,19 +486,8 @@ def test_the_supervisor_that_a_lock_names_is_ended(tmp_path):
         assert (child.wait(PATIENCE_S), lock.stat().st_mode & 0o777) == (0, 0o600)
 
 
-def test_a_supervisor_of_an_earlier_version_is_ended(tmp_path):
-    lock = tmp_path / "agent.lock"
-    code = "import fcntl, os, sys, time; file = open(sys.argv[1], 'w')"
-    code += "; fcntl.flock(file, fcntl.LOCK_EX); file.write(str(os.getpid())); file.flush()"
-    code += "; time.sleep(600)"
-    with subprocess.Popen([sys.executable, "-c", code, str(lock)]) as child:
-        assert process.wait_until(lambda: lock.exists() and lock.read_text(), timeout=PATIENCE_S)
-        onhost.stop(str(lock))
-        assert child.wait(PATIENCE_S) == -signal.SIGTERM
-
-
 def test_the_log_of_a_supervisor_is_its_users_alone(tmp_path):
-    """Also one that an older version made."""
+    """Also one that was there before."""
     log, path = tmp_path / "log", str(tmp_path / "run" / "sock")
     log.touch(0o644)
     # It ends when it has been asked whether it listens, and by us.

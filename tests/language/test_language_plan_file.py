@@ -78,7 +78,10 @@ def test_the_same_script_gives_the_same_file(path: Path, tmp_path: Path):
 def test_a_plan_is_one_json_document(path: Path):
     write(planned(ONE + SWEEP), path)
     document = json.loads(path.read_text())
-    assert (document["netesto_plan"], len(document["steps"])) == (1, document["summary"]["steps"])
+    assert (document["netesto_plan"], len(document["steps"])) == (
+        plan.FORMAT,
+        document["summary"]["steps"],
+    )
 
 
 def test_a_plan_without_steps_can_be_read(path: Path):
@@ -103,7 +106,7 @@ MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('_plan": 1,', '_plan": 7,', ": a plan of version 7; this netesto reads version 1"),
+        ('_plan": 2,', '_plan": 7,', ": a plan of version 7; this netesto reads version 2"),
         ('{"netesto_plan"', '{"a_plan"', ":1: not a plan"),
         ('"seed": 1', '"seed": "1"', ":2: invalid value for type, expected int"),
         ('"steps": [', '"steps": []', ":3: unexpected content"),
@@ -112,7 +115,7 @@ MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
         ('"flow": {', '"flow": {"many": 1, ', ":6: extra fields found (many)"),
         ('"mean_s": 3.0}', '"mean_s": 4.0}', ":16: the plan was modified after it was written"),
         ('\n"summary"', '\n{}\n"summary"', ":16: the plan was modified after it was written"),
-        ('_plan": 1,', f'_plan": {"9" * 6000},', ":1: not a plan"),
+        ('_plan": 2,', f'_plan": {"9" * 6000},', ":1: not a plan"),
         ('"mean_s": 3.0}', '"mean_s": NaN}', ":4: unexpected content: NaN is not a"),
         ('"mean_s": 3.0}', '"mean_s": 1e999}', ":4: unexpected content: 1e999 is not"),
         ('"exp": 1,', '"exp": -1,', ":6: unexpected content: experiment -1,"),

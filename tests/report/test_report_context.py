@@ -65,12 +65,12 @@ def with_links(*changes):
 
 
 def test_a_link_that_got_another_rate_leaves_neither_line():
-    found = context.of(with_links((LINK, SLOWER, None)))
+    found = context.of(with_links((LINK, SLOWER, 0.0)))
     assert (found.capacities, found.base_rtts) == ((), ())
 
 
 def test_a_link_that_got_another_delay_keeps_the_line_of_its_rate():
-    found = context.of(with_links((LINK, LONGER, None)))
+    found = context.of(with_links((LINK, LONGER, 0.0)))
     assert (found.capacities, found.base_rtts) == (context.of(TOLD).capacities, ())
 
 

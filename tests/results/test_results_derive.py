@@ -108,11 +108,24 @@ def test_a_manifest_that_is_written_in_another_form_is_the_same(tmp_path):
     assert manifest.read(path) == told
 
 
-def test_a_manifest_of_an_older_version_has_no_checksum(tmp_path):
+def test_a_manifest_without_its_checksum_is_accepted_as_it_is(tmp_path):
     path, value = written(tmp_path)
     del value["checksum"]
     path.write_text(json.dumps(value))
     assert manifest.read(path).exp == 12
+
+
+@pytest.mark.parametrize("form", [None, 1, manifest.FORMAT + 1, "x"])
+def test_a_manifest_of_another_format_is_refused(tmp_path, form):
+    path, value = written(tmp_path)
+    del value["checksum"], value["format"]
+    path.write_text(json.dumps(value | ({} if form is None else {"format": form})))
+    with pytest.raises(ResultsError) as caught:
+        manifest.read(path)
+    assert (caught.value.message, caught.value.remedy) == (
+        f"{path}: another version of netesto wrote it: not a manifest of format 2",
+        "Read it with that version, or measure again.",
+    )
 
 
 WARNED = (

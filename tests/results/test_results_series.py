@@ -153,11 +153,20 @@ def test_a_file_of_another_experiment_is_told(tmp_path):
         series.read(path)
 
 
-def test_a_file_of_an_older_version_without_a_checksum_is_read(tmp_path):
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('"checksum":"[0-9a-f]{64}",', "", "was edited: its checksum differs"),
+        ('"format":2', '"format":1', "another version of netesto wrote it"),
+    ],
+)
+def test_a_file_of_another_format_is_refused(tmp_path, old: str, new: str, fault: str):
     path = tmp_path / "series.json"
     series.write(series.build(samples.partial()), path)
-    path.write_text(re.sub('"checksum":"[0-9a-f]{64}",', "", path.read_text()))
-    assert series.read(path) == series.build(samples.partial())
+    path.write_text(re.sub(old, new, path.read_text()))
+    with pytest.raises(ResultsError) as caught:
+        series.read(path)
+    assert caught.value.message == f"{path}: {fault}"
 
 
 def test_hundred_flows_of_a_minute_stay_below_two_megabytes(tmp_path):
