@@ -12,7 +12,7 @@ from language.language_asked import Asked, run
 from netesto.language import steps
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
 from netesto.model import FlowSpec, GroupRequest
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 from netesto.results import manifest
 from netesto.transport import codec
 from results import samples

@@ -9,7 +9,7 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 from netesto.transport import codec
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["Agent"]

@@ -28,7 +28,7 @@ from netesto.model import (
     HostState,
     Ports,
 )
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 from netesto.transport import channel, codec, faults, methods
 from netesto.transport.addresses import TcpAddress, UnixAddress
 from netesto.transport.base import Stamp

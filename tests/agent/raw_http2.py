@@ -4,7 +4,7 @@ import random
 import struct
 from collections.abc import Iterator
 
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
