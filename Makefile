@@ -17,7 +17,7 @@ COMPILE := $(BIN)/python -m compileall -q netesto
 WORKERS ?= -n $(shell expr 3 \* $$(nproc)) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: docs reliability truth chance help demo test check coverage kernel format proto completions bench dist setup packages clean
+.PHONY: docs reliability oldest truth chance help demo test check coverage kernel format proto completions bench dist setup packages clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,8 +51,9 @@ format: $(VENV)/.dev ## put the form right
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
-	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. netesto/proto/agent.proto
+proto: $(VENV)/.dev ## generate the protocol's descriptor and types from agent.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --descriptor_set_out=netesto/proto/agent.desc --pyi_out=. netesto/proto/agent.proto
+	mv netesto/proto/agent_pb2.pyi netesto/proto/messages.pyi
 
 docs: $(VENV)/.dev ## write the tables of the manual that the code decides
 	@$(BIN)/python tests/docs/tables.py
@@ -62,6 +63,9 @@ reliability: $(VENV)/.dev ## what make test leaves out: all other faults of docs
 	@.ci/sshd
 	@$(BIN)/pytest $(WORKERS) -m thorough
 	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
+
+oldest: ## tests of agents and of calls with the oldest grpcio, protobuf and psutil that setup.cfg allows
+	@.ci/oldest $(WORKERS)
 
 truth: $(VENV)/.dev ## links and TCP against theory; writes docs/truth.md (six minutes)
 	@$(COMPILE)
@@ -105,4 +109,4 @@ $(VENV)/.dev: $(SOURCES) $(VENV)/bin/python | packages
 	@touch $@ $(VENV)/.installed
 
 clean: ## remove the virtual environment and caches; results stay
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -15,7 +15,7 @@ from netesto.language.arguments import value_of
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
 from netesto.language.spool import record_of
 from netesto.model import FIELDS, OPTIONS, FlowSpec, GroupRequest, Option, fault
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 from netesto.results import manifest
 from netesto.transport import codec
 from results import samples

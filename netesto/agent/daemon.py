@@ -11,7 +11,7 @@ import resource
 import secrets
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from netesto.agent.supervision import Manager
 from netesto.agent.tools import Abilities, Tools
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampler
-from netesto.errors import NetestoError, UsageError
+from netesto.errors import AgentError, NetestoError, UsageError
 from netesto.printable import printable
 from netesto.traffic import TOOLS
 from netesto.traffic.ports import DATA_PORTS, PortRange
@@ -251,7 +251,7 @@ async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Na
             doors.append(UnixDoor(address, inner, callers, group=entrance.group))
         addresses = [*(each.address for each in doors), *map(server.listen, entrance.plain)]
         doors += entrance.tls
-        if doors:
+        if not premises.is_in_lab:
             server.listen(inner)
         await server.start()
         for each in doors:
@@ -260,16 +260,23 @@ async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Na
         manager.report("READY=1")
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
-        async with manager.watching((addresses or [inner])[0]):
-            # Before a controller requests it.
-            finding_out = asyncio.create_task(_find_out(premises.tools))
-            alive = [server.ended(), *(each.ended() for each in doors)]
-            ends = [asyncio.create_task(each) for each in (stop.wait(), *alive)]
-            done, rest = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for task in rest:
-                task.cancel()
-            for task in done:
-                task.result()  # raises if the server ended by itself
+        # Before a controller requests it.
+        finding_out = asyncio.create_task(_find_out(premises.tools))
+        ends: list[Coroutine[object, object, object]] = [stop.wait()]
+        ends += [each.ended() for each in doors]
+        # Only its controller reaches the agents of a lab, and simulated time serves nothing else.
+        if not premises.is_in_lab:
+            ends.append(manager.watch(inner))
+        tasks = [asyncio.create_task(each) for each in ends]
+        done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in rest:
+            task.cancel()
+        await asyncio.wait(tasks)
+        for task in done:
+            task.result()  # raises if the agent does not answer, or a door has closed
+    except AgentError as error:
+        reason = error.message
+        raise
     finally:
         service.end(reason)
         await gate.close()

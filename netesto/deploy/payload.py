@@ -96,7 +96,8 @@ def code(machine: str) -> Archive:
     """This package for hosts of this architecture, with the traffic generator if it is ours, which
     is linked with no library."""
     root = Path(__file__).parents[1]
-    paths = [*root.rglob("*.py")]
+    # The descriptor is that of the protocol.
+    paths = [*root.rglob("*.py"), *root.rglob("*.desc")]
     if machine == platform.machine() and PROGRAM.exists():
         paths.append(PROGRAM)
     sources = {path.relative_to(root.parent).as_posix(): path for path in paths}

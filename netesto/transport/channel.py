@@ -58,7 +58,7 @@ REQUEST_BYTES_MAX = 64 * 1024
 _CONNECTIONS_MAX = 2_000
 
 # A controller needs one for its hold, and one for each call in progress; further calls wait there.
-_STREAMS_MAX = 32
+_STREAMS_MAX = 100
 
 # How long a connection may take to begin as HTTP/2, in milliseconds.
 _HANDSHAKE_MS = 5_000

@@ -32,7 +32,7 @@ from netesto.model import (
     Ports,
     TlsFiles,
 )
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 from netesto.transport import addresses, channel, codec, faults, methods
 from netesto.transport.addresses import SshAddress, TcpAddress, TlsAddress, UnixAddress
 from netesto.transport.base import QueuePlace, Stamp
@@ -140,6 +140,7 @@ class AgentClient:
         self._address = address
         self.tunnel = tunnel
         self._channels: list[grpc.aio.Channel] = []
+        self._streams: set[Any] = set()
         self._methods = self._dial(address)
         self._found: HostInfo | None = None
         self.on_cut: Callable[[str], None] = lambda _: None
@@ -155,6 +156,9 @@ class AgentClient:
     async def close(self) -> None:
         """Close the connection. A hold that was not ended ends with its lease."""
         try:
+            # With grpcio 1.62, a stream that nobody reads would keep its connection open.
+            for stream in tuple(self._streams):
+                stream.cancel()
             for each in self._channels:
                 await each.close()
         finally:
@@ -167,6 +171,13 @@ class AgentClient:
         # Earlier ones stay open: closing one would cancel the tasks that have calls there.
         self._channels.append(grpc.aio.insecure_channel(target, options=self._options))
         return methods.calls(self._channels[-1])
+
+    def _stream(self, method: str, request: object, **more: Any) -> Any:
+        """Begin a call with a stream of replies; `close` ends it."""
+        stream = self._methods[method](request, **more)
+        self._streams.add(stream)
+        stream.add_done_callback(self._streams.discard)
+        return stream
 
     async def _open_again(self) -> None:
         """Rebuild the connection to the agent after a cut. ConnectionLostError if that fails."""
@@ -253,7 +264,7 @@ class AgentClient:
         first_s = self._pace * (_REJOIN_S if token else _HOLD_S)
         with self._border():
             # A closed connection refuses the call itself.
-            call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._methods["Hold"](request)
+            call: grpc.aio.UnaryStreamCall[Any, pb.HoldReply] = self._stream("Hold", request)
             try:
                 async for reply in _replies(call, first_s=first_s, next_s=None):
                     yield reply.token, codec.to_event(reply.event)
@@ -261,8 +272,8 @@ class AgentClient:
                 call.cancel()
 
     async def queue(self, controller: str, run: str) -> AsyncGenerator[QueuePlace, None]:
-        call: grpc.aio.UnaryStreamCall[Any, pb.QueueReply] = self._methods["Queue"](
-            _hold_request(controller, run)
+        call: grpc.aio.UnaryStreamCall[Any, pb.QueueReply] = self._stream(
+            "Queue", _hold_request(controller, run)
         )
         try:
             with self._border():
@@ -331,8 +342,8 @@ class AgentClient:
                     yield piece
 
     async def _fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
-        call: grpc.aio.UnaryStreamCall[Any, pb.Pieces] = self._methods["Fetch"](
-            pb.FetchRequest(exp=exp, paths=paths), metadata=self._metadata(Stamp())
+        call: grpc.aio.UnaryStreamCall[Any, pb.Pieces] = self._stream(
+            "Fetch", pb.FetchRequest(exp=exp, paths=paths), metadata=self._metadata(Stamp())
         )
         try:
             with self._border():

@@ -35,7 +35,7 @@ from netesto.model import (
     TimeSync,
 )
 from netesto.printable import printable
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 from netesto.transport.faults import Fault, FaultKind
 
 M = TypeVar("M", bound=Message)

@@ -6,17 +6,16 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
-
-# gRPC would import it with the first handler: too late for the agents of a lab to share it.
-import grpc._utilities  # noqa: F401 - see above
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 from netesto.transport import codec
-from netesto.transport.grpcserver import Server
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["Agent"]
+
+# gRPC imports a module of its own with the first of these: here, the agents of a lab share it.
+grpc.method_handlers_generic_handler(_SERVICE.full_name, {})
 
 # The callables of methods by name; they take a message, `timeout` and `metadata`.
 Calls: TypeAlias = Mapping[str, Any]
@@ -26,14 +25,11 @@ def calls(wire: grpc.aio.Channel) -> Calls:
     """The methods of the agent at the end of a channel."""
 
     def call(name: str, request: Any, reply: Any, *, is_stream: bool) -> Any:
-        # types-grpcio does not know `_registered_method`: gRPC looks the method up once, not for
-        # each call.
         make: Any = wire.unary_stream if is_stream else wire.unary_unary
         return make(
             f"/{_SERVICE.full_name}/{name}",
             request_serializer=request.SerializeToString,
             response_deserializer=reply.FromString,
-            _registered_method=True,
         )
 
     return {
@@ -47,7 +43,7 @@ def calls(wire: grpc.aio.Channel) -> Calls:
     }
 
 
-def serve(servicer: object, server: grpc.aio.Server | Server) -> None:
+def serve(servicer: object, server: grpc.aio.Server) -> None:
     """Make a server answer with the methods of `servicer`, which return messages or their values;
     those that it lacks are unknown."""
     handlers = {
@@ -63,11 +59,9 @@ def serve(servicer: object, server: grpc.aio.Server | Server) -> None:
         for each in _SERVICE.methods
         if hasattr(servicer, each.name)
     }
-    # Requests for other methods go to the generic handler.
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(_SERVICE.full_name, handlers),)
     )
-    server.add_registered_method_handlers(_SERVICE.full_name, handlers)
 
 
 def _serialized(kind: type[Message], reply: object) -> bytes:

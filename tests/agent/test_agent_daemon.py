@@ -431,6 +431,22 @@ def test_service_manager_hears_again_and_again_that_the_agent_answers(
     assert heard == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1", b"WATCHDOG=1"]
 
 
+@pytest.mark.thorough
+def test_agent_that_was_stopped_for_20_s_lives_on(start_daemon: StartDaemon, tmp_path: Path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(DEADLINE_S)
+        ours = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "30000000"}
+        daemon = start_daemon("a", env={**os.environ, **ours})
+        heard = [manager.recv(100) for _ in range(2)]
+        daemon.child.send_signal(signal.SIGSTOP)
+        process.wait_until(lambda: False, timeout=20)
+        daemon.child.send_signal(signal.SIGCONT)
+        # Two calls without an answer in a row would have ended it.
+        heard += [manager.recv(100) for _ in range(3)]
+    assert heard == [b"READY=1"] + [b"WATCHDOG=1"] * 4
+
+
 def test_interfaces_that_are_missing_are_told_at_the_start(
     start_daemon: StartDaemon, tmp_path: Path
 ):

@@ -5,7 +5,8 @@ import contextlib
 import itertools
 import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -28,7 +29,11 @@ DEADLINE_S = 30
 
 NOT_UTF8 = raw_http2.connection(raw_http2.request(b"/netesto.v1.Agent/\xff", b""))
 
-UNMENDED = Path(__file__).with_name("unmended_agent.py")
+# The last release of gRPC that answers it.
+ANSWERS_NOT_UTF8 = (1, 83)
+GRPC = tuple(map(int, version("grpcio").split(".")[:2]))
+
+DEAF = "the agent did not answer 2 calls of its own"
 
 
 @contextlib.contextmanager
@@ -46,12 +51,28 @@ def send(peer: socket.socket, content: bytes) -> None:
         peer.sendall(content)
 
 
+def takes(daemon: Daemon, contents: Sequence[bytes]) -> bool:
+    """Send each on a connection of its own. Whether the agent took the last one."""
+    with contextlib.suppress(OSError), connected(daemon, len(contents)) as peers:
+        for peer, content in zip(peers, contents, strict=True):
+            send(peer, content)
+        peers[-1].settimeout(DEADLINE_S)
+        # What an agent sends first, to anybody.
+        return peers[-1].recv(1) != b""
+    return False
+
+
 async def answers(daemon: Daemon) -> bool:
     before_s = cpu_s(daemon)
     async with await connect(daemon.address, host="a", timeout=DEADLINE_S) as agent:
         async with asyncio.timeout(DEADLINE_S):
             is_answered = (await agent.probe_clock()).received_s > 0
     return is_answered and cpu_s(daemon) - before_s < ANSWER_CPU_S
+
+
+def has_ended_deaf(daemon: Daemon) -> bool:
+    """Whether it has ended, or is about to, because it does not answer itself."""
+    return daemon.child.wait(DEADLINE_S) == 3 and DEAF in daemon.log.read_text()
 
 
 def cpu_s(daemon: Daemon) -> float:
@@ -73,6 +94,7 @@ def streams(request: pytest.FixtureRequest) -> int:
     return count
 
 
+@pytest.mark.skipif(GRPC > ANSWERS_NOT_UTF8, reason="it makes a later gRPC deaf")
 async def test_path_that_is_not_utf8_leaves_the_holder_alone(start_daemon: StartDaemon):
     daemon = start_daemon("a")
     async with daemon.held() as a:
@@ -83,39 +105,43 @@ async def test_path_that_is_not_utf8_leaves_the_holder_alone(start_daemon: Start
             reply = b""
             while b"grpc-status" not in reply:
                 reply += peer.recv(4096)
-        assert (b"Method not found!" in reply, (await a.finish(1)).files) == (True, ())
+        assert (await a.finish(1)).files == ()
 
 
+@pytest.mark.skipif(GRPC <= ANSWERS_NOT_UTF8, reason="this gRPC answers the path")
 @pytest.mark.lab
-async def test_agent_whose_server_ended_puts_the_host_back_and_fails(start_daemon: StartDaemon):
-    daemon = start_daemon("a", prefix=("unshare", "--net"), program=(str(UNMENDED),))
+async def test_agent_that_a_path_made_deaf_puts_the_host_back_and_fails(start_daemon: StartDaemon):
+    daemon = start_daemon("a", prefix=("unshare", "--net"))
     async with daemon.held() as a:
         await a.configure(Sysctl("net.ipv4.tcp_ecn", "1"))
         with connected(daemon) as (peer,):
             peer.sendall(NOT_UTF8)
-            with pytest.raises(AgentError):
+            with pytest.raises(AgentError, match=DEAF):
                 await asyncio.wait_for(anext(a.events), DEADLINE_S)
     status = await asyncio.to_thread(daemon.child.wait, DEADLINE_S)
     said = daemon.log.read_text()
     assert (status, (daemon.state / "journal").read_text()) == (3, "")
     assert "setting put back setting='sysctl net.ipv4.tcp_ecn=1'" in said
-    assert "netesto-agent: the RPC server ended: UnicodeDecodeError" in said
+    assert f"netesto-agent: {DEAF}" in said
 
 
 # 100,000 streams take minutes.
 @pytest.mark.timeout(3600)
-async def test_agent_answers_after_streams_of_any_kind(start_daemon: StartDaemon, streams: int):
+async def test_agent_answers_after_streams_of_any_kind_or_ends(
+    start_daemon: StartDaemon, streams: int
+):
     daemon = start_daemon("a")
     contents = raw_http2.hostile(streams, seed=11)
     while batch := list(itertools.islice(contents, 50)):
-        with connected(daemon, len(batch)) as peers:
-            for peer, content in zip(peers, batch, strict=True):
-                send(peer, content)
-            # What an agent sends first, to anybody: it has taken the connection.
-            peers[-1].settimeout(DEADLINE_S)
-            assert peers[-1].recv(1)
-    assert await answers(daemon)
-    assert memory_is_bounded(daemon)
+        if not takes(daemon, batch):
+            assert await asyncio.to_thread(has_ended_deaf, daemon)
+            daemon = start_daemon("a")
+    try:
+        assert await answers(daemon)
+    except AgentError:
+        assert await asyncio.to_thread(has_ended_deaf, daemon)
+    else:
+        assert memory_is_bounded(daemon)
 
 
 async def test_agent_answers_beside_a_thousand_silent_connections(start_daemon: StartDaemon):
@@ -161,7 +187,7 @@ async def test_messages_that_never_end_take_little_memory(start_daemon: StartDae
     daemon = start_daemon("a")
     whole = (
         raw_http2.request(b"/netesto.v1.Agent/Hold", bytes(60_000), stream=number)
-        for number in range(1, 65, 2)
+        for number in range(1, 201, 2)
     )
     content = raw_http2.connection(*(each[:-10] for each in whole))
     with connected(daemon, 200) as peers:

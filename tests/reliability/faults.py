@@ -416,6 +416,11 @@ with random signals at random instants, on running agents, in labs and in guests
 truncated streams and messages, with 1,000 silent connections and 100 messages of the maximum size open, and takes less
 than 200 MB (`tests/agent/test_agent_hostile.py`). `make test` does the same with 15 runs and 2,000 streams.
 
+Outside of labs an agent calls itself every 3 s over gRPC's own socket. After two calls in a row without a reply it puts
+the host back and ends, and its supervisor starts it again: since grpcio 1.84, a request with a `:path` that is
+not UTF-8 leaves a server of gRPC deaf while its process lives on. An agent that was stopped for 20 s lives on
+(`tests/agent/test_agent_daemon.py`).
+
 `--soak 500` runs 500 experiments (`make reliability`: 100), and compares the memory and the
 descriptors of controller and agents at the end with those at the beginning.
 

@@ -20,7 +20,7 @@ from netesto.model import (
     Ports,
 )
 from netesto.printable import printable
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 from netesto.transport import codec
 from netesto.transport.faults import Fault
 

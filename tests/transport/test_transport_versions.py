@@ -11,7 +11,7 @@ from recording_service import INFO, RecordingService
 
 import netesto
 from netesto.errors import AgentError
-from netesto.proto import agent_pb2 as pb
+from netesto.proto import messages as pb
 from netesto.transport import channel, codec, methods
 from netesto.transport.addresses import UnixAddress
 from netesto.transport.client import connect

@@ -68,6 +68,17 @@ async def test_silent_peer_is_given_up_at_the_deadline():
             await connect(f"127.0.0.1:{port}", host="h1", timeout=0.1)
 
 
+async def test_ninety_calls_at_a_time_are_answered(tmp_path: Path):
+    server, address = server_at(f"unix:{tmp_path}/agent.sock")
+    await server.start()
+    # gRPC refuses some calls only now and then.
+    for _ in range(10):
+        async with await connect(str(address), host="h1", timeout=DEADLINE_S) as agent:
+            readings = await asyncio.gather(*(agent.probe_clock() for _ in range(90)))
+        assert readings == [await RecordingService().probe_clock()] * 90
+    await server.stop()
+
+
 async def test_hold_tells_that_the_agent_is_gone(tmp_path: Path):
     server, address = server_at(f"unix:{tmp_path}/agent.sock")
     await server.start()
