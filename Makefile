@@ -54,7 +54,7 @@ format: $(VENV)/.dev ## put the form right
 proto: $(VENV)/.dev ## generate the protocol's code from agent.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. netesto/proto/agent.proto
 
-docs: $(VENV)/.dev ## write the tables of the manual that the code decides
+docs: $(VENV)/.dev ## write what the code decides: tables of the manual, and the lines of fields.txt
 	@$(BIN)/python tests/docs/tables.py
 
 reliability: $(VENV)/.dev ## what make test leaves out: all other faults of docs/reliability.md, moments and grounds
