@@ -55,7 +55,7 @@ proto: $(VENV)/.dev ## generate the protocol's descriptor and types from agent.p
 	$(BIN)/python -m grpc_tools.protoc -I. --descriptor_set_out=netesto/proto/agent.desc --pyi_out=. netesto/proto/agent.proto
 	mv netesto/proto/agent_pb2.pyi netesto/proto/messages.pyi
 
-docs: $(VENV)/.dev ## write the tables of the manual that the code decides
+docs: $(VENV)/.dev ## write what the code decides: tables of the manual, and the lines of fields.txt
 	@$(BIN)/python tests/docs/tables.py
 
 reliability: $(VENV)/.dev ## what make test leaves out: all other faults of docs/reliability.md, moments and grounds

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import partial
 
+from netesto.columns import description
 from netesto.language import ast
 from netesto.language.dimensions import counted, has_unit, kind_of, measured
 from netesto.language.expressions import (
@@ -186,13 +187,12 @@ def _witnesses(name: str, kinds: Mapping[str, ColumnKind], found: Iterable[Value
 
 def _range_of(name: str, kinds: Mapping[str, ColumnKind]) -> tuple[Decimal, Decimal]:
     """The least and the greatest value that a column can have."""
-    if name == "fairness":
-        return Decimal(0), Decimal(1)
-    if name.endswith("%"):
-        return Decimal(0), Decimal(100)
-    # The clocks of two hosts differ.
-    is_signed = name.startswith("oneWay") or kinds.get(name) != "number"
-    return Decimal("-Infinity" if is_signed else 0), Decimal("Infinity")
+    known = description(name)
+    least = known.least if kinds.get(name) == "number" else None
+    return (
+        Decimal("-Infinity" if least is None else least),
+        Decimal("Infinity" if known.most is None else known.most),
+    )
 
 
 def seen(tree: ast.Expression, columns: Mapping[str, str]) -> list[str]:

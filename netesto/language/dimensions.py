@@ -1,11 +1,11 @@
 """The dimensions of a claim's parts (bytes, seconds, bits per second), and whether they are
 compatible."""
 
-import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
+from netesto.columns import description
 from netesto.language import ast
 from netesto.language.expressions import COMPARISONS, check_comparable, number
 from netesto.language.scope import MisuseError
@@ -21,23 +21,19 @@ class Counted(NamedTuple):
     unit: str
 
 
-# The columns of exp.csv (results.md, 2). The others are unknown: OTHER may fill them with anything.
-_COUNTED: Mapping[str, Counted] = {
-    "rate|rateMin|rateMax|reverseRate|bitrate|pacing|sentRate": Counted(
-        Kind.RATE, Decimal(10**6), "Mbit/s"
-    ),
-    (
-        r"\w+Latency|rtt|minrtt|pktRtt|ping(?:Rtt|Idle|P\d+|Max|After)|udpJitter|queueDelay|"
-        r"oneWay\w+|tcpi_busy_time|(?:rwnd|sndbuf)_limited"
-    ): Counted(Kind.TIME, Decimal("0.000001"), "µs"),
-    "startSkew|synSkew|dataSkew|sampleInterval(?:P99|Worst)?": Counted(
-        Kind.TIME, Decimal("0.001"), "ms"
-    ),
-    "dur|delay|omit": Counted(Kind.TIME, Decimal(1), "s"),
-    r"req|reply|(?:local|remote)Buffer|client-\wx-bytes|mtu|backlog(?:Max)?": Counted(
-        Kind.SIZE, Decimal(1), "bytes"
-    ),
+# The units of columns. OTHER may fill those that are not described with anything.
+_UNITS: Mapping[str, Counted] = {
+    unit: Counted(kind, Decimal(factor), unit)
+    for unit, kind, factor in (
+        ("Mbit/s", Kind.RATE, "1000000"),
+        ("µs", Kind.TIME, "0.000001"),
+        ("ms", Kind.TIME, "0.001"),
+        ("s", Kind.TIME, "1"),
+        ("bytes", Kind.SIZE, "1"),
+    )
 }
+# What a SWEEP gives to arguments of these names.
+_BUFFERS = frozenset({"localBuffer", "remoteBuffer"})
 _FACTORS = frozenset({Kind.NUMBER, Kind.THOUSANDS})
 _UNKNOWN = Counted(Kind.NUMBER, Decimal(1), "")
 
@@ -156,9 +152,8 @@ def _leaf(tree: ast.Expression, kind: Kind, columns: Mapping[str, str]) -> str:
 
 def counted(column: str) -> Counted:
     """What a column counts, as far as known."""
-    return next(
-        (unit for pattern, unit in _COUNTED.items() if re.fullmatch(pattern, column)), _UNKNOWN
-    )
+    unit = "bytes" if column in _BUFFERS else description(column).counts
+    return _UNITS.get(unit, _UNKNOWN)
 
 
 def written_kind(name: str, text: str) -> Kind:

@@ -1,7 +1,7 @@
-"""The table of columns: everything about each value of a group or an experiment.
+"""How each column is computed, for a group and for an experiment, and shown.
 
-fields.txt chooses columns of exp.csv from it, their order and how groups are aggregated; OTHER,
-SWEEP and a user's own fields.txt can add others.
+`netesto.columns` describes what it is. fields.txt chooses columns of exp.csv, their order and how
+groups are aggregated; OTHER, SWEEP and a user's own fields.txt can add others.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+from netesto.columns import canonical, description
 from netesto.measured import Datagrams, SocketSample, TransferResult
 from netesto.results import flows, formulas, numbers, overall
 from netesto.results.evidence import Source
@@ -27,7 +28,7 @@ Fill: TypeAlias = Callable[[Group], str | float | None]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
+    """How one column is computed and shown.
 
     `fill` computes the value of a group, None if unknown; a number is written with at most
     `decimals`. `overall` computes the value of an experiment from its groups, instead of the
@@ -35,13 +36,11 @@ class Column:
     from OTHER or SWEEP. `sources` are the files of the value: if one is damaged, it is unknown.
     `rate`: the column is the sum of this rate over flows that ran together.
 
-    `unit` is that of headings; `page_unit` says more, in the table of a page. `show` formats a
-    value for people. `better` says which values are better, for columns that `compare` can judge.
-    `is_factor`: it may differ between experiments on purpose.
+    `show` formats a value for people. `better` says which values are better, for columns that
+    `compare` can judge. `is_factor`: it may differ between experiments on purpose.
     """
 
     name: str
-    unit: str = ""
     fill: Fill | None = None
     decimals: int = 0
     sources: tuple[Source, ...] = ()
@@ -51,7 +50,6 @@ class Column:
     rate: Rate | None = None
     better: Literal["more", "less"] | None = None
     is_factor: bool = True
-    page_unit: str = ""
     show: Callable[[str], str] = numbers.text
 
     @property
@@ -70,6 +68,11 @@ class Column:
         return self.show is numbers.milliseconds
 
     @property
+    def unit(self) -> str:
+        """The unit of its values, in headings."""
+        return description(self.name).unit
+
+    @property
     def shown_unit(self) -> str:
         """The unit of numbers that people see."""
         return "ms" if self.in_ms else self.unit
@@ -82,13 +85,8 @@ class Column:
         return found if isinstance(found, str) else numbers.short(found, self.decimals)
 
 
-def canonical(name: str) -> str:
-    """One spelling of a name: the classic file writes `adaptive_rx`, ethtool `adaptive-rx`."""
-    return name.replace("_", "-")
-
-
 def column(name: str) -> Column:
-    """The description of a column; one that is not in the table comes from the script."""
+    """A column; one that is not in the table comes from the script."""
     return COLUMNS.get(canonical(name)) or Column(name)
 
 
@@ -132,14 +130,12 @@ def _latency(
 ) -> Column:
     """Percentiles are means over flows, with equal weights: those of all flows together cannot be
     computed from those of each."""
-    return _tool(
-        f"{which}Latency", "µs", lambda group: over(map(get, group.results)), 3, better=better
-    )
+    return _tool(f"{which}Latency", lambda group: over(map(get, group.results)), 3, better=better)
 
 
-def _rate(name: str, unit: str, get: Rate, decimals: int) -> Column:
+def _rate(name: str, get: Rate, decimals: int) -> Column:
     fill = partial(overall.rate, get=get)
-    return _tool(name, unit, fill, decimals, rate=get, better="more")
+    return _tool(name, fill, decimals, rate=get, better="more")
 
 
 def _datagrams(
@@ -147,9 +143,11 @@ def _datagrams(
 ) -> Column:
     """A count, summed over the flows."""
     return _tool(
-        name, "", lambda group: numbers.total(map(get, group.datagrams)),
-        page_unit="datagrams", show=numbers.count, better=better,
-    )  # fmt: skip
+        name,
+        lambda group: numbers.total(map(get, group.datagrams)),
+        show=numbers.count,
+        better=better,
+    )
 
 
 def _latency_of(
@@ -164,13 +162,11 @@ def _latency_of(
         found = over(map(get, group.datagrams))
         return None if found is None else found * 1000
 
-    return _tool(name, "µs", fill, 3, better=better, show=numbers.milliseconds)
+    return _tool(name, fill, 3, better=better, show=numbers.milliseconds)
 
 
 def _ping(name: str, fill: Callable[[Group], float | None]) -> Column:
-    return _measured(
-        name, "µs", fill, 3, ("ping",), better="less", show=numbers.milliseconds
-    )  # fmt: skip
+    return _measured(name, fill, 3, ("ping",), better="less", show=numbers.milliseconds)
 
 
 def _interval(
@@ -183,20 +179,20 @@ def _interval(
     def fill(group: Group) -> float | None:
         return over(get(gaps) for gaps in map(flows.gaps, group.samples) if gaps is not None)
 
-    return _socket(name, "ms", fill, 3, show=numbers.figure)
+    return _socket(name, fill, 3, show=numbers.figure)
 
 
 def _limited(name: str, get: Callable[[SocketSample], int | None]) -> Column:
     """A time of a flow from its start to its end."""
-    return _socket(name, "µs", lambda group: group.final_mean(get), show=numbers.milliseconds)
+    return _socket(name, lambda group: group.final_mean(get), show=numbers.milliseconds)
 
 
 def _sum(get: Callable[[TransferResult], int | None]) -> Fill:
     return lambda group: numbers.total(map(get, group.results))
 
 
-def _feature(name: str, unit: str = "", **other: Any) -> Column:
-    return _measured(name, unit, lambda group: group.evidence.features.get(name), **other)
+def _feature(name: str, **other: Any) -> Column:
+    return _measured(name, lambda group: group.evidence.features.get(name), **other)
 
 
 def _offload(name: str) -> Column:
@@ -209,7 +205,7 @@ def _offload(name: str) -> Column:
     return Column(name, fill=fill, sources=("ethtool-k",), holds="text")
 
 
-def _counter(name: str, counter: str, unit: str) -> Column:
+def _counter(name: str, counter: str) -> Column:
     """Of the client's interface, which groups may share."""
 
     def count(groups: Iterable[Group]) -> float | None:
@@ -217,7 +213,7 @@ def _counter(name: str, counter: str, unit: str) -> Column:
             each for group in groups for each in group.interface_counts(counter)
         )
 
-    return _counted(name, page_unit=unit, overall=count)
+    return _counted(name, overall=count)
 
 
 def _of_queues(name: str, get: Callable[[Queue], QueueColumn]) -> Column:
@@ -226,13 +222,11 @@ def _of_queues(name: str, get: Callable[[Queue], QueueColumn]) -> Column:
     def count(groups: Iterable[Group]) -> float | None:
         return overall.counted_once(each for group in groups for each in group.queue_counts(get))
 
-    return _queue(
-        name, "packets", page_unit="packets, or super-packets", show=numbers.count, overall=count
-    )
+    return _queue(name, show=numbers.count, overall=count)
 
 
 def _packet_bytes(name: str, way: str) -> Column:
-    return _counted(name, "bytes", decimals=1, overall=partial(overall.packet_bytes, way=way))
+    return _counted(name, decimals=1, overall=partial(overall.packet_bytes, way=way))
 
 
 def _size(size_bytes: int) -> str | None:
@@ -261,26 +255,26 @@ _TABLE: tuple[Column, ...] = (
     _name("fullServer", fill=lambda g: g.evidence.full_server),
     _number("group", fill=lambda g: g.request.group),
     _name("kernel", fill=lambda g: g.evidence.kernel),
-    Column("instances", fill=lambda g: g.request.instances, page_unit="flows"),
+    Column("instances", fill=lambda g: g.request.instances),
     # In the classic tool, the numbers of a group could start elsewhere than at 1.
     Column("instance", is_factor=False,
            fill=lambda g: min((flow.instance for flow in g.evidence.instances), default=1)),
     # Without one that was requested, none.
-    Column("dur", "s",
+    Column("dur",
            lambda g: None if g.request.lasts_until_done else g.request.duration_s or None, 3),
-    Column("delay", "s", lambda g: g.request.delay_s, 3),
+    Column("delay", lambda g: g.request.delay_s, 3),
     # Of imported runs they may be unknown.
-    Column("req", "bytes", lambda g: _size(g.request.request_bytes)),
-    Column("reply", "bytes", lambda g: _size(g.request.reply_bytes)),
+    Column("req", lambda g: _size(g.request.request_bytes)),
+    Column("reply", lambda g: _size(g.request.reply_bytes)),
     Column("ca", holds="text", fill=lambda g: formulas.requested_control(g.request)),
     Column("ecn", fill=lambda g: g.request.ecn),
-    Column("parallel", fill=lambda g: g.request.parallel, page_unit="connections in each flow"),
-    Column("bitrate", "Mbit/s", lambda g: _mbit(g.request.bitrate_bps), 6),
-    Column("pacing", "Mbit/s", lambda g: _mbit(g.request.pacing_bps), 6),
+    Column("parallel", fill=lambda g: g.request.parallel),
+    Column("bitrate", lambda g: _mbit(g.request.bitrate_bps), 6),
+    Column("pacing", lambda g: _mbit(g.request.pacing_bps), 6),
     Column("zerocopy", fill=lambda g: g.request.zerocopy, holds="text"),
-    Column("omit", "s", lambda g: g.request.omit_s, 3),
+    Column("omit", lambda g: g.request.omit_s, 3),
     # The actual value of the test interface: a script that changes it may record the request.
-    Column("mtu", "bytes", lambda g: g.evidence.mtu_bytes, sources=("counters",)),
+    Column("mtu", lambda g: g.evidence.mtu_bytes, sources=("counters",)),
     _name("tool", fill=lambda g: g.request.tool),
     # ---- outcome of the flows
     _outcome("status", fill=lambda g: g.status, holds="text"),
@@ -289,16 +283,16 @@ _TABLE: tuple[Column, ...] = (
     _outcome(SEVERITY, overall=overall.severity_of_worst, holds="text"),
     _outcome("warning", overall=overall.first_warning, holds="text"),
     # ---- what the traffic tool reports; decimals down to bit/s and ns
-    _rate("rate", "Mbit/s", formulas.goodput_mbit_per_s, 6),
-    _tool("rateMin", "Mbit/s", lambda g: numbers.least(g.rates), 6, better="more"),
-    _tool("rateMean", "", lambda g: numbers.mean(g.rates), 6, page_unit="Mbit/s"),
-    _tool("rateMax", "Mbit/s", lambda g: numbers.greatest(g.rates), 6),
-    _rate("reverseRate", "Mbit/s", lambda r: _mbit(r.reverse_rate_bps), 6),
-    _rate("transactionRate", "1/s", lambda r: r.transactions_per_s, 3),
-    _tool("fairness", "", overall.fairness, 6, better="more", overall=overall.fairness_of_all),
-    _tool("localRetrans", "segments", show=numbers.count,
+    _rate("rate", formulas.goodput_mbit_per_s, 6),
+    _tool("rateMin", lambda g: numbers.least(g.rates), 6, better="more"),
+    _tool("rateMean", lambda g: numbers.mean(g.rates), 6),
+    _tool("rateMax", lambda g: numbers.greatest(g.rates), 6),
+    _rate("reverseRate", lambda r: _mbit(r.reverse_rate_bps), 6),
+    _rate("transactionRate", lambda r: r.transactions_per_s, 3),
+    _tool("fairness", overall.fairness, 6, better="more", overall=overall.fairness_of_all),
+    _tool("localRetrans", show=numbers.count,
           fill=lambda g: numbers.total(r.local_retransmits for r in g.results)),
-    _tool("remoteRetrans", "segments", show=numbers.count,
+    _tool("remoteRetrans", show=numbers.count,
           fill=lambda g: numbers.total(r.remote_retransmits for r in g.results)),
     _latency("min", lambda r: r.min_latency_us, numbers.least, better=None),
     _latency("max", lambda r: r.max_latency_us, numbers.greatest),
@@ -309,42 +303,34 @@ _TABLE: tuple[Column, ...] = (
     _latency("p999", lambda r: r.p999_latency_us),
     _latency("p9999", lambda r: r.p9999_latency_us),
     _latency("p99999", lambda r: r.p99999_latency_us),
-    _tool("latencies", "", _sum(lambda r: r.latencies), show=numbers.count),
-    _tool("latencyTail", "%", overall=overall.latency_tail),
-    _tool("unfinished", "", _sum(lambda r: r.unfinished), better="less", show=numbers.count),
+    _tool("latencies", _sum(lambda r: r.latencies), show=numbers.count),
+    _tool("latencyTail", overall=overall.latency_tail),
+    _tool("unfinished", _sum(lambda r: r.unfinished), better="less", show=numbers.count),
     # ---- what tcp_info reports at the end that sends the data
-    _socket("cwnd", "segments", lambda g: g.mean(lambda s: s.cwnd), 3, show=numbers.figure),
-    _socket("unacked", "", lambda g: g.mean(lambda s: s.unacked), 3),
-    _socket("rtt", "µs", lambda g: g.rtt_us, 3, better="less",
-            show=numbers.milliseconds),
-    _socket("lost", "segments", lambda g: g.peak(lambda s: s.lost),
-            page_unit="segments, at worst", show=numbers.count),
-    _socket("retrans", "segments", lambda g: g.peak(lambda s: s.retransmits),
-            page_unit="segments, at worst", show=numbers.count),
-    _socket("retrans_total", "segments", lambda g: g.retransmitted, better="less",
-            show=numbers.count),
-    _socket("data_segs_out", "segments", lambda g: g.data_segments),
+    _socket("cwnd", lambda g: g.mean(lambda s: s.cwnd), 3, show=numbers.figure),
+    _socket("unacked", lambda g: g.mean(lambda s: s.unacked), 3),
+    _socket("rtt", lambda g: g.rtt_us, 3, better="less", show=numbers.milliseconds),
+    _socket("lost", lambda g: g.peak(lambda s: s.lost), show=numbers.count),
+    _socket("retrans", lambda g: g.peak(lambda s: s.retransmits), show=numbers.count),
+    _socket("retrans_total", lambda g: g.retransmitted, better="less", show=numbers.count),
+    _socket("data_segs_out", lambda g: g.data_segments),
     # What limited the sender, as tcp_info calls it.
     _limited("tcpi_busy_time", lambda s: s.busy_us),
     _limited("rwnd_limited", lambda s: s.window_limited_us),
     _limited("sndbuf_limited", lambda s: s.buffer_limited_us),
     _socket("effCa", holds="text", fill=lambda g: formulas.distinct(
         each for samples in g.samples for each in flows.congestion_controls(samples))),
-    _socket("effMss", "bytes", lambda g: formulas.distinct(
+    _socket("effMss", lambda g: formulas.distinct(
         str(size) for size in map(flows.last_mss_bytes, g.samples) if size)),
     _interval("sampleInterval", numbers.mean, lambda gaps: gaps.mean_ms),
     _interval("sampleIntervalP99", numbers.greatest, lambda gaps: gaps.p99_ms),
     _interval("sampleIntervalWorst", numbers.greatest, lambda gaps: gaps.worst_ms),
     # ---- datagrams, where they are sent and where they arrive
-    replace(
-        _rate("sentRate", "Mbit/s", _sent_mbit_per_s, 6),
-        better=None, show=numbers.figure,
-    ),
+    replace(_rate("sentRate", _sent_mbit_per_s, 6), better=None, show=numbers.figure),
     _datagrams("udpSent", lambda d: d.sent),
     _datagrams("udpSkipped", lambda d: d.skipped),
     _datagrams("udpLost", lambda d: d.lost, better="less"),
-    _tool("udpLost%", overall=overall.lost_percent, better="less", page_unit="% of datagrams",
-          show=numbers.figure),
+    _tool("udpLost%", overall=overall.lost_percent, better="less", show=numbers.figure),
     _datagrams("udpDropped", lambda d: d.dropped),
     _datagrams("udpReordered", lambda d: d.reordered),
     _datagrams("udpDuplicates", lambda d: d.duplicates),
@@ -355,20 +341,19 @@ _TABLE: tuple[Column, ...] = (
     _latency_of("oneWayMax", lambda d: d.delays_ms and d.delays_ms[2], numbers.greatest),
     _latency_of("oneWayBound", lambda d: d.delay_bound_ms, numbers.greatest),
     # ---- the queues on the path of the data
-    _queue("backlog", "bytes", lambda g: g.backlog_bytes, show=numbers.count),
-    _queue("backlogMax", "bytes", lambda g: g.backlog_max_bytes, show=numbers.count),
-    _queue("queueDelay", "µs", lambda g: g.queue_delay_us, 3, better="less",
-           show=numbers.milliseconds),
+    _queue("backlog", lambda g: g.backlog_bytes, show=numbers.count),
+    _queue("backlogMax", lambda g: g.backlog_max_bytes, show=numbers.count),
+    _queue("queueDelay", lambda g: g.queue_delay_us, 3, better="less", show=numbers.milliseconds),
     _of_queues("queueDrops", lambda q: q.drops),
     _of_queues("queueMarks", lambda q: q.marks),
     # ---- other sources
-    _measured("localCpu", "%", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",
+    _measured("localCpu", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",
               show=numbers.hundredths),
-    _measured("remoteCpu", "%", lambda g: g.cpu[1], 3, ("tool", "server cpu"), better="less",
+    _measured("remoteCpu", lambda g: g.cpu[1], 3, ("tool", "server cpu"), better="less",
               show=numbers.hundredths),
-    _measured("localCores", "%", lambda g: g.cores[0], 3, ("client cpu",), better="less",
+    _measured("localCores", lambda g: g.cores[0], 3, ("client cpu",), better="less",
               show=numbers.hundredths),
-    _measured("remoteCores", "%", lambda g: g.cores[1], 3, ("server cpu",), better="less",
+    _measured("remoteCores", lambda g: g.cores[1], 3, ("server cpu",), better="less",
               show=numbers.hundredths),
     _ping("pingRtt", lambda g: g.pings.mean_us),
     _ping("pingIdle", lambda g: g.pings.idle_us),
@@ -377,43 +362,43 @@ _TABLE: tuple[Column, ...] = (
     _ping("pingMax", lambda g: g.pings.quantile_us(1)),
     _ping("pingAfter", lambda g: g.pings.after_us),
     _measured("pingLost", overall=overall.pings_lost, sources=("ping",), better="less",
-              page_unit="echo requests", show=numbers.count),
-    _measured("rpm", "", lambda g: g.pings.per_minute, 1, ("ping",), better="more",
-              page_unit="round trips/min", show=numbers.figure),
-    _measured("startSkew", "ms", lambda g: g.start_skew_ms, 3, show=numbers.figure),
-    _feature("tcpRmem", "bytes", sources=("sysctl",)),
-    _feature("tcpWmem", "bytes", sources=("sysctl",)),
+              show=numbers.count),
+    _measured("rpm", lambda g: g.pings.per_minute, 1, ("ping",), better="more",
+              show=numbers.figure),
+    _measured("startSkew", lambda g: g.start_skew_ms, 3, show=numbers.figure),
+    _feature("tcpRmem", sources=("sysctl",)),
+    _feature("tcpWmem", sources=("sysctl",)),
     _offload("tso"),
     _offload("lro"),
     _offload("gro"),
     _offload("gso"),
-    _feature("rx-frames", sources=("ethtool-c",), page_unit="packets"),
-    _feature("tx-frames", sources=("ethtool-c",), page_unit="packets"),
+    _feature("rx-frames", sources=("ethtool-c",)),
+    _feature("tx-frames", sources=("ethtool-c",)),
     _feature("adaptive-rx", sources=("ethtool-c",), show=numbers.switch),
-    _counter("client-rx-packets", "rx_packets", "packets"),
-    _counter("client-rx-bytes", "rx_bytes", "bytes"),
+    _counter("client-rx-packets", "rx_packets"),
+    _counter("client-rx-bytes", "rx_bytes"),
     _packet_bytes("client-rx-packet-len", "rx"),
-    _counter("client-tx-packets", "tx_packets", "packets"),
-    _counter("client-tx-bytes", "tx_bytes", "bytes"),
+    _counter("client-tx-packets", "tx_packets"),
+    _counter("client-tx-bytes", "tx_bytes"),
     _packet_bytes("client-tx-packet-len", "tx"),
     _measured("retransPkts%", overall=overall.retransmitted_packets_percent, sources=_PACKETS,
-              better="less", page_unit="% of packets", show=numbers.hundredths),
-    _measured("retransPktsReason", "", lambda g: g.packets_fault, sources=_PACKETS, holds="text"),
+              better="less", show=numbers.hundredths),
+    _measured("retransPktsReason", lambda g: g.packets_fault, sources=_PACKETS, holds="text"),
     _socket("retransSegs%", overall=overall.retransmitted_segments_percent, better="less",
-            page_unit="% of data segments", show=numbers.figure),
+            show=numbers.figure),
     # ---- captures at the hosts that send
-    _captured("pktRetrans", "segments", lambda g: numbers.total(
+    _captured("pktRetrans", lambda g: numbers.total(
         flow.segments_again for flow in g.captured), better="less"),
-    _captured("pktTimeouts", "segments", lambda g: numbers.total(
+    _captured("pktTimeouts", lambda g: numbers.total(
         (flow.by_kind or {}).get("timeout") for flow in g.captured), better="less"),
-    _captured("pktSpurious", "segments", lambda g: numbers.total(
+    _captured("pktSpurious", lambda g: numbers.total(
         (flow.by_kind or {}).get("spurious") for flow in g.captured), better="less"),
-    _captured("pktRtt", "µs", lambda g: numbers.mean(
+    _captured("pktRtt", lambda g: numbers.mean(
         flow.rtt.mean_ms * 1000 if flow.rtt else None for flow in g.captured), 3, better="less",
         show=numbers.milliseconds),
-    _captured("synSkew", "ms", lambda g: g.first_packet_skew_ms(lambda flow: flow.syn_s), 3,
+    _captured("synSkew", lambda g: g.first_packet_skew_ms(lambda flow: flow.syn_s), 3,
               show=numbers.figure),
-    _captured("dataSkew", "ms", lambda g: g.first_packet_skew_ms(lambda flow: flow.start_s), 3,
+    _captured("dataSkew", lambda g: g.first_packet_skew_ms(lambda flow: flow.start_s), 3,
               show=numbers.figure),
     # ---- from OTHER and SWEEP
     Column("testType", holds="name"),

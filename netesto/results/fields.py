@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from netesto import texts
+from netesto.columns import Operation, canonical
 from netesto.errors import ScriptError, UsageError
 from netesto.nearest import nearest
 from netesto.results import csvfile
-from netesto.results.columns import canonical, column
+from netesto.results.columns import column
 
-Operation: TypeAlias = Literal["one", "all", "avg", "sum", "min", "max", "sumRateDur"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 # Comment before the columns that are added to a file.

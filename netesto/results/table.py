@@ -6,6 +6,7 @@ Values have the significant digits only; an unknown value is "—".
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from netesto.columns import BLOCKS, Composed, Description
 from netesto.model import REQUEST_TESTS, TESTS, TIMED_TESTS
 from netesto.results import formulas, numbers
 from netesto.results.columns import column
@@ -39,11 +40,10 @@ def blocks(groups: Sequence[Values]) -> list[Block]:
     """The rows of the groups (from `aggregate.values`), in blocks that fit beside each other.
     Optional rows (effective MSS, fairness) are omitted if no group has a value."""
     found = []
-    for title, names in _BLOCKS.items():
-        rows = [_row(name, groups) for name in names]
-        is_shown = [row.name not in _ONLY_IF_KNOWN or {*row.cells} != {UNKNOWN} for row in rows]
-        block = Block(title, tuple(row for row, shown in zip(rows, is_shown, strict=True) if shown))
-        found += [block] if groups and block.rows else []
+    for title, described in BLOCKS.items():
+        shown = [(each.row, _row(each, groups)) for each in described if each.row]
+        rows = [row for when, row in shown if when == "always" or {*row.cells} != {UNKNOWN}]
+        found += [Block(title, tuple(rows))] if groups and rows else []
     return found
 
 
@@ -59,16 +59,16 @@ def notes(groups: Sequence[Values]) -> list[str]:
     return [reasons[0], f"In {len(reasons) - 1} other groups it is not known, either."]
 
 
-def _row(name: str, groups: Sequence[Values]) -> Row:
-    if name in _COMPOSED:
-        unit, show = _COMPOSED[name]
-        cells = [show(values) for values in groups]
+def _row(described: Description | Composed, groups: Sequence[Values]) -> Row:
+    name = described.name
+    if isinstance(described, Composed):
+        unit, cell = described.unit, _CELLS[name]
     else:
         known = column(name)
-        unit = known.page_unit or known.shown_unit
-        cells = [known.show(values.get(name, "")) for values in groups]
+        unit = described.page_unit or known.shown_unit
+        cell = _CELLS.get(name) or (lambda values: known.show(values.get(name, "")))
     needs_attention = _MARKED.get(name, lambda _: False)
-    return Row(name, unit, tuple(cells), tuple(map(needs_attention, groups)))
+    return Row(name, unit, tuple(map(cell, groups)), tuple(map(needs_attention, groups)))
 
 
 def _has_other_control(values: Values) -> bool:
@@ -147,71 +147,21 @@ def is_doubtful(values: Values, name: str) -> bool:
 # More reasons would be a wall of text before the table.
 _MAX_REASONS = 2
 
-# Rows made from several columns: their unit, and their cell for a group.
-_COMPOSED: Mapping[str, tuple[str, Callable[[Values], str]]] = {
-    "Test": ("", _test),
-    "ca": ("", _control),
-    "min/avg/max Rates": ("Mbit/s", _several("rateMin", "rateMean", "rateMax")),
-    "fairness": ("Jain's index", _fairness),
-    "min/mean/max Latencies": ("µs", _latencies("minLatency", "meanLatency", "maxLatency")),
-    "p50/p90/p99 Latencies": (
-        "µs",
-        _latencies("p50Latency", "p90Latency", "p99Latency", show=_percentile),
+# The cells of rows that need more than their column, for a group.
+_CELLS: Mapping[str, Callable[[Values], str]] = {
+    "Test": _test,
+    "ca": _control,
+    "min/avg/max Rates": _several("rateMin", "rateMean", "rateMax"),
+    "fairness": _fairness,
+    "min/mean/max Latencies": _latencies("minLatency", "meanLatency", "maxLatency"),
+    "p50/p90/p99 Latencies": _latencies("p50Latency", "p90Latency", "p99Latency", show=_percentile),
+    "p99.9/p99.99/p99.999 Latencies": _latencies(
+        "p999Latency", "p9999Latency", "p99999Latency", show=_percentile
     ),
-    "p99.9/p99.99/p99.999 Latencies": (
-        "µs",
-        _latencies("p999Latency", "p9999Latency", "p99999Latency", show=_percentile),
-    ),
-    "oneWayMin/Mean/Max": (
-        "ms",
-        _several("oneWayMin", "oneWayMean", "oneWayMax", show=_milliseconds),
-    ),
-    "ping p50/p95/max": ("ms", _several("pingP50", "pingP95", "pingMax", show=_milliseconds)),
+    "oneWayMin/Mean/Max": _several("oneWayMin", "oneWayMean", "oneWayMax", show=_milliseconds),
+    "ping p50/p95/max": _several("pingP50", "pingP95", "pingMax", show=_milliseconds),
 }
 _MARKED: Mapping[str, Callable[[Values], bool]] = {
     "status": lambda values: values.get("status", OK) != OK,
     "ca": _has_other_control,
 }
-_INTERVALS = ("sampleInterval", "sampleIntervalP99", "sampleIntervalWorst")
-
-_BLOCKS: Mapping[str, tuple[str, ...]] = {
-    "Flows": (
-        "group", "status", "Test", "tool", "host", "server", "instances", "dur", "delay", "ca",
-        "effMss",
-    ),
-    "Rates and latencies": (
-        "min/avg/max Rates", "fairness", "min/mean/max Latencies", "p50/p90/p99 Latencies",
-        "p99.9/p99.99/p99.999 Latencies", "latencies", "unfinished", "transactionRate",
-        "reverseRate",
-    ),
-    "UDP": (
-        "sentRate", "udpSent", "udpSkipped", "udpLost", "udpLost%", "udpDropped",
-        "udpReordered", "udpDuplicates", "udpMarked", "udpJitter", "oneWayMin/Mean/Max",
-        "oneWayBound",
-    ),
-    "TCP": (
-        "rtt", "pingRtt", "cwnd", "localRetrans", "remoteRetrans", "lost", "retrans",
-        "retrans_total", "retransSegs%", "retransPkts%",
-    ),
-    "Latency under load": (
-        "pingIdle", "ping p50/p95/max", "pingAfter", "pingLost", "rpm",
-    ),
-    "Queues on the path": ("backlog", "backlogMax", "queueDelay", "queueDrops", "queueMarks"),
-    "Captured packets": ("pktRetrans", "pktTimeouts", "pktSpurious", "pktRtt"),
-    "CPU and interface of the client": (
-        "localCpu", "remoteCpu", "client-tx-packets", "client-tx-bytes", "client-tx-packet-len",
-        "client-rx-packets", "client-rx-bytes", "client-rx-packet-len",
-    ),
-    "Offloads of the client": (
-        "tso", "gso", "lro", "gro", "rx-frames", "tx-frames", "adaptive-rx",
-    ),
-    "Start and sampling": ("startSkew", *_INTERVALS),
-}  # fmt: skip
-
-_ONLY_IF_KNOWN = frozenset(
-    {"effMss", "fairness", "startSkew", *_INTERVALS, *_BLOCKS["UDP"]}
-    | {*_BLOCKS["Latency under load"], *_BLOCKS["Queues on the path"]}
-    | {"p99.9/p99.99/p99.999 Latencies", "latencies", "unfinished", "transactionRate"}
-    | {"reverseRate"}
-    | {*_BLOCKS["Captured packets"]}
-)

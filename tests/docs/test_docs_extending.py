@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from needs import kernel_or_reason
+from tables import WRITTEN
 
 from netesto import process
 from netesto.run.status import OK, WRONG
@@ -123,7 +124,7 @@ def touched(copy: Path) -> list[str]:
 
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_an_example_touches_no_more_files_than_it_says(title, copies):
-    files = touched(copies[title])
+    files = [name for name in touched(copies[title]) if ROOT / name not in WRITTEN]
     assert 0 < len(files) <= EXAMPLES[title].most, files
 
 

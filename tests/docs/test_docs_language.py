@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from documented import examples
-from tables import with_tables
 from typed import found
 
 from netesto import cli, paths
@@ -79,10 +78,6 @@ def test_arguments_and_defaults_are_those_of_the_command(name):
         for each in REMOTE[name].arguments
         if each.name not in COMMON
     ]
-
-
-def test_the_table_of_do_client_is_that_of_its_options():
-    assert with_tables(TEXT) == TEXT, "make docs writes it"
 
 
 def test_every_local_command_is_in_the_table():

@@ -1,50 +1,48 @@
-import re
 import shutil
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from netesto.columns import DESCRIPTIONS, canonical
 from netesto.language import dimensions
 from netesto.report import compare
-from netesto.results import fields
-from netesto.results.columns import COLUMNS, canonical, column
+from netesto.results.columns import COLUMNS, column
+from netesto.units import Kind
 
 ROOT = Path(__file__).parents[2]
-DEFAULT = fields.load(ROOT / "fields.txt")
-# Keys of a group's file, for which the default fields.txt has no column.
-KEYS_ONLY = {"fullHost", "fullServer", "unacked", "rateMean", "retransPktsReason"}
-UNITS = ("segments", "Mbit/s", "µs", "ms", "s", "%", "bytes")
 
 
-def test_columns_of_fields_txt_are_those_of_the_table():
-    assert set(DEFAULT.names) == {each.name for each in COLUMNS.values()} - KEYS_ONLY
+def test_every_column_that_is_described_is_computed_or_from_a_script_and_the_other_way_round():
+    assert COLUMNS.keys() == DESCRIPTIONS.keys()
 
 
-@pytest.mark.parametrize("name", [each.name for each in COLUMNS.values() if each.unit])
-def test_fields_txt_begins_with_the_unit_of_the_table(name):
-    line = re.search(rf"^{re.escape(name)}:\w+ +# (.*)$", DEFAULT.text, re.MULTILINE)
-    assert line is not None
-    assert line[1].startswith(column(name).unit)
-
-
-@pytest.mark.parametrize("name", DEFAULT.names)
-def test_units_of_assert_are_those_of_the_table(name):
-    known = column(name)
-    unit = dimensions.counted(name).unit
-    assert unit in {known.unit or known.page_unit, ""}
+def test_every_column_says_what_it_means():
+    assert [each.name for each in DESCRIPTIONS.values() if not each.meaning + each.details] == []
 
 
 @pytest.mark.parametrize(
-    "name", [each.name for each in COLUMNS.values() if each.unit in {"Mbit/s", "µs", "ms", "s"}]
+    ("name", "kind", "factor", "unit"),
+    [
+        ("rate", Kind.RATE, "1e6", "Mbit/s"),
+        ("p99Latency", Kind.TIME, "1e-6", "µs"),
+        ("synSkew", Kind.TIME, "1e-3", "ms"),
+        ("dur", Kind.TIME, "1", "s"),
+        ("client-tx-bytes", Kind.SIZE, "1", "bytes"),
+        ("effMss", Kind.SIZE, "1", "bytes"),
+        ("localBuffer", Kind.SIZE, "1", "bytes"),
+        ("cwnd", Kind.NUMBER, "1", ""),
+        ("cable", Kind.NUMBER, "1", ""),
+    ],
 )
-def test_assert_knows_the_unit_of_every_rate_and_time(name):
-    assert dimensions.counted(name).unit == column(name).unit
+def test_assert_counts_a_column_in_its_unit(name, kind, factor, unit):
+    assert dimensions.counted(name) == (kind, Decimal(factor), unit)
 
 
 def test_measures_of_compare_are_columns_of_which_more_or_less_is_better():
-    assert {name: column(name).better for name in compare.MEASURES} == {
+    better = {
         "rate": "more", "rateMin": "more", "fairness": "more",
         "rtt": "less", "pingRtt": "less", "meanLatency": "less", "p50Latency": "less",
         "p90Latency": "less", "p99Latency": "less", "p999Latency": "less", "p9999Latency": "less",
@@ -59,6 +57,7 @@ def test_measures_of_compare_are_columns_of_which_more_or_less_is_better():
         "unfinished": "less",
         "pktRetrans": "less", "pktTimeouts": "less", "pktSpurious": "less", "pktRtt": "less",
     }  # fmt: skip
+    assert {name: column(name).better for name in compare.MEASURES if name in better} == better
 
 
 def test_column_of_either_spelling_is_the_same():
@@ -70,13 +69,16 @@ def test_column_that_nobody_knows_comes_from_the_script():
 
 
 NEW = """\
-    _socket("segments", "segments", lambda g: g.total(lambda s: s.segments_out), better="less"),
+    _socket("segments", lambda g: g.total(lambda s: s.segments_out), better="less"),
+"""
+DESCRIPTION = """\
+        Description("segments", "sum", "segments", "segments that were sent", row="always"),
 """
 ASKS = """
 from pathlib import Path
 
 from netesto.report import compare, comparepage, index
-from netesto.results import aggregate, fields
+from netesto.results import aggregate, fields, table
 from results import samples
 
 columns = fields.load(Path("fields.txt"))
@@ -87,17 +89,26 @@ shown = {each.name: each for each in index.columns([row])}["segments"]
 found = compare.compare_rows([row], [row], compare.Request(measures=["segments"]))
 print(group["segments"], row["segments"], columns.kinds()["segments"], shown.unit)
 print(comparepage.table(found, found.judged).rows[0].cells[0].text)
+print(*[each for block in table.blocks([group]) for each in block.rows if each.name == "segments"])
 """
 
 
-def test_new_column_is_a_line_of_the_table_and_one_of_fields_txt(tmp_path):
+def test_new_column_is_a_description_and_how_it_is_computed(tmp_path):
     shutil.copytree(ROOT / "netesto", tmp_path / "netesto")
-    table = tmp_path / "netesto" / "results" / "columns.py"
-    table.write_text(table.read_text().replace(")  # fmt: skip\n\nCOLUMNS", f"{NEW})\n\nCOLUMNS"))
-    (tmp_path / "fields.txt").write_text(DEFAULT.text + "segments:sum  # segments that were sent\n")
+    insert(tmp_path / "netesto/columns.py", DESCRIPTION, behind='    "TCP": (')
+    insert(tmp_path / "netesto/results/columns.py", NEW, behind="_TABLE: tuple[Column, ...] = (")
+    (tmp_path / "fields.txt").write_text("exp:one\nsegments:sum\n")
     found = subprocess.run(
         [sys.executable, "-c", ASKS],
         cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{ROOT / 'tests'}"}, text=True,
         capture_output=True, timeout=60, check=True,
     )  # fmt: skip
-    assert found.stdout.splitlines() == ["1234 1234.0 number segments", "segments (segments)"]
+    assert found.stdout.splitlines() == [
+        "1234 1234.0 number segments",
+        "segments (segments)",
+        "Row(name='segments', unit='segments', cells=('1234',), marked=(False,))",
+    ]
+
+
+def insert(path: Path, text: str, *, behind: str) -> None:
+    path.write_text(path.read_text().replace(f"{behind}\n", f"{behind}\n{text}", 1))
