@@ -222,8 +222,8 @@ def read(path: Path) -> Manifest:
             raise ResultsError(f"{path}: not a manifest: no JSON object")
         if value.get("format") != FORMAT:
             raise ResultsError(
-                f"{path}: another version of netesto wrote it: not a manifest of format {FORMAT}",
-                remedy="Read it with that version, or measure again.",
+                f"{path}: another version of netesto wrote it, not in format {FORMAT}: read it with"
+                " that version, or measure again"
             )
         # None: somebody accepts what was edited.
         checksum = value.pop(CHECKSUM, None)
