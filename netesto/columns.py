@@ -432,8 +432,9 @@ BLOCKS: Mapping[str, tuple[Description | Composed, ...]] = {
             "captured first SYN minus requested start: the largest deviation of a flow",
             details="Empty if pktRetrans is; with tool=native the SYN of most tests is sent before"
             " the start.",
+            least=None,
         ),
-        Description("dataSkew", "max", "ms", "the same of the first packet with data"),
+        Description("dataSkew", "max", "ms", "the same of the first packet with data", least=None),
     ),
     "CPU and interface of the client": (
         Description(
@@ -509,7 +510,7 @@ BLOCKS: Mapping[str, tuple[Description | Composed, ...]] = {
         Description(
             "startSkew", "max", "ms",
             "achieved minus requested start: the largest deviation of a flow",
-            row="if known",
+            row="if known", least=None,
         ),
         Description(
             "sampleInterval", "avg", "ms",

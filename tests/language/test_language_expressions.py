@@ -594,6 +594,7 @@ def test_assert_is_not_judged_without_columns(asked):
         ("fairness > 1", False),
         ("fairness == 1", None),
         ("oneWayMin >= 0", None),
+        ("startSkew >= 0", None),
         ("bw >= 0", None),
         ("rateMax / rateMin < 2", None),
         ("rate == rate", None),
@@ -605,7 +606,9 @@ def test_assert_is_not_judged_without_columns(asked):
     ],
 )
 def test_a_claim_that_no_measurement_can_change_is_known(claim, decided):
-    numbers = ("rate", "rtt", "fairness", "oneWayMin", "rateMax", "rateMin", "udpLost%")
+    numbers = (
+        "rate", "rtt", "fairness", "oneWayMin", "startSkew", "rateMax", "rateMin", "udpLost%",
+    )  # fmt: skip
     kinds: dict[str, ColumnKind] = dict.fromkeys(numbers, "number")
     kinds |= {"status": "text", "bw": "any"}
     assert verdict(claims.claim(claim, {}), kinds) is decided
