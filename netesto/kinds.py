@@ -2,7 +2,7 @@
 read, and which values it may have."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -171,7 +171,7 @@ class Argument:
     required: bool = False
     low: float | None = None
     high: float | None = None
-    choices: tuple[str, ...] = ()
+    choices: Sequence[str] = ()
     alias: str = ""
 
     def fault(self, value: object) -> str:

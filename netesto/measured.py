@@ -3,7 +3,8 @@
 Times are those of `model`.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
@@ -224,6 +225,51 @@ class Counted:
     def at(self, place: int, name: str) -> int | None:
         """A count of one sample. A host says which counters its file has: others are unknown."""
         return self.counts[name][place] if name in self.counts else None
+
+
+# The names of counters are those of files and graphs, and none is that of other ones.
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+TAKEN = frozenset(
+    {
+        "capture", "completions", "cpu", "events", "flow", "group", "links", "ping", "server",
+        "sockets", "times",
+        "rate", "acked_rate", "cwnd", "unacked", "rtt", "minrtt", "retrans", "loss", "jitter",
+        "oneway", "backlog", "drops", "cores",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What a host counts, read once a second while flows run: all that its file, series, graph and
+    manual need.
+
+    `read` gives the values of this host (in a lab: of its network namespace) now, as whole numbers
+    by name. It is called between the samples of sockets, so it must not take more than some ten
+    microseconds; OSError if there are none. `units` are those of the counters in series.json; what
+    else is read is in the file alone. Totals only grow, and are shown as increase per second;
+    `are_levels`: values of the instant. `title` is that of the graph, and `drawn` one or two
+    counters in it, of which the second is dashed. `sentence` explains it. ValueError if the name is
+    invalid or taken.
+    """
+
+    name: str
+    title: str
+    sentence: str
+    units: Mapping[str, str]
+    drawn: tuple[str, ...]
+    read: Callable[[], Mapping[str, int]]
+    are_levels: bool = False
+
+    def __post_init__(self) -> None:
+        if _NAME.fullmatch(self.name) is None or self.name in TAKEN:
+            raise ValueError(f"counters cannot have the name {self.name!r}")
+        if not 1 <= len(self.drawn) <= 2 or not {*self.drawn} <= self.units.keys():
+            raise ValueError(f"drawn: {self.drawn} are not one or two of {[*self.units]}")
+
+    def unit(self, name: str) -> str:
+        """The unit in which a counter is shown."""
+        return self.units[name] if self.are_levels else f"{self.units[name]}/s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from netesto import registered
 from netesto.described import described, descriptions, differing
 from netesto.kinds import Argument, Kind
+from netesto.registered import Names
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
@@ -49,8 +51,8 @@ _EXCHANGES = REQUEST_TESTS - {"KV_RR"}
 _TCP = TESTS - UDP_TESTS
 _TCP_STREAMS = STREAM_TESTS - UDP_TESTS
 
-# The traffic tools with a driver, in the order in which `tool=auto` prefers them.
-TRAFFIC_TOOLS = ("netperf", "iperf3", "native")
+# The traffic tools, in the order in which `tool=auto` prefers them.
+TRAFFIC_TOOLS = Names(registered.TOOLS, "netperf", "iperf3", "native")
 
 # No results folder has a billion experiments.
 LARGEST_EXPERIMENT = 999_999_999
@@ -283,9 +285,10 @@ class FlowSpec:
         "auto",
         "tool",
         Kind.WORD,
-        "`netperf`, `iperf3` or `native`; auto: the first that supports the arguments",
+        "`netperf`, `iperf3`, `native`, or one that [another Python package]"
+        "(extending.md#a-traffic-tool) adds; auto: the first that supports the arguments",
         default="auto",
-        choices=("auto", *TRAFFIC_TOOLS),
+        choices=Names(registered.TOOLS, "auto", "netperf", "iperf3", "native"),
         by="netesto",
         shown="",
     )

@@ -28,6 +28,7 @@ from netesto.agent.spool import Spool
 from netesto.agent.supervision import Manager
 from netesto.agent.tools import Abilities, Tools
 from netesto.collectors.clock import Clock
+from netesto.collectors.counters import COUNTERS
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError, NetestoError, UsageError
 from netesto.printable import printable
@@ -66,6 +67,13 @@ def prepare() -> None:
     os.environ["LC_ALL"] = "C"
 
 
+def load() -> None:
+    """Load the tools and collectors that other distributions add, for this process and those that
+    it forks. WorldError names a distribution that is broken."""
+    TOOLS.load()
+    COUNTERS.load()
+
+
 def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -> int:
     """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end. `found`: the
     capabilities of the machine, if known."""
@@ -81,6 +89,7 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
         asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
     try:
         settings = _config(arguments)
+        load()
         if arguments.recover:
             with recovery.claim(settings.state) as journal:
                 asyncio.run(recovery.recover(journal))

@@ -58,10 +58,12 @@ END_S = 2.0
 
 @contextlib.contextmanager
 def forked() -> Iterator[socket.socket]:
-    """A nursery while the body runs; the socket for its orders.
+    """A nursery while the body runs; the socket for its orders. WorldError if an installed tool or
+    collector is broken.
 
     Call it before this process has threads: only the calling thread survives a fork.
     """
+    daemon.load()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
@@ -104,6 +106,7 @@ def _serve(orders: socket.socket) -> None:
     if not orders.recv(1, socket.MSG_PEEK):
         return
     daemon.prepare()
+    daemon.load()
     codec.prepare()
     found = tools.abilities(TOOLS)
     agents = set[int]()

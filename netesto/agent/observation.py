@@ -1,4 +1,4 @@
-"""The collectors of an experiment on a host: sockets, queues, counters of TCP, CPU, captures."""
+"""The collectors of an experiment on a host: sockets, queues, CPU, counters, captures."""
 
 import asyncio
 import contextlib
@@ -11,13 +11,14 @@ from typing import TypeVar
 from netesto.collectors.base import Collector
 from netesto.collectors.capture import Capture
 from netesto.collectors.clock import Clock
+from netesto.collectors.counters import COUNTERS
 from netesto.collectors.ping import PingCollector
 from netesto.collectors.sampler import Sampled, Sampler, SocketCollector
 from netesto.model import MANY_CONNECTIONS, Address, CaptureRequest
 
 C = TypeVar("C", bound=Sampled)
 
-# How often the states of cores and the counters of TCP are sampled.
+# How often the states of cores and counters are sampled.
 COUNTERS_S = 1.0
 
 
@@ -153,8 +154,8 @@ class Observation:
     async def _begin(self) -> None:
         if self._counters:
             return
-        for name in ("cpu.jsonl", "tcp.jsonl"):
-            self._counters.append(self._collector(Sampled, name, COUNTERS_S))
+        for name in ("cpu", *COUNTERS):
+            self._counters.append(self._collector(Sampled, f"{name}.jsonl", COUNTERS_S))
         for collector in (*self._counters, *self._captures):
             await collector.start()
 

@@ -8,6 +8,7 @@ server.G.I.out        output of the server of one instance, if it has its own
 server.G.json         at the server: the request, and the ports reserved
 sockets.bin.gz        samples of sockets
 cpu.jsonl             samples of CPU load
+tcp.jsonl             samples of counters; one for each of collectors.counters
 ping.G.out            the ping train of group G
 capture.N.pcap .log   captures
 clock.json            how far the system's time was ahead of the agent's clock, or that it was set

@@ -8,7 +8,8 @@ from rich.live import Live
 from rich.table import Table
 
 from netesto.cli import console, printing
-from netesto.collectors import namespaces, tcpcounters
+from netesto.collectors import namespaces
+from netesto.collectors.counters import tcp
 from netesto.errors import LabError
 from netesto.lab import records
 from netesto.lab.netns import Lab
@@ -101,7 +102,7 @@ def _counters(spaces: Mapping[str, str]) -> dict[str, Counters]:
     found: dict[str, Counters] = {}
     for host, namespace in spaces.items():
         try:
-            found[host] = namespaces.within(namespace, tcpcounters.now)
+            found[host] = namespaces.within(namespace, tcp.now)
         except OSError:
             continue
     return found

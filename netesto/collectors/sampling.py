@@ -20,6 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,10 +28,10 @@ from netesto import jsontext
 from netesto.collectors import sockdiag
 from netesto.collectors.base import Recording, Warn
 from netesto.collectors.clock import Clock
+from netesto.collectors.counters import COUNTERS, CountersRecording
 from netesto.collectors.cpu import CpuRecording
 from netesto.collectors.links import LinkRecording
 from netesto.collectors.sockets import SocketRecording
-from netesto.collectors.tcpcounters import TcpRecording
 
 # An order may name a thousand ports that are not consecutive.
 ORDER_BYTES = 1 << 20
@@ -190,7 +191,7 @@ class _Orders:
             "sockets": lambda path, clock, warn: SocketRecording(path, clock, info_bytes, warn),
             "links": LinkRecording,
             "cpu": CpuRecording,
-            "tcp": TcpRecording,
+            **{name: partial(CountersRecording, each) for name, each in COUNTERS.items()},
         }
 
     def obey(self) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from netesto import jsontext, traffic
-from netesto.collectors import cpu, hostfacts, links, ping, socketfile, tcpcounters
+from netesto.collectors import counters, cpu, hostfacts, links, ping, socketfile
+from netesto.collectors.counters import COUNTERS
 from netesto.controller import onewaydelays, rawfiles
 from netesto.controller.rawfiles import RawFiles
 from netesto.errors import OutputError, ResultsError, UsageError
@@ -30,6 +31,7 @@ from netesto.results import consistency, flows, queues, silence, systemtime
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
+    CountersEvidence,
     ExperimentEvidence,
     GroupEvidence,
     InstanceEvidence,
@@ -52,7 +54,7 @@ class _Host:
 
     sockets_by_port: Mapping[int, list[SocketSample]]
     cpu: tuple[CpuSample, ...]
-    tcp: Counted
+    counters: Mapping[str, Counted]
     links: Mapping[str, LinkSamples]
     clock: ClockOffset
     system_ahead_s: float | None
@@ -89,10 +91,17 @@ def evidence(
         ended_s=manifest.ended_s,
         groups=silence.without_silent(groups),
         captures=tuple(each for name in sorted(hosts) for each in hosts[name].captures),
-        tcp={name: host.tcp for name, host in hosts.items() if host.tcp.time_s},
+        counters=tuple(_counters_of(hosts)),
         queue_gaps_s={name: tuple(_queue_gaps_s(host)) for name, host in hosts.items()},
         unreadable=tuple(f"{path}: {fault}" for path, fault in sorted(files.faults.items())),
     )
+
+
+def _counters_of(hosts: Mapping[str, _Host]) -> Iterator[CountersEvidence]:
+    for name, kind in COUNTERS.items():
+        found = {host: each.counters[name] for host, each in hosts.items()}
+        if known := {host: counted for host, counted in found.items() if counted.time_s}:
+            yield CountersEvidence(kind, known)
 
 
 def without_cpu(group: GroupEvidence) -> GroupEvidence:
@@ -142,11 +151,12 @@ def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _Host:
     return _Host(
         sockets_by_port=by_port,
         cpu=tuple(samples),
-        tcp=files.read(
-            f"raw/{name}/tcp.jsonl",
-            partial(tcpcounters.read, offset=clock),
-            Counted((), {}),
-        ),
+        counters={
+            kind: files.read(
+                f"raw/{name}/{kind}.jsonl", partial(counters.read, offset=clock), Counted((), {})
+            )
+            for kind in COUNTERS
+        },
         links=links.joined(
             files.read(path, partial(links.read, offset=clock), {})
             for path in files.of(name, "links")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from netesto import traffic
+from netesto.collectors.counters import COUNTERS
 from netesto.errors import OutputError
 from netesto.model import GroupRequest
 from netesto.results.manifest import Manifest
@@ -111,7 +112,8 @@ def owed(request: GroupRequest, good: Iterable[int]) -> dict[str, tuple[str, ...
     servers: tuple[str, ...] = ()
     if tool is not None and not tool.lasting_server:
         servers = tuple(f"server.{group}.{each}.out" for each in good)
-    both = ("cpu.", "events.jsonl", "links.", "sockets.", "tcp.")
+    counters = (f"{name}." for name in COUNTERS.own)
+    both = ("cpu.", "events.jsonl", "links.", "sockets.", *counters)
     client = (*both, f"group.{group}.json", *flows)
     return {request.client: client, request.server: (*both, f"server.{group}.json", *servers)}
 

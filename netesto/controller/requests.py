@@ -135,7 +135,7 @@ def check_possible(command: steps.RemoteCommand) -> None:
         )
     flow = _to_choose_for(command, command.flow)
     try:
-        traffic.choose(flow, tuple(traffic.TOOLS), traffic.EXTRAS)
+        traffic.choose(flow, tuple(traffic.TOOLS), traffic.every_extra())
     except MissingError as error:
         near = traffic.to_blame(flow, error.message)
         raise ScriptError(

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from netesto import process
 from netesto.collectors.clock import Clock
+from netesto.collectors.counters import COUNTERS
 from netesto.errors import LabError, ProcessError
 from netesto.lab.plan import Plan
 from netesto.lab.records import NAMESPACE_FOLDER, Record, names_of, write_names
+from netesto.traffic import TOOLS
 
 # Between two agents that become ready. They import their libraries, many at once on a small
 # machine.
@@ -71,7 +73,10 @@ class Nursery:
 @contextlib.contextmanager
 def spawned(log: Path) -> Iterator[Nursery]:
     """A new nursery while the body runs; its agents end with the body, unless they are to stay. Its
-    output is appended to `log`. LabError if it cannot be started."""
+    output is appended to `log`. WorldError if it cannot be started, or would find that an installed
+    tool or collector is broken."""
+    TOOLS.load()
+    COUNTERS.load()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         argv = process.python(NURSERY, str(theirs.fileno()))

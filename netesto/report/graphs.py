@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from netesto.model import REQUEST_TESTS
 from netesto.report import curves, looks, quantities, together
@@ -21,7 +22,6 @@ from netesto.report.quantities import (
     RATE,
     RETRANS,
     RTT,
-    TCP,
     Quantity,
 )
 from netesto.results.evidence import OK
@@ -44,16 +44,16 @@ SUM_ABOVE_LINK = 1.02
 
 
 def of(series: Series, context: Context) -> Iterator[Graph]:
-    """The graphs with data, in the order of QUANTITIES; empty if every flow failed."""
+    """The graphs with data, in the order of the page; empty if every flow failed."""
     entries = legend(series)
     if not entries:
         return
     end_s = max((flow.end_s for flow in series.flows if flow.end_s is not None), default=0.0)
     shades = _shades(series)
-    for quantity in quantities.QUANTITIES.values():
+    for quantity in quantities.of(series).values():
         fans: list[Fan] = []
-        if quantity in _OF_HOSTS:
-            named = _OF_HOSTS[quantity](series, context)
+        if quantity in _OF_HOSTS or quantity.is_counted:
+            named = _OF_HOSTS.get(quantity, partial(_queues, quantity))(series, context)
             lines = [line for _, line in named]
             shown = [entry for entry, _ in named if entry.label]
         else:
@@ -218,7 +218,7 @@ def machines(series: Series, context: Context) -> Sequence[CpuSeries]:
     return series.cpu
 
 
-def _queues(quantity: Quantity, series: Series) -> list[tuple[Entry, Line]]:
+def _queues(quantity: Quantity, series: Series, _: Context) -> list[tuple[Entry, Line]]:
     """One or two lines for each queue or host where something happened."""
     found: list[tuple[Entry, Line]] = []
     places: dict[str, int] = {}
@@ -226,7 +226,7 @@ def _queues(quantity: Quantity, series: Series) -> list[tuple[Entry, Line]]:
         place = places.setdefault(each.label, len(places))
         if place >= MAX_LINES_WITH_NAMES:
             continue
-        is_host = quantity is TCP
+        is_host = quantity.is_counted
         plain = _look_of_host(series, place, each.label) if is_host else looks.of_line(place)
         look = Look(plain.color, looks.DASHES[1]) if each.is_second else plain
         is_named = each.label not in {entry.label for entry, _ in found}
@@ -237,14 +237,13 @@ def _queues(quantity: Quantity, series: Series) -> list[tuple[Entry, Line]]:
     return found
 
 
-# The graphs whose lines are not those of flows.
+# The graphs whose lines are not those of flows, beside those of counters.
 _OF_HOSTS: Mapping[Quantity, Callable[[Series, Context], list[tuple[Entry, Line]]]] = {
     PING: _pings,
     CPU: _processors,
     CORES: _cores,
-    BACKLOG: lambda series, _: _queues(BACKLOG, series),
-    DROPS: lambda series, _: _queues(DROPS, series),
-    TCP: lambda series, _: _queues(TCP, series),
+    BACKLOG: partial(_queues, BACKLOG),
+    DROPS: partial(_queues, DROPS),
 }
 
 
@@ -321,7 +320,7 @@ def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
             )
         elif any(line.stroke == "median" for line in graph.lines):
             yield "Thick lines are the median of each group, thin ones single flows."
-    if quantity in {BACKLOG, DROPS, TCP}:
+    if quantity in {BACKLOG, DROPS} or quantity.is_counted:
         labels = {line.label for line in quantities.queue_lines(quantity, series)}
         if len(labels) > MAX_LINES_WITH_NAMES:
             yield f"The {MAX_LINES_WITH_NAMES} with most are shown."

@@ -17,6 +17,7 @@ class Quantity:
 
     `column` is the quantity in the samples of a socket, `of_datagrams` in those of datagrams; None
     if it has another source. `is_marked`: lines show where segments were retransmitted.
+    `is_counted`: counters of hosts.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Quantity:
     column: Callable[[SocketSeries], Column] | None = None
     of_datagrams: Callable[[DatagramSeries], Column] | None = None
     is_marked: bool = False
+    is_counted: bool = False
 
     @property
     def axis(self) -> str:
@@ -85,13 +87,7 @@ DROPS = Quantity(
     "drops", "Drops and marks of queues", "packets",
     "Packets that queues dropped, and (dashed) marked, between two samples.",
 )  # fmt: skip
-TCP = Quantity(
-    "tcp", "Retransmissions of hosts", "segments/s",
-    "Segments that TCP on a host retransmitted, and (dashed) its timeouts, per second, of all "
-    "its flows.",
-)  # fmt: skip
-
-# In the order of an experiment's page.
+# In the order of an experiment's page; `of` adds what its hosts counted.
 QUANTITIES: Mapping[str, Quantity] = {
     one.name: one
     for one in (
@@ -114,11 +110,22 @@ QUANTITIES: Mapping[str, Quantity] = {
         PING,
         BACKLOG,
         DROPS,
-        TCP,
         CPU,
         CORES,
     )
 }  # fmt: skip
+
+
+def of(series: Series) -> dict[str, Quantity]:
+    """The quantities that an experiment may have, by name, in the order of its page."""
+    counted = [
+        Quantity(each.name, each.title, each.units[each.drawn[0]], each.sentence, is_counted=True)
+        for each in series.counters
+    ]
+    found: list[Quantity] = []
+    for one in QUANTITIES.values():
+        found += [*counted, one] if one is CPU else [one]
+    return {one.name: one for one in found}
 
 
 def flow_lines(quantity: Quantity, flow: FlowSeries) -> list[FlowLine]:
@@ -181,18 +188,20 @@ def other_lines(quantity: Quantity, series: Series) -> Iterator[OtherLine]:
         for cpu in series.cpu:
             for core in cpu.cores:
                 yield OtherLine(f"{cpu.host} {core.core}", (cpu.time_s, core.busy_percent))
-    elif quantity in {BACKLOG, DROPS, TCP}:
+    elif quantity in {BACKLOG, DROPS} or quantity.is_counted:
         yield from queue_lines(quantity, series)
 
 
 def queue_lines(quantity: Quantity, series: Series) -> list[OtherLine]:
-    """The lines of BACKLOG, DROPS or TCP, without those where nothing ever happened; those with
-    most first."""
+    """The lines of BACKLOG, DROPS or counters of hosts, without those where nothing ever happened;
+    those with most first."""
     found = []
-    for host in series.tcp if quantity is TCP else ():
-        found.append(_line(host.host, host.time_s, host.retransmitted))
-        found.append(_line(host.host, host.time_s, host.timeouts, is_second=True))
-    for queue in series.queues if quantity is not TCP else ():
+    for each in series.counters:
+        for host in each.hosts if quantity.is_counted and each.name == quantity.name else ():
+            for place, name in enumerate(each.drawn):
+                values = host.values[name]
+                found.append(_line(host.host, host.time_s, values, is_second=place > 0))
+    for queue in series.queues if not quantity.is_counted else ():
         if quantity is BACKLOG:
             kilobytes = [None if size is None else size / 1000 for size in queue.backlog_bytes]
             found.append(_line(queue.place, queue.time_s, kilobytes))

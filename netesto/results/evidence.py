@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from netesto.measured import Counted, CpuSample, PingSample, SocketSample, TransferResult
+from netesto.measured import (
+    Counted,
+    Counters,
+    CpuSample,
+    PingSample,
+    SocketSample,
+    TransferResult,
+)
 from netesto.model import GroupRequest
 from netesto.packets.found import Capture, Flow
 from netesto.results.queues import Queue
@@ -89,13 +96,20 @@ class GroupEvidence:
     damaged: frozenset[Source] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class CountersEvidence:
+    """Counters of a kind, as hosts recorded them."""
+
+    kind: Counters
+    hosts: Mapping[str, Counted]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentEvidence:
     """One experiment: its groups in order, and when it began (first command) and ended.
 
-    `tcp`: the TCP counters of each host (collectors.tcpcounters). `queue_gaps_s`: seconds
-    between consecutive samples of each queue and interface that a host sampled. `unreadable`: why
-    raw files of hosts were not read.
+    `queue_gaps_s`: seconds between consecutive samples of each queue and interface that a host
+    sampled. `unreadable`: why raw files of hosts were not read.
     """
 
     exp: int
@@ -103,7 +117,7 @@ class ExperimentEvidence:
     started_s: float
     ended_s: float
     groups: tuple[GroupEvidence, ...]
-    tcp: Mapping[str, Counted] = field(default_factory=dict)
+    counters: tuple[CountersEvidence, ...] = ()
     queue_gaps_s: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     captures: tuple[CaptureEvidence, ...] = ()
     unreadable: tuple[str, ...] = ()

@@ -8,9 +8,8 @@ import itertools
 import json
 import re
 import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import cattrs
@@ -25,7 +24,7 @@ from netesto.results.queues import Queue
 
 # Another one is refused. Incremented when a reader of the old format would misunderstand the new
 # one.
-FORMAT = 2
+FORMAT = 3
 
 # The first member of the file: the SHA-256 of the others.
 _CHECKSUM = re.compile(r'\{\s*"checksum"\s*:\s*"(\w+)"\s*,')
@@ -148,17 +147,26 @@ class CpuSeries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TcpSeries:
-    """The TCP counters of a host, over all its flows: per second, since the previous sample."""
+class HostCounters:
+    """What a host counted, by the names of counters: totals per second since the previous sample,
+    levels as they were."""
 
     host: str
     time_s: tuple[float, ...]
-    segments_out: Column
-    retransmitted: Column
-    timeouts: Column
-    spurious_timeouts: Column
-    tail_loss_probes: Column
-    fast_retransmits: Column
+    values: Mapping[str, Column]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterSeries:
+    """Counters of a kind, and what `measured.Counters` says of it; `units` are those of `values`.
+    They are those of a host, over all its flows."""
+
+    name: str
+    title: str
+    sentence: str
+    units: Mapping[str, str]
+    drawn: tuple[str, ...]
+    hosts: tuple[HostCounters, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +179,7 @@ class Series:
     pings: tuple[PingSeries, ...] = ()
     cpu: tuple[CpuSeries, ...] = ()
     queues: tuple[Queue, ...] = ()
-    tcp: tuple[TcpSeries, ...] = ()
+    counters: tuple[CounterSeries, ...] = ()
     format: int = FORMAT
 
 
@@ -221,7 +229,7 @@ def build(evidence: ExperimentEvidence) -> Series:
         pings=tuple(_pings(evidence)),
         cpu=tuple(_processors(evidence)),
         queues=tuple(_queues(evidence)),
-        tcp=tuple(_counters(evidence)),
+        counters=tuple(_counters(evidence)),
     )
 
 
@@ -435,25 +443,34 @@ def _queues(evidence: ExperimentEvidence) -> Iterable[Queue]:
         )
 
 
-def _counters(evidence: ExperimentEvidence) -> Iterable[TcpSeries]:
-    for host, samples in sorted(evidence.tcp.items()):
-        count = partial(_count_rates, samples)
-        yield TcpSeries(
-            host=host,
-            time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in samples.time_s),
-            segments_out=count("OutSegs"),
-            retransmitted=count("RetransSegs"),
-            timeouts=count("TCPTimeouts"),
-            spurious_timeouts=count("TCPSpuriousRTOs"),
-            tail_loss_probes=count("TCPLossProbes"),
-            fast_retransmits=count("TCPFastRetrans"),
+def _counters(evidence: ExperimentEvidence) -> Iterable[CounterSeries]:
+    for each in evidence.counters:
+        kind = each.kind
+        shown = _counts if kind.are_levels else _count_rates
+        yield CounterSeries(
+            name=kind.name,
+            title=kind.title,
+            sentence=kind.sentence,
+            units={name: kind.unit(name) for name in kind.units},
+            drawn=kind.drawn,
+            hosts=tuple(
+                HostCounters(
+                    host=host,
+                    time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in found.time_s),
+                    values={name: shown(found, name) for name in kind.units},
+                )
+                for host, found in sorted(each.hosts.items())
+            ),
         )
 
 
-def _count_rates(samples: Counted, name: str) -> Column:
+def _counts(samples: Counted, name: str) -> tuple[int | None, ...]:
     """Unknown of a counter that the kernel does not have."""
-    counts = samples.counts.get(name, [None] * len(samples.time_s))
-    return _per_second(samples.time_s, _growth(counts))
+    return samples.counts.get(name, (None,) * len(samples.time_s))
+
+
+def _count_rates(samples: Counted, name: str) -> Column:
+    return _per_second(samples.time_s, _growth(_counts(samples, name)))
 
 
 def _per_second(times_s: Sequence[float], growth: Column, unit: float = 1.0) -> Column:

@@ -116,7 +116,7 @@ def _group(command: steps.DoClient, *, client: str, server: str, error: GuestErr
     flow = command.flow
     if flow.tool == "auto":
         simulated = flow.test in requests.NATIVE_IN_SIMULATION
-        chosen = traffic.choose(flow, tuple(traffic.TOOLS), traffic.EXTRAS).name
+        chosen = traffic.choose(flow, tuple(traffic.TOOLS), traffic.every_extra()).name
         flow = replace(flow, tool="native" if simulated else chosen)
     nowhere = (0,) * flow.instances
     return GroupRecord(

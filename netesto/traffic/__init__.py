@@ -1,6 +1,6 @@
 """Traffic generators: their commands, and the meaning of their output."""
 
 from netesto.traffic.base import Tool
-from netesto.traffic.choice import EXTRAS, TOOLS, choose, not_honoured, to_blame
+from netesto.traffic.choice import TOOLS, choose, every_extra, not_honoured, to_blame
 
-__all__ = ["EXTRAS", "TOOLS", "Tool", "choose", "not_honoured", "to_blame"]
+__all__ = ["TOOLS", "Tool", "choose", "every_extra", "not_honoured", "to_blame"]

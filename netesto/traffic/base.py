@@ -1,9 +1,10 @@
 """What a traffic tool provides. Commands and `parse` are pure; nothing runs here."""
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol, Self, TypeAlias
+from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 from netesto.errors import OutputError
 from netesto.measured import TransferResult
@@ -106,23 +107,28 @@ def numbered(flow: FlowSpec) -> str:
     return f"datagrams below {NUMBERED_DATAGRAM} bytes" if is_short else ""
 
 
+@runtime_checkable
 class Tool(Protocol):
     """A program that makes traffic."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Its name in scripts and in `choice.TOOLS`."""
 
     @property
+    @abstractmethod
     def tests(self) -> frozenset[str]:
         """Those of model.TESTS that it can run."""
 
     @property
+    @abstractmethod
     def honours(self) -> Mapping[str, Condition]:
         """The options that every version honours, by the names of their fields in FlowSpec. A flow
         with another value than the default of any other option is not given to it."""
 
     @property
+    @abstractmethod
     def lasting_server(self) -> bool:
         """True if one server serves all flows (netserver), False if each instance has its own,
         which listens on the data port and ends with the instance (iperf3 -1)."""
@@ -151,9 +157,11 @@ class Tool(Protocol):
         """Why an installed version cannot run one of its `tests`; "" if it can."""
         return ""
 
+    @abstractmethod
     def version_command(self) -> list[str]:
         """The command that prints the version."""
 
+    @abstractmethod
     def parse_version(self, output: str) -> str:
         """The version in that output. OutputError if there is none."""
 
@@ -161,9 +169,11 @@ class Tool(Protocol):
         """The command that prints the help, in which `extras` are found; empty without extras."""
         return []
 
+    @abstractmethod
     def server_command(self, port: int) -> list[str]:
         """The server, in the foreground, listening on `port`."""
 
+    @abstractmethod
     def client_command(
         self,
         request: GroupRequest,
@@ -175,21 +185,31 @@ class Tool(Protocol):
         """The client of one instance (from 1). In `folder` it may leave files that begin with
         `times.` or `completions.`."""
 
-    def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
+    def client_port(
+        self,
+        request: GroupRequest,  # noqa: ARG002
+        ports: Ports,  # noqa: ARG002
+        instance: int,  # noqa: ARG002
+    ) -> int | None:
         """The client's end of the data connection; None if the tool has no option for it."""
+        return None
 
+    @abstractmethod
     def deadline_s(self, request: GroupRequest) -> float:
         """Seconds after its start by which a client has ended, unless it hangs."""
 
-    def progress(self, line: str, request: GroupRequest) -> float | None:
+    def progress(self, line: str, request: GroupRequest) -> float | None:  # noqa: ARG002
         """Goodput in bit/s in a line that a running client printed; None if it has none."""
+        return None
 
-    def failure(self, output: str) -> str:
+    def failure(self, output: str) -> str:  # noqa: ARG002
         """The reason why a client failed, in what it printed; "" if there is none.
 
         Also worth reading after exit status 0, with which iperf3 3.12 -J ends when it is refused.
         """
+        return ""
 
+    @abstractmethod
     def parse(
         self,
         output: str,

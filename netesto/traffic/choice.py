@@ -3,9 +3,11 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from netesto import registered
 from netesto.described import differing
 from netesto.errors import MissingError
 from netesto.model import OPTIONS, RULES, FlowSpec
+from netesto.registered import Registered
 from netesto.traffic.base import Tool
 from netesto.traffic.iperf3 import Iperf3
 from netesto.traffic.native import Native
@@ -20,16 +22,17 @@ _INSTALLATION = {
     " install gcc libc6-dev), then netesto once more.",
 }
 
-# In the order in which `tool=auto` prefers them.
-TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (Netperf(), Iperf3(), Native())}
+# In the order in which `tool=auto` prefers them; then those of other distributions.
+TOOLS = Registered(registered.TOOLS, Tool, (Netperf(), Iperf3(), Native()))
 
 
 def _list(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-# What some version of a tool can do.
-EXTRAS = frozenset(f"{tool.name} {option}" for tool in TOOLS.values() for option in tool.extras)
+def every_extra() -> frozenset[str]:
+    """What some version of a tool can do."""
+    return frozenset(f"{tool.name} {option}" for tool in TOOLS.values() for option in tool.extras)
 
 
 def choose(
@@ -40,9 +43,9 @@ def choose(
     versions: Collection[tuple[str, str]] = (),
 ) -> Tool:
     """The tool that makes `flow`, among those `available` at both hosts: the one it names or, for
-    "auto", the first that can. `extras` are those of EXTRAS that the versions at both hosts can do;
-    `unusable` tools are installed, and not available for a reason; `versions` are those of the
-    tools at the hosts, each with its name. MissingError names what is missing."""
+    "auto", the first that can. `extras` are those of `every_extra` that the versions at both hosts
+    can do; `unusable` tools are installed, and not available for a reason; `versions` are those of
+    the tools at the hosts, each with its name. MissingError names what is missing."""
     if flow.tool != "auto" and flow.tool not in TOOLS:
         raise MissingError(f"{flow.tool}: no such traffic tool", remedy=f"Tools: {_list(TOOLS)}.")
     for rule in RULES:
@@ -69,10 +72,20 @@ def choose(
         if name in able:
             return TOOLS[name]
     absent = [name for name in candidates if lacks[name] == NOT_INSTALLED]
-    remedy = _INSTALLATION[absent[0]] if absent else ""
+    remedy = _installation(absent[0]) if absent else ""
     raise MissingError(
         "; ".join(f"{name} {lacks[name]}" for name in candidates),
         remedy=f"tool={able[0]} can." if able else remedy,
+    )
+
+
+def _installation(name: str) -> str:
+    """How to install a tool."""
+    if name in _INSTALLATION:
+        return _INSTALLATION[name]
+    return (
+        f"Install {TOOLS.provider(name)}, and what it needs, where the agents of both hosts find"
+        " it; `netesto hosts install` installs netesto alone."
     )
 
 
@@ -86,7 +99,7 @@ def _lacks_of_versions(
 
 
 def not_honoured(tool: Tool, flow: FlowSpec) -> list[str]:
-    """What a tool does not honour of a flow, in words; versions of it with these EXTRAS do.
+    """What a tool does not honour of a flow, in words; versions of it with these extras do.
     Everything that it has not declared is not honoured."""
     found = set()
     for name in differing(flow):
@@ -117,7 +130,7 @@ def _lack(tool: Tool, flow: FlowSpec, available: Collection[str], extras: Collec
         return f"cannot do {flow.test}"
     missing = [name for name in not_honoured(tool, flow) if f"{tool.name} {name}" not in extras]
     # It is more helpful that another version supports the option.
-    others = [name for name in missing if f"{tool.name} {name}" in EXTRAS]
+    others = [name for name in missing if name in tool.extras]
     if missing and missing == others and tool.name in available:
         return f"of this version cannot do {_list(others)}"
     if missing:

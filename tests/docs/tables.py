@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from netesto.collectors.counters import COUNTERS
 from netesto.columns import BLOCKS, Description
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
 
@@ -13,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 _DO_CLIENT = re.compile(
     r"(?<=\n### DO_CLIENT\n)(.*?\n\|---\|---\|---\|\n)(?:\|[^\n]*\n)+", re.DOTALL
 )
+_COUNTERS = re.compile(r"(?<=\n## Counters\n)(.*?\n\|---\|---\|---\|\n)(?:\|[^\n]*\n)*", re.DOTALL)
 _HEAD = "| column | unit | row N.0 | description |\n|---|---|---|---|\n"
 _COLUMNS = re.compile(rf"(?<={re.escape(_HEAD)})(?:\|[^\n]*\n)*")
 
@@ -27,6 +29,19 @@ def with_options(page: str) -> str:
     table = "".join(rows)
     text, count = _DO_CLIENT.subn(lambda match: match[1] + table, page, count=1)
     assert count, "no table of DO_CLIENT"
+    return text
+
+
+def with_counters(page: str) -> str:
+    """The text of docs/measurements.md with its table of the counters of hosts."""
+    rows = (
+        f"| `{name}` | {', '.join(f'`{one}` ({each.unit(one)})' for one in each.units)} |"
+        f" {each.title}: {each.sentence} |\n"
+        for name, each in COUNTERS.own.items()
+    )
+    table = "".join(rows)
+    text, count = _COUNTERS.subn(lambda match: match[1] + table, page, count=1)
+    assert count, "no table of counters"
     return text
 
 
@@ -73,6 +88,7 @@ def _row(column: Description) -> str:
 
 WRITTEN: Mapping[Path, Callable[[str], str]] = {
     ROOT / "docs" / "language.md": with_options,
+    ROOT / "docs" / "measurements.md": with_counters,
     ROOT / "docs" / "results.md": with_columns,
     ROOT / "fields.txt": with_fields,
 }

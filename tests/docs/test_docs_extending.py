@@ -5,8 +5,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +14,15 @@ from needs import kernel_or_reason
 from tables import WRITTEN
 
 from netesto import process
-from netesto.run.status import OK, WRONG
+from netesto.run.status import NOT_READY, OK, WRONG
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
 # What the package needs, and what is derived from it.
 COPIED = ("netesto", "lib", "docs", "tests/docs/tables.py", "fields.txt")
 TABLES = "tests/docs/tables.py"
+# What makes files a package of its own.
+PROJECT = "pyproject.toml"
 # Longer than any working command takes, even on a busy machine.
 PATIENCE_S = 500
 
@@ -38,6 +40,11 @@ class Example:
     most: int
     blocks: tuple[tuple[dict[str, str], str], ...]
     script: str
+    check: str
+
+    @property
+    def is_package(self) -> bool:
+        return any(info["file"] == PROJECT for info, _ in self.blocks)
 
     def carry_out(self, copy: Path) -> None:
         for info, content in self.blocks:
@@ -67,6 +74,7 @@ def examples() -> Iterator[Example]:
                 if "file=" in info
             ),
             script="".join(content for kind, _, content in blocks if kind == "nts"),
+            check="".join(content for _, info, content in blocks if info.strip() == "run"),
         )
 
 
@@ -75,10 +83,26 @@ EXAMPLES = {each.title: each for each in examples()}
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A copy of the package with each example carried out."""
+    """A folder with each example carried out: a copy of the package, or where a package of its own
+    is installed."""
     return {
-        each.title: changed(each, tmp_path_factory.mktemp("copy")) for each in EXAMPLES.values()
+        each.title: (installed if each.is_package else changed)(
+            each, tmp_path_factory.mktemp("copy")
+        )
+        for each in EXAMPLES.values()
     }
+
+
+def installed(example: Example, goal: Path) -> Path:
+    project = goal / "project"
+    project.mkdir()
+    example.carry_out(project)
+    # What it needs to be built is installed; nothing is fetched.
+    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--no-cache-dir")
+    target = ("--target", str(goal / "installed"), str(project))
+    python([ROOT], "-m", "pip", "install", "--disable-pip-version-check", *options, *target)
+    shutil.rmtree(project)
+    return goal / "installed"
 
 
 def changed(example: Example, copy: Path) -> Path:
@@ -88,24 +112,32 @@ def changed(example: Example, copy: Path) -> Path:
         # With what is compiled: a guest forgets what it compiles.
         shutil.copytree(source, goal) if source.is_dir() else shutil.copy2(source, goal)
     example.carry_out(copy)
-    python(copy, TABLES)
-    python(copy, "-m", "compileall", "-q", "netesto")
+    python([copy], TABLES)
+    python([copy], "-m", "compileall", "-q", "netesto")
     return copy
 
 
-def python(folder: Path, *words: str, check: bool = True) -> process.Finished:
-    """Run Python with the package of a folder."""
+def python(packages: Sequence[Path], *words: str, check: bool = True) -> process.Finished:
+    """Run Python in the first of these folders, with the packages of them."""
     return process.run(
         [process.python("netesto")[0], *words],
         timeout=PATIENCE_S,
         check=check,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": ""},
+        cwd=packages[0],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, packages)),
+            "PYTHONDONTWRITEBYTECODE": "",
+        },
     )
 
 
-def netesto(package: Path, *words: str) -> process.Finished:
-    return python(package, "-m", "netesto", *words, check=False)
+def netesto(packages: Sequence[Path], *words: str) -> process.Finished:
+    return python(packages, "-m", "netesto", *words, check=False)
+
+
+def packages(example: Example, copy: Path) -> list[Path]:
+    return [copy, ROOT] if example.is_package else [copy]
 
 
 def touched(copy: Path) -> list[str]:
@@ -124,26 +156,77 @@ def touched(copy: Path) -> list[str]:
 
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_an_example_touches_no_more_files_than_it_says(title, copies):
-    files = [name for name in touched(copies[title]) if ROOT / name not in WRITTEN]
-    assert 0 < len(files) <= EXAMPLES[title].most, files
+    example = EXAMPLES[title]
+    files = (
+        [info["file"] for info, _ in example.blocks if info["file"] != PROJECT]
+        if example.is_package
+        else [name for name in touched(copies[title]) if ROOT / name not in WRITTEN]
+    )
+    assert 0 < len(files) <= example.most, files
 
 
-@pytest.mark.parametrize("title", EXAMPLES)
+# The script of a collector needs none.
+@pytest.mark.parametrize("title", [each for each in EXAMPLES if not EXAMPLES[each].check])
 def test_without_an_example_its_script_is_refused(title, tmp_path):
     path = tmp_path / "script.nts"
     path.write_text(EXAMPLES[title].script)
-    assert netesto(ROOT, "check", str(path)).status == WRONG
+    assert netesto([ROOT], "check", str(path)).status == WRONG
+
+
+def run_and_check(example: Example, places: Sequence[Path], folder: Path) -> None:
+    """Run the script of an example with the packages of these places, and check the results."""
+    path, out = folder / "script.nts", folder / "out"
+    path.write_text(example.script)
+    pages = () if example.check else ("--no-pages",)
+    options = ("--ground", "sim", "--plain", *pages, "--out", str(out))
+    done = netesto(places, "run", *options, str(path))
+    assert done.status == OK, done.stdout + done.stderr
+    if example.check:
+        python([out], "-c", example.check)
 
 
 @pytest.mark.sim
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_with_an_example_the_claims_of_its_script_hold(title, copies, tmp_path):
     kernel_or_reason("sim")
+    example = EXAMPLES[title]
+    run_and_check(example, packages(example, copies[title]), tmp_path)
+
+
+@pytest.mark.sim
+def test_a_collector_in_another_package_needs_no_copy(tmp_path):
+    kernel_or_reason("sim")
+    example = EXAMPLES["A collector"]
+    [(_, module)] = example.blocks
+    project = PROJECT_OF.format(name="udp", group="netesto.collectors", value="COUNTERS")
+    blocks = (({"file": "netesto_udp.py"}, module), ({"file": PROJECT}, project))
+    place = installed(replace(example, blocks=blocks), tmp_path)
+    run_and_check(example, [place, ROOT], tmp_path)
+
+
+PROJECT_OF = """\
+[project]
+name = "netesto-{name}"
+version = "1"
+
+[project.entry-points."{group}"]
+{name} = "netesto_{name}:{value}"
+"""
+
+
+def test_a_package_that_is_broken_is_an_error_that_names_it(tmp_path):
+    project = PROJECT_OF.format(name="broken", group="netesto.tools", value="TOOL")
+    blocks = (({"file": "netesto_broken.py"}, "import nothing\n"), ({"file": PROJECT}, project))
+    example = Example("", 1, blocks, "", "")
     path = tmp_path / "script.nts"
-    path.write_text(EXAMPLES[title].script)
-    options = ("--ground", "sim", "--plain", "--no-pages", "--out", str(tmp_path / "out"))
-    done = netesto(copies[title], "run", *options, str(path))
-    assert done.status == OK, done.stdout + done.stderr
+    path.write_text(SWEEP.replace("test=", "tool=netperf test="))
+    done = netesto([installed(example, tmp_path), ROOT], "check", str(path))
+    assert done.status == NOT_READY
+    assert done.stderr == (
+        "netesto: Python package netesto-broken: the entry point broken of netesto.tools"
+        " (netesto_broken:TOOL) cannot be loaded: ModuleNotFoundError: No module named 'nothing'\n"
+        "Repair it, or uninstall the package.\n"
+    )
 
 
 SWEEP = """\
@@ -161,6 +244,6 @@ def test_an_option_that_is_added_changes_no_hash_of_cells_without_it(copies, tmp
     found: list[list[str]] = []
     for package in (ROOT, copies["A flow's option"]):
         goal = tmp_path / f"{len(found)}.json"
-        assert netesto(package, "plan", "--seed", "1", str(path), "-o", str(goal)).status == OK
+        assert netesto([package], "plan", "--seed", "1", str(path), "-o", str(goal)).status == OK
         found.append([part["hash"] for part in json.loads(goal.read_text())["head"]["parts"]])
     assert (len(found[0]), found[1]) == (4, found[0])

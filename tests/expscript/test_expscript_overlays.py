@@ -8,7 +8,15 @@ from netesto.report.expscript import dataset, overlays
 from netesto.report.expscript.dataset import View
 from netesto.report.expscript.options import Options
 from netesto.results import series
-from netesto.results.series import CpuSeries, FlowSeries, PingSeries, RateSeries, SocketSeries
+from netesto.results.series import (
+    CounterSeries,
+    CpuSeries,
+    FlowSeries,
+    HostCounters,
+    PingSeries,
+    RateSeries,
+    SocketSeries,
+)
 
 CSV = "exp,ca\n1.0,cubic\n1.1,cubic\n1.2,bbr\n2.0,bbr\n3.0,reno\n"
 
@@ -29,6 +37,16 @@ def flow(group: int, ca: str, *, status: str = "ok") -> FlowSeries:
     )  # fmt: skip
 
 
+DRIPS = CounterSeries(
+    name="drips",
+    title="Drips",
+    sentence="",
+    units={"drops": "drops/s"},
+    drawn=("drops",),
+    hosts=(HostCounters(host="a", time_s=(1.0, 2.0), values={"drops": (None, 3.0)}),),
+)
+
+
 @pytest.fixture
 def plan(tmp_path):
     """The lines over time, label and points, for the rows with these ids."""
@@ -43,6 +61,7 @@ def plan(tmp_path):
             exp=number, duration_s=2.0, flows=flows,
             pings=(PingSeries(group=1, host="a", server="b", time_s=(0.1,), rtt_ms=(40.0,)),),
             cpu=(CpuSeries(host="a", time_s=(0.0,), mean_percent=(5.0,), busiest_percent=(9.0,)),),
+            counters=(DRIPS,),
         )  # fmt: skip
         series.write(one, tmp_path / str(number) / "series.json")
     view = View.of(dataset.load(Path(tmp_path / "exp.csv"), decimals=None, warn=pytest.fail))
@@ -118,6 +137,11 @@ def test_panels_divide_the_lines(plan):
 def test_what_is_not_known_is_no_point(plan, quantity, points):
     ((_, found),) = lines(plan(1, plotY1=quantity))
     assert found == points
+
+
+def test_counters_of_hosts_are_known_by_their_name(plan):
+    plot = plan(0, plotY1="drips")
+    assert (lines(plot), plot.left.title) == ([("a", [(2.0, 3.0)])], "Drips (drops/s)")
 
 
 def test_an_experiment_without_series_is_told(plan):

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from netesto.measured import TAKEN
 from netesto.report import drawing, graphs, looks, quantities, rendering
 from netesto.report.context import Context, Reference
 from netesto.report.figures import Shade
@@ -238,18 +239,25 @@ def test_simulated_time_has_no_graph_of_cpus():
 
 
 def test_of_many_hosts_those_that_retransmitted_most_are_drawn():
-    def host(number: int) -> series.TcpSeries:
-        zeros = (0.0, 0.0)
-        return series.TcpSeries(
-            host=f"h{number}", time_s=(1.0, 2.0), segments_out=zeros,
-            retransmitted=(0.0, float(number)), timeouts=zeros, spurious_timeouts=zeros,
-            tail_loss_probes=zeros, fast_retransmits=zeros,
-        )  # fmt: skip
-
-    found = replace(TWO, tcp=tuple(host(number) for number in range(1, 10)))
-    drawn = graph(found, "tcp")
+    hosts = tuple(
+        series.HostCounters(
+            host=f"h{number}",
+            time_s=(1.0, 2.0),
+            values={"sent": (0.0, float(number)), "lost": (0.0, 0.0)},
+        )
+        for number in range(1, 10)
+    )
+    counted = series.CounterSeries(
+        name="tcp", title="Sent", sentence="", units={"sent": "/s"}, drawn=("sent", "lost"),
+        hosts=hosts,
+    )  # fmt: skip
+    drawn = graph(replace(TWO, counters=(counted,)), "tcp")
     assert [line.label for line in drawn.lines] == [f"h{number}" for number in range(9, 1, -1)]
     assert "The 8 with most are shown." in drawn.caption
+
+
+def test_counters_cannot_have_the_name_of_another_graph():
+    assert quantities.QUANTITIES.keys() - {*TAKEN} == set()
 
 
 def test_picture_in_a_page_has_a_name_for_those_who_do_not_see_it(drawn):

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.measured import Counted, CpuSample, InstalledQdisc, LinkSamples
+from netesto.measured import Counted, Counters, CpuSample, InstalledQdisc, LinkSamples
 from netesto.results import queues, series
+from netesto.results.evidence import CountersEvidence
 from netesto.results.queues import Queue
 from results import samples
 
@@ -203,12 +204,46 @@ def test_a_queue_on_the_paths_of_two_groups_is_one_series():
     assert [(each.place, each.backlog_bytes) for each in found] == [("links/r-b", (1, 2))]
 
 
-def test_counters_of_tcp_are_per_second_and_unknown_where_the_kernel_has_none():
-    tcp = Counted((BEGIN_S, BEGIN_S + 2.0), {"RetransSegs": (5, 11), "OutSegs": (None, 4)})
-    [found] = series.build(replace(samples.two_flows(), tcp={"client1": tcp})).tcp
-    assert (found.host, found.retransmitted, found.segments_out, found.timeouts) == (
-        "client1", (None, 3.0), (None, None), (None, None),
-    )  # fmt: skip
+COUNTERS = Counters(
+    name="drips",
+    title="Drips",
+    sentence="What dripped.",
+    units={"drops": "drops", "splashes": "drops", "puddles": "puddles"},
+    drawn=("drops",),
+    read=dict,
+)
+
+
+@pytest.mark.parametrize(
+    ("are_levels", "units", "drops", "splashes"),
+    [
+        (False, ["drops/s", "drops/s", "puddles/s"], (None, 3.0), (None, None)),
+        (True, ["drops", "drops", "puddles"], (5, 11), (None, 4)),
+    ],
+)
+def test_totals_are_per_second_levels_are_as_they_are_and_missing_counters_unknown(
+    are_levels, units, drops, splashes
+):
+    evidence = samples.two_flows()
+    times_s = evidence.started_s + 1.0, evidence.started_s + 3.0
+    counted = Counted(times_s, {"drops": (5, 11), "splashes": (None, 4)})
+    kind = replace(COUNTERS, are_levels=are_levels)
+    recorded = (CountersEvidence(kind, {"client1": counted}),)
+    [found] = series.build(replace(evidence, counters=recorded)).counters
+    assert found == series.CounterSeries(
+        name="drips",
+        title="Drips",
+        sentence="What dripped.",
+        units=dict(zip(kind.units, units, strict=True)),
+        drawn=("drops",),
+        hosts=(
+            series.HostCounters(
+                host="client1",
+                time_s=(1.0, 3.0),
+                values={"drops": drops, "splashes": splashes, "puddles": (None, None)},
+            ),
+        ),
+    )
 
 
 @pytest.mark.parametrize("cores", [(0, 1), (0, 7)])

@@ -157,7 +157,7 @@ def test_a_file_of_another_experiment_is_told(tmp_path):
     ("old", "new", "fault"),
     [
         ('"checksum":"[0-9a-f]{64}",', "", "was edited: its checksum differs"),
-        ('"format":2', '"format":1', "another version of netesto wrote it"),
+        ('"format":3', '"format":2', "another version of netesto wrote it"),
     ],
 )
 def test_a_file_of_another_format_is_refused(tmp_path, old: str, new: str, fault: str):

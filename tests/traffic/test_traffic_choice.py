@@ -9,6 +9,8 @@ import pytest
 from netesto import traffic
 from netesto.errors import MissingError
 from netesto.model import OPTIONS, TESTS, TRAFFIC_TOOLS, FlowSpec, Ports
+from netesto.registered import Registered
+from netesto.traffic import choice
 from netesto.traffic.base import pinned
 from netesto.traffic.iperf3 import Iperf3
 from results.samples import PLAIN
@@ -222,7 +224,7 @@ def test_an_option_changes_the_command_of_a_tool_or_the_tool_is_refused(tool, te
     assert flows
     for flow in flows:
         try:
-            traffic.choose(flow, TRAFFIC_TOOLS, traffic.EXTRAS)
+            traffic.choose(flow, TRAFFIC_TOOLS, traffic.every_extra())
         except MissingError:
             continue
         assert command(driver, flow) != without, flow
@@ -236,7 +238,9 @@ def test_an_option_of_other_tests_is_refused_or_known_to_change_nothing(name):
         plain = FlowSpec(test=test, **NEEDED.get(test, {}))
         for value in others(name, held):
             with pytest.raises(MissingError, match=r"^no tool can do "):
-                traffic.choose(replace(plain, **{name: value}), TRAFFIC_TOOLS, traffic.EXTRAS)
+                traffic.choose(
+                    replace(plain, **{name: value}), TRAFFIC_TOOLS, traffic.every_extra()
+                )
     for test in option.ignored:
         plain = FlowSpec(test=test, **NEEDED.get(test, {}))
         for tool in (each for each in traffic.TOOLS.values() if test in each.tests):
@@ -250,7 +254,7 @@ def test_tools_are_registered_under_their_names():
 
 
 def test_the_language_knows_the_tools_that_there_are_drivers_for():
-    assert tuple(traffic.TOOLS) == TRAFFIC_TOOLS
+    assert tuple(traffic.TOOLS) == tuple(TRAFFIC_TOOLS)
 
 
 def test_where_it_was_not_compiled_native_is_missing_with_what_to_do():
@@ -258,3 +262,39 @@ def test_where_it_was_not_compiled_native_is_missing_with_what_to_do():
         traffic.choose(FlowSpec(test="TCP_FLOWS", size_bytes=1, count=1), ["netperf", "iperf3"])
     assert "native is not installed at both hosts" in caught.value.message
     assert "install a C compiler" in caught.value.remedy
+
+
+ADDED = """\
+from netesto.traffic.iperf3 import Iperf3
+
+class Added(Iperf3):
+    name = "added"
+
+TOOL = Added()
+"""
+
+
+def test_a_tool_of_another_package_comes_last_and_is_missing_where_a_host_lacks_it(
+    tmp_path, monkeypatch
+):
+    info = tmp_path / "added_tools-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added-tools\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[tests.tools]\nadded = added_tools:TOOL\n")
+    (tmp_path / "added_tools.py").write_text(ADDED)
+    monkeypatch.syspath_prepend(tmp_path)
+    tools = Registered("tests.tools", traffic.Tool, traffic.TOOLS.own.values())
+    monkeypatch.setattr(choice, "TOOLS", tools)
+    flow = FlowSpec(test="TCP_STREAM")
+    named = replace(flow, tool="added")
+    found = [traffic.choose(each, tools) for each in (flow, named)]
+    assert [tool.name for tool in (*found, traffic.choose(flow, ["added"]))] == [
+        "netperf", "added", "added",
+    ]  # fmt: skip
+    with pytest.raises(MissingError) as caught:
+        traffic.choose(named, [])
+    assert str(caught.value) == (
+        "added is not installed at both hosts\n"
+        "Install added-tools, and what it needs, where the agents of both hosts find it;"
+        " `netesto hosts install` installs netesto alone."
+    )

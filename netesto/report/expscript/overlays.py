@@ -3,7 +3,7 @@
 The lines come from series.json in the folder of each experiment.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from netesto.report.expscript import numerals, plotaxes, plotplan, samples
 from netesto.report.expscript.dataset import EXP, View
 from netesto.report.expscript.options import Options
 from netesto.report.figures import Axis, Plot, Trace
-from netesto.report.quantities import QUANTITIES, FlowLine, Quantity
+from netesto.report.quantities import QUANTITIES, FlowLine, Quantity, of
 from netesto.report.ticks import Scale, Tick
 from netesto.results import series
 from netesto.results.series import Series
@@ -28,12 +28,14 @@ def plan(view: View, request: Options) -> Plot | None:
     A row N.0 brings all flows of experiment N, a row N.k those of its group k.
     """
     name = request.get("plotY1")
-    if name not in QUANTITIES:
+    read = _read(view, request)
+    known = {**QUANTITIES} | {key: each for one in read.values() for key, each in of(one).items()}
+    if name not in known:
         raise ScriptError(
-            f"plotY1: {name!r} is not known over time", remedy=f"one of {', '.join(QUANTITIES)}"
+            f"plotY1: {name!r} is not known over time", remedy=f"one of {', '.join(known)}"
         )
-    quantity = QUANTITIES[name]
-    drawn = list(_lines(view, request, quantity))
+    quantity = known[name]
+    drawn = list(_lines(view, request, quantity, read))
     if not drawn:
         request.warn(
             f"doPlot: no {FILE} of the {len(view.rows)} selected rows has {name}; there is no plot"
@@ -68,7 +70,9 @@ def _seconds(times: Sequence[float]) -> Scale:
     return Scale(0.0, high * 1.01, (Tick(0.0, "0"), *inside))
 
 
-def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[tuple[str, str, FlowLine]]:
+def _lines(
+    view: View, request: Options, quantity: Quantity, read: Mapping[Path, Series]
+) -> Iterator[tuple[str, str, FlowLine]]:
     """The lines of the selected rows, each with its panel and its entry in the legend."""
     data = view.data
     choice = samples.series_choice(request.get("plotSeries"), view, warn=request.warn)
@@ -76,19 +80,22 @@ def _lines(view: View, request: Options, quantity: Quantity) -> Iterator[tuple[s
     if facet:
         view.column(facet, what="plotFacet")
     folders = {row: folder for row in view.rows.tolist() if (folder := _folder(view, row))}
-    read = {folder: _read(folder, quantity, request) for folder in dict.fromkeys(folders.values())}
+    lines = {
+        folder: list(_of_series(read[folder], quantity)) if folder in read else []
+        for folder in dict.fromkeys(folders.values())
+    }
     # Experiments of joined files may have the same number.
-    are_unique = len({folder.name for folder in read}) == len(read)
+    are_unique = len({folder.name for folder in lines}) == len(lines)
     for row, folder in folders.items():
         label = None if choice is None else choice.of(row)
         if choice is not None and label is None:
             continue
         group = _group(data.columns[EXP].texts[row])
         panel = data.columns[facet].texts[row] if facet else ""
-        for own, groups, line in read[folder]:
+        for own, groups, line in lines[folder]:
             if not group or not groups or group in groups:
                 name = folder.name if are_unique else folder.as_posix()
-                several = f"{name}: {own}" if len(read) > 1 else own
+                several = f"{name}: {own}" if len(lines) > 1 else own
                 yield panel, several if label is None else label, line
 
 
@@ -105,15 +112,16 @@ def _group(exp: str) -> int:
     return int(part) if part.isdecimal() else 0
 
 
-def _read(
-    folder: Path, quantity: Quantity, request: Options
-) -> list[tuple[str, tuple[int, ...], FlowLine]]:
-    """The lines of an experiment with their labels and their groups, if they are of some."""
-    try:
-        return list(_of_series(series.read(folder / FILE), quantity))
-    except ResultsError as error:
-        request.warn(f"doPlot: {error.message}; experiment {folder.name} is left out")
-        return []
+def _read(view: View, request: Options) -> dict[Path, Series]:
+    """The series of the experiments of the selected rows, by their folders."""
+    found: dict[Path, Series] = {}
+    folders = (_folder(view, row) for row in view.rows.tolist())
+    for folder in dict.fromkeys(each for each in folders if each is not None):
+        try:
+            found[folder] = series.read(folder / FILE)
+        except ResultsError as error:
+            request.warn(f"doPlot: {error.message}; experiment {folder.name} is left out")
+    return found
 
 
 def _of_series(one: Series, quantity: Quantity) -> Iterator[tuple[str, tuple[int, ...], FlowLine]]:
