@@ -314,10 +314,10 @@ def between_machines() -> Iterator[Fault]:
     yield fault("data network cut for 60 s", "failed", "failed", "still ran after", FAILED)
     for seconds, said in ((1, "experiment 3"), (3, "experiment 3"), (8, AGAIN), (20, AGAIN)):
         yield fault(f"management network cut for {seconds} s", "ok", "ok", said, OK)
-    yield fault("management network cut for 50 s", "partial", "ok", "agent lost", FAILED)
+    yield fault("management network cut for 40 s", "partial", "ok", "agent lost", FAILED)
     yield fault(f"management network cut for 20 s, {BROUGHT}", "ok", "ok", AGAIN, OK)
     yield fault(
-        f"management network cut for 50 s, {BROUGHT}", "partial", "ok", "agent lost", FAILED
+        f"management network cut for 40 s, {BROUGHT}", "partial", "ok", "agent lost", FAILED
     )
     yield fault(f"ssh process killed, {BROUGHT}", "ok", "ok", AGAIN, OK)
     yield fault("host killed and started again", "failed", "ok", "agent lost", FAILED)
