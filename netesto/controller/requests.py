@@ -46,8 +46,8 @@ def group_request(
     family (4 or 6), MissingError if no tool at both hosts can make the flow."""
     addresses = [address(endpoint, family) for endpoint, _ in (client, server)]
     flow = command.flow
-    if client[0].is_simulated and flow.test in NATIVE_IN_SIMULATION and flow.tool == "auto":
-        flow = replace(flow, tool="native")
+    if client[0].is_simulated:
+        flow = in_simulation(flow)
     infos = client[1], server[1]
     tool = traffic.choose(
         _to_choose_for(command, flow),
@@ -68,15 +68,31 @@ def group_request(
         flow = replace(flow, stagger_s=PROGRAM_START_S)
     if tool.name == "native" and flow.test == "UDP_STREAM" and flow.bitrate_bps is None:
         flow = replace(flow, bitrate_bps=_offered_bps(client[0], server[0], changed_rates_bps))
+    return between(command, flow, (client[0].host, addresses[0]), (server[0].host, addresses[1]))
+
+
+def in_simulation(flow: FlowSpec) -> FlowSpec:
+    """The flow as simulated time needs it, where `auto` is not every tool."""
+    is_chosen = flow.test in NATIVE_IN_SIMULATION and flow.tool == "auto"
+    return replace(flow, tool="native") if is_chosen else flow
+
+
+def between(
+    command: steps.DoClient,
+    flow: FlowSpec,
+    client: tuple[str, Address],
+    server: tuple[str, Address],
+) -> GroupRequest:
+    """The request of a command for `flow`, between hosts with these names and addresses."""
     return GroupRequest(
         **asdict(flow),
         exp=command.exp,
         group=command.group,
         exp_name=command.exp_name,
-        client=client[0].host,
-        server=server[0].host,
-        client_address=addresses[0],
-        server_address=addresses[1],
+        client=client[0],
+        server=server[0],
+        client_address=client[1],
+        server_address=server[1],
         seed=command.seed,
         is_held=command.hold,
     )

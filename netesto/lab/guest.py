@@ -202,8 +202,14 @@ def environment(given: Mapping[str, str], kernel: Kernel, *, memory_mb: int) -> 
     simulated time sets of Python have the same order in every run."""
     kept = {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
     same = {"PYTHONHASHSEED": "0"} if kernel.kind == "sim" else {}
-    facts = f"guest memory: {memory_mb} MiB\n{_KERNEL_HASH}: {kernel.sha256()}"
-    return kept | same | {proc.GROUND_MARK: kernel.kind, proc.GUEST_FACTS: facts}
+    known = facts(memory_mb, kernel.sha256())
+    lines = "\n".join(f"{name}: {text}" for name, text in known.items())
+    return kept | same | {proc.GROUND_MARK: kernel.kind, proc.GUEST_FACTS: lines}
+
+
+def facts(memory_mb: int, kernel_hash: str) -> dict[str, str]:
+    """What manifests have of a guest."""
+    return {"guest memory": f"{memory_mb} MiB", _KERNEL_HASH: kernel_hash}
 
 
 def command(

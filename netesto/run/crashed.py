@@ -2,17 +2,17 @@
 
 import time
 from collections import defaultdict
-from dataclasses import asdict, replace
+from dataclasses import replace
 from ipaddress import IPv4Address
 
 from netesto import traffic
 from netesto.controller import digest, requests
 from netesto.controller.controller import columns_of
 from netesto.errors import GuestError
-from netesto.lab import drawing
+from netesto.lab import drawing, guest
 from netesto.language import steps
 from netesto.language.plan import Plan
-from netesto.model import SAME_CLOCK, GroupRequest, HostInfo, Ports
+from netesto.model import SAME_CLOCK, FlowSpec, HostInfo, Ports
 from netesto.results import derive, integrity, manifest, runs
 from netesto.results.evidence import FAILED
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
@@ -76,6 +76,7 @@ def _fail(
     groups = tuple(
         _group(
             each,
+            requests.in_simulation(each.flow) if session.ground == "sim" else each.flow,
             client=inventory.find(each.host).host,
             server=inventory.find(each.server).host,
             error=error,
@@ -102,7 +103,7 @@ def _fail(
         hosts={name: _host(name, head.memory_mb * 2**20) for name in sorted(names)},
         files=integrity.hashes(folder),
         columns=columns_of(end.notes),
-        facts={"kernel hash": session.kernel_hash, "guest memory": f"{head.memory_mb} MiB"},
+        facts=guest.facts(head.memory_mb, session.kernel_hash),
         reasons=(error.message,),
     )
     evidence = digest.evidence(folder, found)
@@ -112,26 +113,14 @@ def _fail(
     results.append(rows)
 
 
-def _group(command: steps.DoClient, *, client: str, server: str, error: GuestError) -> GroupRecord:
-    flow = command.flow
-    if flow.tool == "auto":
-        simulated = flow.test in requests.NATIVE_IN_SIMULATION
-        chosen = traffic.choose(flow, tuple(traffic.TOOLS), traffic.every_extra()).name
-        flow = replace(flow, tool="native" if simulated else chosen)
+def _group(
+    command: steps.DoClient, flow: FlowSpec, *, client: str, server: str, error: GuestError
+) -> GroupRecord:
+    tool = traffic.choose(flow, tuple(traffic.TOOLS), traffic.every_extra())
+    flow = replace(flow, tool=tool.name)
     nowhere = (0,) * flow.instances
     return GroupRecord(
-        request=GroupRequest(
-            **asdict(flow),
-            exp=command.exp,
-            group=command.group,
-            exp_name=command.exp_name,
-            client=client,
-            server=server,
-            client_address=_NO_ADDRESS,
-            server_address=_NO_ADDRESS,
-            seed=command.seed,
-            is_held=command.hold,
-        ),
+        request=requests.between(command, flow, (client, _NO_ADDRESS), (server, _NO_ADDRESS)),
         ports=Ports(control=nowhere, data=nowhere),
         full_host=command.host,
         full_server=command.server,
