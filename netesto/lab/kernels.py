@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import shutil
@@ -37,8 +38,7 @@ class Kernel:
 
     def sha256(self) -> str:
         """The hexadecimal SHA-256 of the kernel itself."""
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return _sha256(self.path)
 
     @property
     def is_own(self) -> bool:
@@ -143,6 +143,12 @@ def write_record(kernel: Kernel, path: Path) -> None:
     # The binary is beside its record, wherever the folder is moved.
     del value["path"], value["modules"]
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+@functools.cache
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def short_hash(text: str) -> str:
