@@ -3,15 +3,17 @@ warnings."""
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from netesto import jsontext, proc
 from netesto.controller import digest, wallclock
 from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
 from netesto.controller.run import Ground
+from netesto.measured import SocketSample
 from netesto.model import REQUEST_TESTS, GroupRequest
 from netesto.results import crosscheck, flows, hostdiffs, queues, runs, severity
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
@@ -166,20 +168,24 @@ def doubts(evidence: ExperimentEvidence) -> tuple[str, ...]:
 
 def _effective(flow: InstanceRecord, record: GroupRecord, seen: InstanceEvidence) -> InstanceRecord:
     sender = flows.sender_samples(record.request, seen)
-    gaps = flows.gaps(sender)
-    at_receiver = flows.gaps(flows.receiver_samples(record.request, seen))
     return replace(
         flow,
         status=seen.status,
         effective_congestion_control="/".join(flows.congestion_controls(sender)),
         effective_mss_bytes=flows.last_mss_bytes(sender),
-        achieved_interval_ms=None if gaps is None else round(gaps.mean_ms, 3),
-        achieved_interval_p99_ms=None if gaps is None else round(gaps.p99_ms, 3),
-        achieved_interval_worst_ms=None if gaps is None else round(gaps.worst_ms, 3),
-        receiver_interval_ms=None if at_receiver is None else round(at_receiver.mean_ms, 3),
-        receiver_interval_p99_ms=None if at_receiver is None else round(at_receiver.p99_ms, 3),
-        receiver_interval_worst_ms=None if at_receiver is None else round(at_receiver.worst_ms, 3),
+        **_intervals("achieved", sender),
+        **_intervals("receiver", flows.receiver_samples(record.request, seen)),
     )
+
+
+def _intervals(end: str, samples: Sequence[SocketSample]) -> dict[str, Any]:
+    """The intervals between samples at one end, by the fields of InstanceRecord."""
+    gaps = flows.gaps(samples)
+    return {
+        f"{end}_interval_ms": gaps and round(gaps.mean_ms, 3),
+        f"{end}_interval_p99_ms": gaps and round(gaps.p99_ms, 3),
+        f"{end}_interval_worst_ms": gaps and round(gaps.worst_ms, 3),
+    }
 
 
 def _queue_sampling(
