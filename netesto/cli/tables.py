@@ -11,9 +11,8 @@ from rich.text import Text
 from netesto.cli import console
 from netesto.model import TIMED_TESTS
 from netesto.printable import printable
-from netesto.results import csvfile, numbers
+from netesto.results import csvfile, numbers, severity
 from netesto.results.columns import SEVERITY, WARNINGS, column, distinguishes
-from netesto.results.severity import Severity
 from netesto.results.table import is_doubtful
 
 Row = Mapping[str, str]
@@ -87,7 +86,7 @@ def print_rows(rows: Sequence[Row]) -> None:
     # Lines that are still too wide wrap.
     output.width = max(output.width, _total(widths))
     output.print(table)
-    warned = [row for row in whole if row.get(SEVERITY) not in {None, "", Severity.NOTE}]
+    warned = [row for row in whole if severity.matters(row.get(SEVERITY))]
     for row in warned[:_WARNED_MAX]:
         text = f"{number_of(row)}, {row[SEVERITY]}: {row.get('warning', '')}"
         output.print(Text(printable(text), style="yellow"))

@@ -21,7 +21,7 @@ from netesto.errors import UsageError
 from netesto.model import TIMED_TESTS
 from netesto.report import conditions, ranks
 from netesto.report.ranks import Change
-from netesto.results import aggregate, csvfile, numbers, repeated, store, tablerows
+from netesto.results import aggregate, csvfile, numbers, repeated, severity, store, tablerows
 from netesto.results.columns import COLUMNS, NO_VARIANT, REPETITION, SEVERITY, column
 from netesto.results.evidence import DAMAGED, OK
 from netesto.results.severity import Severity
@@ -317,7 +317,7 @@ def _of_warnings(every: _Pair, used: _Pair) -> Iterable[str]:
                 f"{'them' if count > 1 else 'it'} (--with-invalid counts them); the first, "
                 f"{first.get('exp', '')}: {first.get('warning', '')}"
             )
-        told = [row for row in runs.rows if row.get(SEVERITY) not in {None, "", Severity.NOTE}]
+        told = [row for row in runs.rows if severity.matters(row.get(SEVERITY))]
         if told:
             yield (
                 f"{counted(len(told), 'run')} of {runs.name} with warnings; the first, "

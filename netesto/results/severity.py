@@ -49,6 +49,12 @@ def severity(text: str) -> Severity:
     return text.severity if isinstance(text, _Graded) else Severity.AFFECTS
 
 
+def matters(value: str | None) -> bool:
+    """Whether a row of exp.csv with this severity (None or "": no warning) has a warning that is
+    more than a note."""
+    return value not in {None, "", Severity.NOTE}
+
+
 def about(subject: str, text: str) -> str:
     """The warning with its subject before it."""
     return graded(f"{subject}: {text}", severity(text))
