@@ -189,7 +189,7 @@ class Case:
     def agents(self) -> Iterator[None]:
         """Disks of their own for the results and for h1's agent, and an agent on each host."""
         script = FROM_H1 if "clock of the client" in self.what else SCRIPT
-        if self.what.startswith("second "):
+        if self.what.startswith("second controller"):
             script = script.replace("dur=2\n", f"dur=2\nWAIT {STARTED_S}\n")
         one, end, others = script.partition("expName=one ca=cubic dur=1\n")
         pause = PAUSE[self.what.split()[0]] if self.moment == BETWEEN else ""
