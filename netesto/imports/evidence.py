@@ -110,9 +110,7 @@ def _direction(output: Output | None, record: GroupRecord) -> Direction | None:
     """The direction of a group; None if the output has none, or no result."""
     found: Sequence[Direction] = () if output is None else output.directions
     place = record.request.group - 1
-    if place >= len(found):
-        return None
-    return found[place]
+    return found[place] if place < len(found) else None
 
 
 def _group(

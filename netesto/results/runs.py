@@ -21,10 +21,10 @@ class RunRecord:
     of every file it read besides, by path. `jobs` is how many guests ran its parts side by side.
     `wall_s` is the real time it took; in `simulated_time` (of a run that was inside a guest as a
     whole) `started` and `ended` are not real, and `speed_up` is simulated seconds for each second
-    of `wall_s`. `settings` are those of each host that were
-    made, and the commands that ran there, behind the last experiment: they are in no manifest.
-    `left` are the differences that it left on hosts. `exit_status`, `ended` and what
-    follows from it are None while it runs, and stay so if it is killed.
+    of `wall_s`. `settings` are those that were made on each host, and the commands that ran there,
+    behind the last experiment: they are in no manifest. `left` are the differences that it left on
+    hosts. `exit_status`, `ended` and what follows from it are None while it runs, and stay so if it
+    is killed.
     """
 
     name: str
