@@ -16,8 +16,9 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     gc.set_threshold(OBJECTS)
     _open_standard_streams()
-    from netesto import cli, interrupts
+    from netesto import cli
     from netesto.run import status
+    from netesto.system import interrupts
 
     try:
         with interrupts.heeded():

@@ -2,7 +2,7 @@
 
 import logging
 
-from netesto.printable import printable
+from netesto.text.printable import printable
 
 # The attributes of every LogRecord; all others come from `extra` and are printed as key=value.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

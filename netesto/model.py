@@ -14,10 +14,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from netesto import registered
-from netesto.described import described, descriptions, differing
-from netesto.kinds import Argument, Kind
-from netesto.registered import Names
+from netesto.schema import registered
+from netesto.schema.described import described, descriptions, differing
+from netesto.schema.kinds import Argument, Kind
+from netesto.schema.registered import Names
 
 Address: TypeAlias = IPv4Address | IPv6Address
 

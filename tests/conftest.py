@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, settings
 from needs import unmet
 from worlds import World, machines
 
-from netesto import process
 from netesto.__main__ import OBJECTS
+from netesto.system import process
 
 # As every command does.
 process.reach_system_programs()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import psutil
 
-from netesto import process
 from netesto.agent import listening
+from netesto.system import process
 
 
 def inside(namespaces: Iterable[str]) -> list[psutil.Process]:

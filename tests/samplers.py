@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import process
 from netesto.collectors.sampler import Sampler, launched
+from netesto.system import process
 
 # Python starts in a tenth of a second; where many compute, it takes its time.
 DEADLINE_S = 60

@@ -9,7 +9,6 @@ from statistics import fmean
 import pytest
 from language.language_asked import Asked, run
 
-from netesto.kinds import Kind
 from netesto.language import steps
 from netesto.language.arguments import value_of
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
@@ -17,6 +16,7 @@ from netesto.language.spool import record_of
 from netesto.model import FIELDS, OPTIONS, FlowSpec, GroupRequest, Option, fault
 from netesto.proto import messages as pb
 from netesto.results import manifest
+from netesto.schema.kinds import Kind
 from netesto.transport import codec
 from results import samples
 

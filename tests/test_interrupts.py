@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from typed import returned
 
-from netesto import interrupts, process
+from netesto.system import interrupts, process
 
 
 @pytest.fixture(autouse=True)
@@ -215,7 +215,7 @@ def status_of(text: str) -> int:
     """The exit status of a program that is interrupted while it makes a dataclass by `exec`."""
     code = f"""
 import signal, sys
-from netesto import interrupts
+from netesto.system import interrupts
 {text}
 """
     return process.run([sys.executable, "-c", code], timeout=60, check=False).status
@@ -269,7 +269,7 @@ except KeyboardInterrupt:
     )
 
 
-@pytest.mark.parametrize("module", ["netesto.interrupts", "netesto.cli.printing"])
+@pytest.mark.parametrize("module", ["netesto.system.interrupts", "netesto.cli.printing"])
 def test_a_request_while_the_program_is_imported_is_told(module):
     interrupted = f"""
 import signal, sys

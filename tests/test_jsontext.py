@@ -1,6 +1,6 @@
 import pytest
 
-from netesto import jsontext
+from netesto.files import jsontext
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'], ids=["lists", "objects"])

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import netesto
-from netesto import life, proc, process
 from netesto.errors import LabError
+from netesto.system import life, proc, process
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_link_in_a_lock_s_place_is_not_followed(lock, tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="root: it takes another user")
 def test_another_user_leaves_a_lock_alone(open_folder):
     lock = open_folder / "lock"
-    looks = "import sys, pathlib, netesto.life as life"
+    looks = "import sys, pathlib, netesto.system.life as life"
     looks += "; print(life.is_held(pathlib.Path(sys.argv[1])))"
     argv = [
         "setpriv",

@@ -8,7 +8,7 @@ from subprocess import Popen
 
 import pytest
 
-from netesto import owned, process
+from netesto.system import owned, process
 
 # A folder like that of a netesto which held no locks: named after a process that is gone.
 OLDER = f"{owned.PREFIX}{os.getpid()}-1-left0000"
@@ -16,7 +16,7 @@ OLDER = f"{owned.PREFIX}{os.getpid()}-1-left0000"
 HOLDER = """
 import sys, time
 from pathlib import Path
-from netesto import owned
+from netesto.system import owned
 with owned.folder(Path(sys.argv[1])) as folder:
     print(folder, flush=True)
     time.sleep(600)
@@ -25,7 +25,7 @@ with owned.folder(Path(sys.argv[1])) as folder:
 LOOKER = """
 import sys
 from pathlib import Path
-from netesto import owned
+from netesto.system import owned
 print(len(owned.remove_abandoned(Path(sys.argv[1]))))
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
+from netesto.system import process
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(

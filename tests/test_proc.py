@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from netesto import process
+from netesto.system import process
 
 # Threads that take memory at the same time; malloc_info(3) then lists the arenas.
 SCRIPT = """
 import ctypes, threading
-from netesto import proc
+from netesto.system import proc
 {first}
 libc = ctypes.CDLL(None)
 together = threading.Barrier(4)
@@ -39,7 +39,7 @@ def test_threads_share_an_arena_where_that_is_asked_for(first: str, is_one: bool
 # A shell that ends leaves a process behind, which says its number.
 LEFT_BEHIND = """
 import json, os, signal, subprocess
-from netesto import proc
+from netesto.system import proc
 proc.adopt_orphans()
 start = ["sh", "-c", "setsid sleep 60 >&- & echo $!"]
 orphan = int(subprocess.run(start, stdout=subprocess.PIPE).stdout)
@@ -53,7 +53,7 @@ print(json.dumps([found, sorted([orphan, child.pid])]))
 # One that ended and was adopted, and one that was started here.
 ENDED = """
 import json, os, subprocess
-from netesto import proc, process
+from netesto.system import proc, process
 proc.adopt_orphans()
 start = ["sh", "-c", "sleep 60 >&- & echo $!"]
 shell = subprocess.Popen(start, stdout=subprocess.PIPE, start_new_session=True)

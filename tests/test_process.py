@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.errors import ProcessError
+from netesto.system import process
 
 
 def program_in(folder: Path, name: str) -> Path:

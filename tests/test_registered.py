@@ -6,7 +6,7 @@ import pytest
 
 from netesto.errors import WorldError
 from netesto.measured import Counters
-from netesto.registered import Names, Registered
+from netesto.schema.registered import Names, Registered
 
 OWN = Counters(name="own", title="", sentence="", units={"a": "b"}, drawn=("a",), read=dict)
 

@@ -50,8 +50,9 @@ from typing import Literal, TypeAlias
 import psutil
 from needs import unmet
 
-from netesto import paths, process
-from netesto.process import Child, Finished
+from netesto.files import paths
+from netesto.system import process
+from netesto.system.process import Child, Finished
 
 USER, USER_ID = "tester", 4001
 OTHER, OTHER_ID = "other", 4002

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from netesto import process
+from netesto.system import process
 
 BASELINE = Path(__file__).with_name("scenarios")
 SCRIPTS = Path(__file__).parents[2] / "scripts"

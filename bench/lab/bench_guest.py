@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from netesto import process
 from netesto.lab import guest, kernels
 from netesto.lab.kernels import Kernel
+from netesto.system import process
 
 REPEATS = 3
 

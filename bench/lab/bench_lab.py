@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from netesto import process
 from netesto.lab import kernels, netns
 from netesto.lab.kernels import Kind
 from netesto.run import labs
+from netesto.system import process
 
 REPEATS = 5
 RUNS = 3

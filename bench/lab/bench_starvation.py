@@ -14,8 +14,8 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from netesto import process
 from netesto.results import manifest
+from netesto.system import process
 
 SCRIPT = """\
 LAB dumbbell clients=1 servers=1 rate=100mbit limit=250K offload=off

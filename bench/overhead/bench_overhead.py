@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import paths, process
+from netesto.files import paths
+from netesto.system import process
 
 CLASSIC_OVERHEAD_S = 52.0
 RUNS = 3

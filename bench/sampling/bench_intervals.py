@@ -32,13 +32,13 @@ from pathlib import Path
 
 from bench_sampling import connections
 
-from netesto import process
 from netesto.collectors import sockdiag, socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.netlink import message_bytes
 from netesto.collectors.sampler import Sampler, SocketCollector
 from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.results import flows
+from netesto.system import process
 
 CONTROL_PORT, DATA_PORT = 23_500, 23_600
 LASTING_S = 10.0

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from netesto import process
 from netesto.collectors import sockdiag, socketfile
 from netesto.collectors.sockdiag import SocketDiagnosis
+from netesto.system import process
 
 SOCKETS = (2, 100, 1000)
 LOOKS = 30

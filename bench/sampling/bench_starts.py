@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import process
+from netesto.system import process
 
 CLIENTS, REPETITIONS = 20, 5
 LIMIT_MS = 2.0

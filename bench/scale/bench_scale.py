@@ -37,7 +37,6 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "controller"))
 
 from scripted_agent import HERE, ScriptedAgent, Watcher  # noqa: E402
 
-from netesto import process  # noqa: E402
 from netesto.collectors import socketfile  # noqa: E402
 from netesto.controller import digest, record  # noqa: E402
 from netesto.controller.controller import Controller  # noqa: E402
@@ -57,6 +56,7 @@ from netesto.report import page  # noqa: E402
 from netesto.results import derive, fields, manifest  # noqa: E402
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest  # noqa: E402
 from netesto.results.store import Store  # noqa: E402
+from netesto.system import process  # noqa: E402
 
 REAL_AGENTS, MEMORY_AGENTS = 200, 1000
 GROUPS, FLOWS_EACH, SECONDS, SAMPLES_PER_S = 8, 64, 60, 5

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from netesto import process
+from netesto.system import process
 from netesto.traffic.native import PROGRAM
 
 ROUNDS = 3

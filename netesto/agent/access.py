@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
-from netesto import texts
 from netesto.agent.reread import Reread
 from netesto.errors import UsageError
+from netesto.files import texts
 from netesto.model import Address
 from netesto.transport.addresses import (
     AGENT_SOCKET,

@@ -3,8 +3,9 @@
 import platform
 from typing import Any
 
-from netesto import jsontext, process
 from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
+from netesto.files import jsontext
+from netesto.system import process
 
 # They answer in milliseconds.
 TIMEOUT_S = 5.0

@@ -16,12 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from netesto import process, units
+from netesto import units
 from netesto.agent import limits
-from netesto.amounts import FILE
 from netesto.errors import AgentError, NotAllowedError, ProcessError
-from netesto.nearest import hint
-from netesto.printable import printable
+from netesto.limits.amounts import FILE
+from netesto.system import process
+from netesto.text.nearest import hint
+from netesto.text.printable import printable
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}")
 _PARAMETER = re.compile(r"\{([A-Za-z_]\w{0,39})\}", re.ASCII)

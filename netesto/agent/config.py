@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from netesto import texts
 from netesto.agent import commands
 from netesto.agent.commands import Allowed
 from netesto.agent.limits import Limits, absent
 from netesto.agent.limits import read as read_limits
 from netesto.agent.reread import Reread
 from netesto.errors import UsageError
+from netesto.files import texts
 from netesto.model import TlsFiles
-from netesto.nearest import hint
+from netesto.text.nearest import hint
 from netesto.transport import tls
 from netesto.transport.addresses import AGENT_SOCKET
 

@@ -7,10 +7,10 @@ import socket
 from collections.abc import Collection
 from pathlib import Path
 
-from netesto import proc
-from netesto.allowed import allowing_control
 from netesto.collectors import capabilities
 from netesto.errors import AgentError, MissingError
+from netesto.limits.allowed import allowing_control
+from netesto.system import proc
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 

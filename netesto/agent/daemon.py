@@ -15,7 +15,6 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from netesto import interrupts, proc, process
 from netesto import log as logs
 from netesto.agent import access, config, recovery, routes
 from netesto.agent.access import ClientsFile
@@ -31,7 +30,8 @@ from netesto.collectors.clock import Clock
 from netesto.collectors.counters import COUNTERS
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError, NetestoError, UsageError
-from netesto.printable import printable
+from netesto.system import interrupts, proc, process
+from netesto.text.printable import printable
 from netesto.traffic import TOOLS
 from netesto.traffic.ports import DATA_PORTS, PortRange
 from netesto.transport.addresses import (

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import psutil
 
-from netesto import amounts, proc, process
 from netesto.agent import routes
 from netesto.agent.experiment import Premises
 from netesto.agent.limits import absent
 from netesto.collectors import hostfacts, pathmtu, timesync
 from netesto.errors import ProcessError
+from netesto.limits import amounts
 from netesto.model import Address, HostState, InterfaceState, PathState
+from netesto.system import proc, process
 from netesto.traffic.ports import REFUSED_PORT
 
 # What agents run besides the traffic tools.

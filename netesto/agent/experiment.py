@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from netesto import amounts
 from netesto.agent import routes, spool
 from netesto.agent.commands import Allowed
 from netesto.agent.config import Config
@@ -24,6 +23,7 @@ from netesto.collectors.cgroup import Quota
 from netesto.collectors.clock import Clock, SystemTime, words_of_step
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
+from netesto.limits import amounts
 from netesto.model import Event, EventKind, GroupRequest, Ports
 from netesto.traffic.base import Tool
 from netesto.traffic.ports import PortRange

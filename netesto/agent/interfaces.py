@@ -5,11 +5,11 @@ MTU and sizes of super-packets are those of `ip link`, offloads those of `ethtoo
 
 from collections.abc import Mapping
 
-from netesto import allowed
 from netesto.agent import asking
 from netesto.agent.journal import Run
 from netesto.collectors import hostfacts
 from netesto.errors import MissingError
+from netesto.limits import allowed
 
 # Their names in the output of ethtool. In its arguments only the last is not called as here.
 _OFFLOADS: Mapping[str, str] = {**hostfacts.OFFLOADS, "gro_hw": "rx-gro-hw"}

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto import process
 from netesto.agent import spool
 from netesto.collectors.clock import Clock, SystemTime
 from netesto.errors import OutputError, ProcessError
 from netesto.measured import TransferResult
 from netesto.model import Event, GroupRequest, Ports
+from netesto.system import process
 from netesto.traffic import native
 from netesto.traffic.base import Tool
 

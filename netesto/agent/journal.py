@@ -30,8 +30,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from netesto import jsontext, proc
 from netesto.errors import AgentError
+from netesto.files import jsontext
+from netesto.system import proc
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,9 @@ from typing import TypeAlias
 
 import psutil
 
-from netesto import allowed, amounts, units
+from netesto import units
 from netesto.errors import NotAllowedError
+from netesto.limits import allowed, amounts
 from netesto.model import Address, CaptureRequest, GroupRequest, Ports
 from netesto.traffic.ports import (
     DATA_PORTS,

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from netesto import jsontext
 from netesto.agent import asking
 from netesto.agent.journal import Run, Step
 from netesto.errors import AgentError
+from netesto.files import jsontext
 from netesto.hostsettings import RouteMetrics
 from netesto.units import decimal
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from netesto import jsontext
 from netesto.agent import asking
 from netesto.agent.journal import Run, Step
 from netesto.errors import AgentError, UsageError
+from netesto.files import jsontext
 from netesto.links import made
 from netesto.links.made import Direction, Maker
 from netesto.links.queues import QUEUES

@@ -21,9 +21,10 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import jsontext, proc, process
 from netesto.agent import daemon, tools
 from netesto.agent.tools import Abilities
+from netesto.files import jsontext
+from netesto.system import proc, process
 from netesto.traffic import TOOLS
 from netesto.transport import codec
 

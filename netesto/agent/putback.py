@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import process
 from netesto.agent import asking, interfaces, metrics, middles, qdiscs
 from netesto.agent.journal import Change, Journal, Run, Step, Write
 from netesto.errors import NetestoError, ProcessError
+from netesto.system import process
 
 log = logging.getLogger(__name__)
 

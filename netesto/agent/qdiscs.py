@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from netesto import jsontext
 from netesto.agent import asking
 from netesto.collectors.capabilities import ENTRANCE_QDISCS
 from netesto.errors import OutputError
+from netesto.files import jsontext
 from netesto.units import decimal
 
 Options: TypeAlias = Mapping[str, object]

@@ -16,12 +16,12 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from netesto import proc
 from netesto.agent import access, putback
 from netesto.agent.journal import Journal
 from netesto.collectors import hostfacts
 from netesto.errors import WorldError
-from netesto.life import holder
+from netesto.system import proc
+from netesto.system.life import holder
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import proc, process
 from netesto.agent import listening
 from netesto.agent.jobs import last_lines
 from netesto.errors import AgentError, MissingError, ProcessError
 from netesto.model import GroupRequest, Ports
+from netesto.system import proc, process
 from netesto.traffic.base import Tool, pinned
 from netesto.traffic.ports import PortRange
 

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from netesto import proc
 from netesto.agent import congestion, routes
 from netesto.agent.experiment import Experiment, Premises
 from netesto.agent.servers import Servers
@@ -23,6 +22,7 @@ from netesto.model import (
     Ports,
     fault,
 )
+from netesto.system import proc
 
 
 class Session:

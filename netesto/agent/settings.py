@@ -16,7 +16,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto import allowed, proc
 from netesto.agent import asking, commands, interfaces, metrics, middles, putback, qdiscs, routes
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Change, Run, Step, Write
@@ -34,7 +33,9 @@ from netesto.hostsettings import (
     Setting,
     Sysctl,
 )
+from netesto.limits import allowed
 from netesto.links import made
+from netesto.system import proc
 from netesto.units import decimal
 
 Value: TypeAlias = Sysctl | ModuleParameter

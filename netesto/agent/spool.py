@@ -28,9 +28,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Self
 
-from netesto import atomic, jsontext, proc
 from netesto.errors import AgentError
+from netesto.files import atomic, jsontext
 from netesto.model import RUN_NAME, UNFETCHED_MAX, FileEntry, FilePiece, Unfetched
+from netesto.system import proc
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from netesto import interrupts, life, proc, process
 from netesto.errors import ProcessError
+from netesto.system import interrupts, life, proc, process
 
 # The delay after a failure. It doubles each time, and is reset after an agent that ran for longer.
 FIRST_PAUSE_S = 0.5

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from netesto import process
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.errors import MissingError, OutputError, ProcessError
+from netesto.system import process
 from netesto.traffic.base import Tool
 
 # Controllers wait 5 s for an agent's report on its host (run.agents), even if two tools hang.

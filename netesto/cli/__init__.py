@@ -9,10 +9,10 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from netesto import interrupts, process
 from netesto.cli import options, printing
 from netesto.errors import NetestoError, ScriptError
 from netesto.run import status
+from netesto.system import interrupts, process
 
 __all__ = ["guarded", "main"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from netesto.printable import printable
+from netesto.text.printable import printable
 
 # Output that does not go to a terminal has room for everything.
 UNLIMITED_WIDTH = 400

@@ -12,7 +12,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from netesto import allowed, atomic, paths
 from netesto.cli import console, printing
 from netesto.cli.display import Display
 from netesto.cli.hosts import HOSTS_FILE
@@ -24,6 +23,8 @@ from netesto.deploy.plan import Plan, Wanted
 from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, NoAnswerError, UsageError, WorldError
+from netesto.files import atomic, paths
+from netesto.limits import allowed
 from netesto.model import ALWAYS_THERE, Endpoint
 from netesto.results import csvfile, tablerows
 from netesto.run import agents, status

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 from collections import Counter
 
-from netesto import process
 from netesto.cli import printing, verifying, watching
 from netesto.controller.inventory import Inventory
 from netesto.errors import UsageError
@@ -12,8 +11,9 @@ from netesto.lab import guest, leftovers, netns, records, ways
 from netesto.lab.netns import Lab
 from netesto.lab.ways import Flow
 from netesto.model import Address
-from netesto.nearest import hint
 from netesto.run import labs, status
+from netesto.system import process
+from netesto.text.nearest import hint
 
 # The number of source ports that `lab path` tries: enough to meet each of sixteen equal paths.
 SAMPLE_FLOWS = 256

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from netesto.errors import UsageError
-from netesto.nearest import hint
+from netesto.text.nearest import hint
 
 _CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)")
 

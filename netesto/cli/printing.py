@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from netesto import atomic
 from netesto.errors import WorldError
-from netesto.printable import printable, replaced
+from netesto.files import atomic
+from netesto.text.printable import printable, replaced
 
 _ERRORS = "netesto.replaced"
 

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from netesto import atomic
 from netesto.cli import printing
 from netesto.controller import preflight, requests
 from netesto.controller.inventory import load, parse_map
 from netesto.errors import ScriptError, UsageError, WorldError
+from netesto.files import atomic
 from netesto.language import check as checking
 from netesto.language import interpreter, parser, printer
 from netesto.language.finding import merged

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from netesto.cli import console
 from netesto.model import TIMED_TESTS
-from netesto.printable import printable
 from netesto.results import csvfile, numbers, severity
 from netesto.results.columns import SEVERITY, WARNINGS, column, distinguishes
 from netesto.results.table import is_doubtful
+from netesto.text.printable import printable
 
 Row = Mapping[str, str]
 

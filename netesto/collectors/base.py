@@ -11,9 +11,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from netesto import jsontext, process
 from netesto.collectors.clock import Clock
 from netesto.errors import OutputError, ProcessError
+from netesto.files import jsontext
+from netesto.system import process
 
 Warn = Callable[[str], None]
 Parsed = TypeVar("Parsed")

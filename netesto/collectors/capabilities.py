@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import atomic, jsontext, proc, process
 from netesto.errors import ProcessError
+from netesto.files import atomic, jsontext
 from netesto.model import QDISCS
+from netesto.system import proc, process
 
 # Controllers wait 5 s for an agent's report on its host (run.agents).
 _TC_TIMEOUT_S = 4.0

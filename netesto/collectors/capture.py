@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from netesto import process, units
+from netesto import units
 from netesto.collectors.base import ByProgram
 from netesto.model import CaptureRequest
+from netesto.system import process
 
 # tcpdump listens within milliseconds, unless the machine is overloaded.
 READY_TIMEOUT_S = 5.0

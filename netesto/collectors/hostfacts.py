@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 
 import netesto
-from netesto import process
 from netesto.collectors import hardware
 from netesto.collectors.cgroup import Quota
 from netesto.errors import ProcessError
+from netesto.system import process
 
 # Together they take some ten milliseconds; a driver that hangs must not hang the experiment.
 COMMANDS_TIMEOUT_S = 5.0

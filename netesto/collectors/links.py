@@ -14,11 +14,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from netesto import jsontext
 from netesto.collectors.base import Recording, Warn, count, unzipped
 from netesto.collectors.clock import Clock, instant
 from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
 from netesto.errors import OutputError
+from netesto.files import jsontext
 from netesto.measured import Counted, InstalledQdisc, LinkSamples
 from netesto.model import SAME_CLOCK, ClockOffset
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from netesto import proc, process
 from netesto.collectors.base import ByProgram
 from netesto.measured import PingSample
 from netesto.model import SAME_CLOCK, Address, ClockOffset
+from netesto.system import proc, process
 
 # How the warning of an agent that cannot start ping begins.
 UNMEASURED = "round trips are not measured"

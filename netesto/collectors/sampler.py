@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from netesto import jsontext, process
 from netesto.collectors.base import Collector, Warn
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampling import IGNORED, ORDER_BYTES, be_the_sampler
 from netesto.errors import ProcessError
+from netesto.files import jsontext
+from netesto.system import process
 
 log = logging.getLogger(__name__)
 

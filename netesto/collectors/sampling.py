@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from netesto import jsontext
 from netesto.collectors import sockdiag
 from netesto.collectors.base import Recording, Warn
 from netesto.collectors.clock import Clock
@@ -32,6 +31,7 @@ from netesto.collectors.counters import COUNTERS, CountersRecording
 from netesto.collectors.cpu import CpuRecording
 from netesto.collectors.links import LinkRecording
 from netesto.collectors.sockets import SocketRecording
+from netesto.files import jsontext
 
 # An order may name a thousand ports that are not consecutive.
 ORDER_BYTES = 1 << 20

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import jsontext
 from netesto.collectors import netlink, sockdiag
 from netesto.collectors.base import unzipped
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
+from netesto.files import jsontext
 from netesto.measured import SocketSample, address_of
 from netesto.model import SAME_CLOCK, ClockOffset
 

@@ -8,9 +8,9 @@ import ctypes
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import proc, process
 from netesto.errors import ProcessError
 from netesto.model import TimeSync
+from netesto.system import proc, process
 
 _CHRONYC_TIMEOUT_S = 2.0
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from netesto import jsontext, process, texts
 from netesto.errors import MissingError, ProcessError, UsageError
+from netesto.files import jsontext, texts
+from netesto.system import process
 from netesto.transport.addresses import SshAddress
 
 SUFFIXES = (".ini", ".yml", ".yaml")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from netesto import interrupts
 from netesto.controller import digest, readiness, record, waiting
 from netesto.controller.background import Background
 from netesto.controller.experiment import Experiment
@@ -22,6 +21,7 @@ from netesto.language import steps
 from netesto.results import derive, manifest
 from netesto.results.fields import Fields
 from netesto.results.manifest import SettingRecord
+from netesto.system import interrupts
 
 # After a hurried request to end, pages are drawn only within this time.
 PAGES_S = 2.0

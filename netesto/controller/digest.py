@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netesto import jsontext, traffic
+from netesto import traffic
 from netesto.collectors import counters, cpu, hostfacts, links, ping, socketfile
 from netesto.collectors.counters import COUNTERS
 from netesto.controller import onewaydelays, rawfiles
 from netesto.controller.rawfiles import RawFiles
 from netesto.errors import OutputError, ResultsError, UsageError
+from netesto.files import jsontext
 from netesto.measured import (
     Counted,
     CpuSample,

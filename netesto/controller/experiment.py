@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from netesto import jsontext
 from netesto.collectors.cgroup import Quota
 from netesto.collectors.clock import SystemTime
 from netesto.collectors.ping import UNMEASURED
 from netesto.controller import rawfiles
 from netesto.controller.wallclock import Stopwatch
+from netesto.files import jsontext
 from netesto.model import COMPLETION_TESTS, Event, GroupRequest, Ports
 from netesto.results.evidence import OK
 from netesto.traffic.native import COMPLETION_S

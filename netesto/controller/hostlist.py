@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import texts
 from netesto.errors import UsageError
+from netesto.files import texts
 
 SUFFIX = ".csv"
 # Names of hosts; IPv6 addresses, also with a zone, are among them.

@@ -8,12 +8,12 @@ from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
-from netesto import texts
 from netesto.controller import ansible, hostlist
 from netesto.errors import UsageError, WorldError
+from netesto.files import texts
 from netesto.language.remote import spellings
 from netesto.model import Address, Endpoint, TlsFiles
-from netesto.nearest import hint, nearest
+from netesto.text.nearest import hint, nearest
 from netesto.transport import tls
 from netesto.transport.addresses import (
     AGENT_SOCKET,

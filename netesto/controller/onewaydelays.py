@@ -4,9 +4,9 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import jsontext
 from netesto.collectors.clock import instant
 from netesto.controller.rawfiles import RawFiles
+from netesto.files import jsontext
 from netesto.measured import DatagramInterval, TransferResult
 from netesto.model import ClockOffset, GroupRequest
 from netesto.results.manifest import InstanceRecord

@@ -5,15 +5,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from netesto import allowed, units
+from netesto import units
 from netesto.controller import requests
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.hostsettings import Command, Sysctl
 from netesto.language import steps
 from netesto.language.finding import Finding
+from netesto.limits import allowed
 from netesto.model import ALWAYS_THERE, RECEIVERS, Endpoint, HostInfo
-from netesto.nearest import hint
+from netesto.text.nearest import hint
 
 
 def suffixes(commands: Sequence[steps.RemoteCommand]) -> tuple[str, ...]:

@@ -15,12 +15,13 @@ from ipaddress import ip_address
 from typing import Literal, TypeAlias
 
 import netesto
-from netesto import amounts, traffic, units
+from netesto import traffic, units
 from netesto.controller import preflight
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.errors import MissingError, NetestoError, WorldError, told_place
 from netesto.hostsettings import Command, Netem, Qdisc
 from netesto.language import steps
+from netesto.limits import amounts
 from netesto.model import (
     UNFETCHED_MAX,
     Address,

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from netesto import jsontext, proc
 from netesto.controller import digest, wallclock
 from netesto.controller.experiment import Experiment, Group, overall_status
 from netesto.controller.host import HostConnection
 from netesto.controller.run import Ground
+from netesto.files import jsontext
 from netesto.measured import SocketSample
 from netesto.model import REQUEST_TESTS, GroupRequest
 from netesto.results import crosscheck, flows, hostdiffs, queues, runs, severity
@@ -26,6 +26,7 @@ from netesto.results.manifest import (
 )
 from netesto.results.queues import Queue
 from netesto.results.silence import silence
+from netesto.system import proc
 from netesto.units import format_size
 
 # Limits above which a page warns (spec of results, section 4).

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import atomic
 from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
 from netesto.errors import AgentError, NetestoError, ResultsError
+from netesto.files import atomic
 from netesto.model import RUN_NAME, Endpoint, FileEntry, Unfetched
 from netesto.results import durable, integrity
 from netesto.transport import files

@@ -23,7 +23,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from netesto import interrupts, owned, process
 from netesto.deploy import onhost, payload, plan, remote
 from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Wanted
@@ -31,7 +30,8 @@ from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, NoAnswerError
 from netesto.model import Address, Endpoint
-from netesto.process import Child
+from netesto.system import interrupts, owned, process
+from netesto.system.process import Child
 from netesto.transport import ssh
 from netesto.transport.client import connect
 

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
-from netesto import atomic, jsontext, paths, process
 from netesto.deploy.facts import Facts
 from netesto.errors import UsageError, WorldError
+from netesto.files import atomic, jsontext, paths
+from netesto.system import process
 from netesto.traffic.native import PROGRAM
 
 # Of the SHA-256 that names an archive.

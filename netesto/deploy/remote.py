@@ -10,12 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from netesto import jsontext, process
 from netesto.deploy import facts
 from netesto.deploy.facts import Facts
 from netesto.deploy.plan import Plan, Step, bundle
 from netesto.deploy.target import Target
 from netesto.errors import SHOWN_TEXT, AgentError, ProcessError, shortened
+from netesto.files import jsontext
+from netesto.system import process
 from netesto.transport import ssh
 
 # The timeouts for a host that does not respond, and for one that is slow.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from netesto.printable import printable
+from netesto.text.printable import printable
 from netesto.traffic.base import LARGEST
 
 Document: TypeAlias = Mapping[str, Any]

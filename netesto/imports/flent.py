@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from netesto import jsontext
+from netesto.files import jsontext
 from netesto.imports.directions import Direction, Output, failed
 from netesto.imports.documents import at, items, number, words
 from netesto.measured import Datagrams, Interval, PingSample, TransferResult

@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path, PurePosixPath
 
-from netesto import __version__, interrupts
+from netesto import __version__
 from netesto.errors import OutputError, UsageError
 from netesto.imports import findings, formats, source, tree
 from netesto.imports.experiment import GROUND, Row, build, cpu_file, kept_name, put
@@ -25,6 +25,7 @@ from netesto.results import csvfile, durable, imported, integrity, runs, store
 from netesto.results.fields import Fields
 from netesto.results.imported import Finding, ImportedRun, Loose
 from netesto.results.store import Store
+from netesto.system import interrupts
 
 _STAGING = ".importing"
 # A process takes half a second to begin, and 100 MB.

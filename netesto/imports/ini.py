@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import texts
 from netesto.errors import UsageError
+from netesto.files import texts
 
 
 @dataclass(frozen=True, slots=True)

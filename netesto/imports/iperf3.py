@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from netesto import jsontext
+from netesto.files import jsontext
 from netesto.imports import iperf3text, pscheduler
 from netesto.imports.directions import Direction, Output, failed
 from netesto.imports.documents import Document, at, items, line, number, whole, words

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from netesto import jsontext
 from netesto.errors import OutputError
+from netesto.files import jsontext
 from netesto.imports import documents
 from netesto.measured import CPU_STATES
 from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, Core, cores_of

@@ -14,8 +14,8 @@ from netesto.imports.documents import Document
 from netesto.imports.mpstat import CpuLoad
 from netesto.imports.tree import CpuSource, File, Run
 from netesto.model import Address
-from netesto.printable import printable
 from netesto.results.imported import Side
+from netesto.text.printable import printable
 
 NOBODY = IPv4Address(0)
 """An unknown address."""

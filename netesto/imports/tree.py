@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto import jsontext
 from netesto.errors import UsageError
+from netesto.files import jsontext
 from netesto.imports import ini
 from netesto.results import manifest
 from netesto.results.columns import column

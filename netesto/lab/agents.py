@@ -11,12 +11,12 @@ import socket
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from netesto import process
 from netesto.collectors.clock import Clock
 from netesto.collectors.counters import COUNTERS
 from netesto.errors import LabError, ProcessError
 from netesto.lab.plan import Plan
 from netesto.lab.records import NAMESPACE_FOLDER, Record, names_of, write_names
+from netesto.system import process
 from netesto.traffic import TOOLS
 
 # Between two agents that become ready. They import their libraries, many at once on a small

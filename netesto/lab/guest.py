@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from netesto import jsontext, owned, proc, process
 from netesto.collectors import cpu
 from netesto.errors import GuestError, LabError, ProcessError, UsageError
+from netesto.files import jsontext
 from netesto.lab import inside
 from netesto.lab.graph import Link, Topology
 from netesto.lab.kernels import Kernel
@@ -36,6 +36,7 @@ from netesto.lab.watch import (
     size,
 )
 from netesto.model import GUEST_MEMORY_MB
+from netesto.system import owned, proc, process
 
 # The usual memory (model.GUEST_MEMORY_MB) is enough for so many hosts; further ones take this much
 # each. Pages are allocated when used.

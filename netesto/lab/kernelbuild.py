@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from netesto import life, owned, process
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import kernelconfig, kernels
 from netesto.lab.kernels import Kernel
+from netesto.system import life, owned, process
 
 Progress = Callable[[str], None]
 

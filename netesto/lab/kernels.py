@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from netesto import jsontext, paths, process
 from netesto.errors import MissingError, OutputError, ProcessError
+from netesto.files import jsontext, paths
 from netesto.lab import kernelconfig
+from netesto.system import process
 
 Kind = Literal["uml", "sim"]
 # The folder of the modules of Debian's user-mode-linux, with a folder for each release.

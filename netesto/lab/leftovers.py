@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import interrupts, life
 from netesto.errors import LabError
 from netesto.lab import records, teardown
+from netesto.system import interrupts, life
 
 # The time for another process that cleans: agents have 10 s to put their hosts back.
 OTHER_S = 60.0

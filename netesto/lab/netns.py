@@ -19,7 +19,6 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
-from netesto import interrupts, process
 from netesto.collectors import capabilities
 from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
@@ -30,6 +29,7 @@ from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import HostRecord, Record
 from netesto.links import made
 from netesto.model import Endpoint
+from netesto.system import interrupts, process
 from netesto.transport.addresses import SOCKET_PATH_MAX_BYTES
 
 # Commands take milliseconds; the timeout is for a kernel that hangs.

@@ -15,8 +15,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from netesto import jsontext, process, units
+from netesto import units
 from netesto.errors import LabError, ProcessError
+from netesto.files import jsontext
 from netesto.lab import train
 from netesto.lab.addressing import End
 from netesto.lab.netns import Lab
@@ -24,6 +25,7 @@ from netesto.lab.plan import Plan
 from netesto.links.queues import FRAME_HEADER_BYTES
 from netesto.links.settings import LinkSettings
 from netesto.results.manifest import PathRecord
+from netesto.system import process
 
 # Larger relative errors are reported, or stop the run.
 WARNING_DEVIATION = 0.05

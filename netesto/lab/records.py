@@ -16,8 +16,9 @@ from pathlib import Path
 
 import cattrs
 
-from netesto import atomic, jsontext, life, typed
 from netesto.errors import LabError
+from netesto.files import atomic, jsontext, typed
+from netesto.system import life
 
 # Raised when another version would misunderstand the file.
 FORMAT = 2

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import proc
+from netesto.system import proc
 
 # Of the signals that a guest kernel takes for a fault of its process (arch/um/os-Linux/skas/
 # process.c, userspace()), the one that programs rarely get or handle.

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from netesto import life, proc, process
 from netesto.errors import LabError, ProcessError
 from netesto.lab import records
 from netesto.lab.records import NAMESPACE_FOLDER, Record
+from netesto.system import life, proc, process
 
 # The device and inode of a namespace.
 Identity: TypeAlias = tuple[int, int]

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
-from netesto import texts
 from netesto.errors import UsageError
+from netesto.files import texts
 from netesto.lab.graph import (
     LONGEST_NODE_NAME,
     NODE_NAME,

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import interrupts, process
 from netesto.errors import GuestError
 from netesto.lab import inside, mconsole, spinner
 from netesto.lab.kernels import Kind
+from netesto.system import interrupts, process
 
 # The maximum processor time of a guest without a sign of life. In real time the sign is that its
 # clock moves. In simulated time it is that all processes waited for a moment: while a program polls

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from netesto import process
 from netesto.errors import LabError, ProcessError
 from netesto.lab.plan import Plan
 from netesto.lab.records import Record
 from netesto.model import Address
+from netesto.system import process
 
 Protocol: TypeAlias = Literal["tcp", "udp"]
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from netesto.kinds import Argument, Kind, Value, looks_like_range
 from netesto.language.commands import MAX_ARGUMENTS, MAX_VALUE, Specification
 from netesto.language.lines import refuse
 from netesto.language.scope import MisuseError, needed, plain, unquoted
 from netesto.model import FIELDS, FlowSpec
-from netesto.nearest import hint, nearest
+from netesto.schema.kinds import Argument, Kind, Value, looks_like_range
+from netesto.text.nearest import hint, nearest
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from netesto.language.usage import Usage
 from netesto.language.values import values_of
 from netesto.language.walk import NoMacroError
 from netesto.model import MAX_ITERATIONS
-from netesto.nearest import hint
+from netesto.text.nearest import hint
 
 # A line with values that only a run computes.
 _COMPUTED = re.compile(r"\$|\bSET_EXP\b")

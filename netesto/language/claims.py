@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import partial
 
-from netesto.columns import description
 from netesto.language import ast
 from netesto.language.dimensions import counted, has_unit, kind_of, measured
 from netesto.language.expressions import (
@@ -22,7 +21,8 @@ from netesto.language.expressions import (
 from netesto.language.grammar import UnreadableError, parse_expression
 from netesto.language.scope import ColumnError, MisuseError
 from netesto.language.steps import Claim, ColumnKind
-from netesto.nearest import hint
+from netesto.schema.columns import description
+from netesto.text.nearest import hint
 from netesto.units import quantity
 
 

@@ -6,10 +6,10 @@ The defaults of the classic commands are those of the classic tool, because scri
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from netesto.allowed import INT_MAX, MAX_NETEM_DELAY_MS
-from netesto.kinds import Argument, Kind
+from netesto.limits.allowed import INT_MAX, MAX_NETEM_DELAY_MS
 from netesto.links.settings import CHANGEABLE
 from netesto.model import FIELDS, LARGEST_EXPERIMENT, MAX_SECONDS, OPTIONS
+from netesto.schema.kinds import Argument, Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

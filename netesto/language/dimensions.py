@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from netesto.columns import description
 from netesto.language import ast
 from netesto.language.expressions import COMPARISONS, check_comparable, number
 from netesto.language.scope import MisuseError
+from netesto.schema.columns import description
 from netesto.units import Kind, Quantity, quantity
 
 

@@ -24,7 +24,7 @@ from netesto.language.scope import (
     plain,
     undefined,
 )
-from netesto.nearest import hint
+from netesto.text.nearest import hint
 from netesto.units import Kind, Quantity, quantity
 
 Value: TypeAlias = int | Decimal

@@ -28,7 +28,7 @@ from netesto.language.plan import (
 from netesto.language.scope import MisuseError, check_name
 from netesto.language.walk import Walk
 from netesto.model import MAX_ITERATIONS
-from netesto.nearest import hint, nearest
+from netesto.text.nearest import hint, nearest
 
 # No script is this long; /dev/zero is.
 MAX_BYTES = 10_000_000

@@ -20,7 +20,7 @@ from netesto.language.scope import (
     references,
     refers,
 )
-from netesto.nearest import hint
+from netesto.text.nearest import hint
 
 # The number of values shown for one level of the chain; more would fill the screen.
 SHOWN_VALUES = 8

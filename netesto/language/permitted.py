@@ -7,7 +7,7 @@ An agent checks again; both use the same tables.
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from netesto import allowed, units
+from netesto import units
 from netesto.errors import NotAllowedError, Place
 from netesto.hostsettings import (
     LinkAttribute,
@@ -18,12 +18,13 @@ from netesto.hostsettings import (
     Setting,
     Sysctl,
 )
-from netesto.kinds import Kind
 from netesto.language import steps
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
+from netesto.limits import allowed
 from netesto.model import CONGESTION_CONTROLS, QDISCS
-from netesto.nearest import hint, nearest
+from netesto.schema.kinds import Kind
+from netesto.text.nearest import hint, nearest
 
 # Ethernet's, of 1500 bytes: what TCP sends where nothing says otherwise.
 _FULL_PACKET_BYTES = 1514

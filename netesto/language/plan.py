@@ -19,8 +19,8 @@ from typing import BinaryIO, Self, TypeVar, cast
 
 import cattrs
 
-from netesto import jsontext
 from netesto.errors import Place, ScriptError, UsageError
+from netesto.files import jsontext
 from netesto.language import permitted
 from netesto.language.spool import CONVERTER, Spool, is_echo, step_of
 from netesto.language.steps import (

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
-from netesto.allowed import LINK_ATTRIBUTES
 from netesto.errors import Place, written_line
 from netesto.hostsettings import (
     Command,
@@ -18,16 +17,17 @@ from netesto.hostsettings import (
     Setting,
     Sysctl,
 )
-from netesto.kinds import Value
 from netesto.language import permitted, steps
 from netesto.language.arguments import Given, flow, read, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.draft import Draft
 from netesto.language.scope import MisuseError, NoExperimentError
 from netesto.language.steps import REPETITION
+from netesto.limits.allowed import LINK_ATTRIBUTES
 from netesto.links.made import delay_line_packets
 from netesto.links.settings import CHANGEABLE, LINK_SETTINGS, SETTINGS
 from netesto.model import COMPLETION_TESTS, INCOMPLETE, UDP_TESTS, UNTIL_DONE_S
+from netesto.schema.kinds import Value
 
 CLASSIC_NAME = "Exp"
 # The value for a stream where request tests have their size.

@@ -7,7 +7,7 @@ from netesto.language import ast, steps
 from netesto.language.commands import LOCAL
 from netesto.language.scope import MisuseError
 from netesto.model import QDISCS, TRAFFIC_TOOLS
-from netesto.nearest import hint
+from netesto.text.nearest import hint
 
 _CONDITION = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.*)")
 # Things of which a host has several, with their known names; None if others are possible.

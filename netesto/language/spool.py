@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, get_args
 
 from cattrs.gen import make_dict_unstructure_fn, override
 
-from netesto import jsontext, typed
+from netesto.files import jsontext, typed
 from netesto.hostsettings import (
     Command,
     LinkAttribute,

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
-from netesto import amounts
-from netesto.allowed import NAMING_SYSCTLS
 from netesto.errors import Place, ScriptError
 from netesto.hostsettings import (
     Command,
@@ -24,6 +22,8 @@ from netesto.hostsettings import (
     Setting,
     Sysctl,
 )
+from netesto.limits import amounts
+from netesto.limits.allowed import NAMING_SYSCTLS
 from netesto.model import OPTIONS, FlowSpec
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.

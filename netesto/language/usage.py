@@ -9,7 +9,7 @@ from netesto.language.finding import Findings
 from netesto.language.reading import Reading
 from netesto.language.scope import references
 from netesto.language.survey import Call, Survey, Use
-from netesto.nearest import hint, nearest
+from netesto.text.nearest import hint, nearest
 
 
 @dataclass(frozen=True, slots=True)

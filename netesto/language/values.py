@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import overload
 
-from netesto.kinds import PARENT, looks_like_range
 from netesto.language.scope import MisuseError, needed
+from netesto.schema.kinds import PARENT, looks_like_range
 
 _RANGE = re.compile(r"([^,]+?)\.\.([^,]+?)(?:,([^,]*))?")
 _WHOLE = re.compile(r"-?[0-9]{1,15}")

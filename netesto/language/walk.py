@@ -8,7 +8,6 @@ from functools import partial
 from typing import NoReturn, TypeAlias
 
 from netesto.errors import ScriptError
-from netesto.kinds import looks_like_range
 from netesto.language import ast, lines, local
 from netesto.language.arguments import check_once
 from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
@@ -24,7 +23,8 @@ from netesto.language.scope import (
     undefined,
 )
 from netesto.language.values import values_of
-from netesto.nearest import hint, nearest
+from netesto.schema.kinds import looks_like_range
+from netesto.text.nearest import hint, nearest
 
 Body: TypeAlias = Sequence[ast.Statement]
 Acting: TypeAlias = ast.Command | ast.If | ast.IfBlock | ast.For | ast.Sweep | ast.Macro

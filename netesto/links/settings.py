@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from netesto import units
-from netesto.allowed import MAX_LINK_DELAY_MS
-from netesto.described import described, descriptions, differing
 from netesto.errors import UsageError
+from netesto.limits.allowed import MAX_LINK_DELAY_MS
 from netesto.links.queues import (
     FRAME_HEADER_BYTES,
     QUEUES,
@@ -19,7 +18,8 @@ from netesto.links.queues import (
     Unit,
     default_queue_bytes,
 )
-from netesto.nearest import nearest
+from netesto.schema.described import described, descriptions, differing
+from netesto.text.nearest import nearest
 
 Value = TypeVar("Value")
 

@@ -2,7 +2,7 @@
 
 import importlib
 
-from netesto import interrupts
+from netesto.system import interrupts
 
 
 def warm_up() -> None:

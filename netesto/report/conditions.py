@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from netesto import jsontext
 from netesto.errors import UsageError
+from netesto.files import jsontext
 from netesto.results import derive, fields, hostdiffs, made, manifest, store
 from netesto.results.manifest import SettingRecord
 

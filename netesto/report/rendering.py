@@ -10,8 +10,8 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
-from netesto.printable import printable
 from netesto.report import looks
+from netesto.text.printable import printable
 
 # In a larger table, a page creates elements only for the rows in view: a browser takes seconds for
 # those of some ten thousand.

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from netesto.described import differing
 from netesto.model import COMPLETION_TESTS, OPTIONS, TIMED_TESTS, VALUE_BYTES, GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
@@ -11,6 +10,7 @@ from netesto.results.flows import INTERVAL_TOLERANCE
 from netesto.results.formulas import requested_control
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.results.numbers import UNKNOWN
+from netesto.schema.described import differing
 from netesto.units import format_size, format_time
 
 GROUNDS = {

@@ -5,12 +5,12 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR
 
-from netesto.columns import canonical
 from netesto.results import numbers, overall
 from netesto.results.columns import COLUMNS, Column, column
 from netesto.results.evidence import DAMAGED, FAILED, OK, PARTIAL
 from netesto.results.fields import Field, Fields
 from netesto.results.formulas import Group, Values
+from netesto.schema.columns import canonical
 
 
 def values(group: Group, columns: Values) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """How each column is computed, for a group and for an experiment, and shown.
 
-`netesto.columns` describes what it is. fields.txt chooses columns of exp.csv, their order and how
-groups are aggregated; OTHER, SWEEP and a user's own fields.txt can add others.
+`netesto.schema.columns` describes what it is. fields.txt chooses columns of exp.csv, their order
+and how groups are aggregated; OTHER, SWEEP and a user's own fields.txt can add others.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from netesto.columns import canonical, description
 from netesto.measured import Datagrams, SocketSample, TransferResult
 from netesto.results import flows, formulas, numbers, overall
 from netesto.results.evidence import Source
 from netesto.results.formulas import Group, Rate
 from netesto.results.queues import Column as QueueColumn
 from netesto.results.queues import Queue
+from netesto.schema.columns import canonical, description
 from netesto.units import format_size
 
 # A name is a text even if it looks like a number: an experiment may be called 2017. ASSERT can

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from netesto import atomic
 from netesto.errors import ResultsError
+from netesto.files import atomic
 
 _REMEDIES: Mapping[int, str] = {
     errno.ENOSPC: "Make room on the disk, or choose another results folder with --out.",

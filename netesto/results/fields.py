@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from netesto import texts
-from netesto.columns import Operation, canonical
 from netesto.errors import ScriptError, UsageError
-from netesto.nearest import nearest
+from netesto.files import texts
 from netesto.results import csvfile
 from netesto.results.columns import column
+from netesto.schema.columns import Operation, canonical
+from netesto.text.nearest import nearest
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 

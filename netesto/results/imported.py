@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias, TypeVar
 
 import cattrs
 
-from netesto import jsontext, typed
 from netesto.errors import ResultsError
+from netesto.files import jsontext, typed
 from netesto.results import csvfile, durable, store
 
 # In the folder of each imported experiment.

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from netesto import allowed
+from netesto.limits import allowed
 from netesto.results.manifest import SettingRecord
 
 # Of a qdisc that got no handle, which the kernel counts up.

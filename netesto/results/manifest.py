@@ -12,8 +12,8 @@ from typing import Any
 import cattrs
 from cattrs.gen import make_dict_unstructure_fn, override
 
-from netesto import jsontext, typed
 from netesto.errors import ResultsError
+from netesto.files import jsontext, typed
 from netesto.hostsettings import Applied
 from netesto.model import OPTIONS, Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
 from netesto.results import durable, severity

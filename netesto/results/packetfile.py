@@ -6,8 +6,8 @@ from pathlib import Path
 
 import cattrs
 
-from netesto import jsontext, typed
 from netesto.errors import ResultsError
+from netesto.files import jsontext, typed
 from netesto.packets.found import Capture
 from netesto.results import durable
 from netesto.results.evidence import CaptureEvidence

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import cattrs
 
-from netesto import jsontext
+from netesto.files import jsontext
 from netesto.results import durable
 from netesto.results.manifest import SettingRecord
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import cattrs
 
-from netesto import jsontext
 from netesto.errors import ResultsError
+from netesto.files import jsontext
 from netesto.measured import Counted, CpuSample, SocketSample
 from netesto.model import STREAM_TESTS, Address, FlowSpec
 from netesto.results import durable, flows

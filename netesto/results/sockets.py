@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from netesto import jsontext
 from netesto.errors import ResultsError
+from netesto.files import jsontext
 from netesto.measured import address_of
 from netesto.model import Address
 

@@ -11,11 +11,12 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from netesto import atomic, jsontext, life
 from netesto.errors import AgentError, ResultsError
+from netesto.files import atomic, jsontext
 from netesto.model import LARGEST_EXPERIMENT
 from netesto.results import csvfile, durable, fields, integrity, manifest, runs
 from netesto.results.fields import Fields
+from netesto.system import life
 
 TABLE = "exp.csv"
 FIELDS = "fields.txt"

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from netesto import jsontext
 from netesto.errors import OutputError
+from netesto.files import jsontext
 from netesto.model import LATEST_S
 
 # A host writes it only if the two differ, or somebody set the system's time meanwhile.

@@ -6,13 +6,13 @@ Values have the significant digits only; an unknown value is "—".
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from netesto.columns import BLOCKS, Composed, Description
 from netesto.model import REQUEST_TESTS, TESTS, TIMED_TESTS
 from netesto.results import formulas, numbers
 from netesto.results.columns import column
 from netesto.results.evidence import OK
 from netesto.results.formulas import Values
 from netesto.results.numbers import UNKNOWN
+from netesto.schema.columns import BLOCKS, Composed, Description
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from netesto.columns import canonical
 from netesto.errors import ResultsError
 from netesto.results import csvfile, keyvalue, store
 from netesto.results.columns import COLUMNS, column
 from netesto.results.evidence import DAMAGED
+from netesto.schema.columns import canonical
 
 _GROUPS = "groupRows"
 

@@ -8,9 +8,10 @@ import math
 import time
 from pathlib import Path
 
-from netesto import interrupts, report
+from netesto import report
 from netesto.errors import NetestoError
 from netesto.results import store
+from netesto.system import interrupts
 
 # Between two checks for complete experiments.
 LOOK_S = 0.25

@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from netesto import allowed
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
@@ -16,6 +15,7 @@ from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
 from netesto.language import permitted, steps
 from netesto.language.plan import Head, Warned
+from netesto.limits import allowed
 from netesto.run import labcommands, labs
 from netesto.run.request import Request
 

@@ -4,7 +4,6 @@ import math
 import os
 from collections.abc import Sequence
 
-from netesto import interrupts, process
 from netesto.errors import GuestError
 from netesto.lab import drawing, guest
 from netesto.lab.kernels import Kernel
@@ -16,6 +15,7 @@ from netesto.run import crashed, earlier, grounds, status
 from netesto.run.drawer import Drawer
 from netesto.run.session import End, Session, only_part, tell
 from netesto.run.sidebyside import SideBySide, Task
+from netesto.system import interrupts, process
 
 PLAN = "plan.json"
 

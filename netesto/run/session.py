@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from netesto import atomic
 from netesto.controller import wallclock
 from netesto.controller.wallclock import Stopwatch
 from netesto.errors import NetestoError, repeated, told_place, written_line
+from netesto.files import atomic
 from netesto.lab import guest
 from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
 from netesto.model import EARLIER_RUN

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import paths
 from netesto.errors import UsageError
+from netesto.files import paths
 from netesto.language.plan import STANDARD_INPUT, Plan, SourceFile
 from netesto.language.steps import Columns, LabRequest, Step
-from netesto.nearest import hint
 from netesto.results import csvfile, fields
 from netesto.results.fields import Fields
 from netesto.results.store import FIELDS, TABLE, Store
 from netesto.run import labs
+from netesto.text.nearest import hint
 
 # Enough bits that two runs do not share a seed, few enough to type.
 SEED_BITS = 31

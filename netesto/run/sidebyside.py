@@ -22,7 +22,6 @@ from typing import Protocol
 
 import psutil
 
-from netesto import interrupts, process
 from netesto.language.plan import Part
 from netesto.results import csvfile, durable, runs, tablerows
 from netesto.results.evidence import OK
@@ -32,6 +31,7 @@ from netesto.results.store import Store
 from netesto.run import partfolders, status
 from netesto.run.drawer import Index
 from netesto.run.session import End, Session
+from netesto.system import interrupts, process
 
 # The memory of a guest with a lab of some hosts; a long fat path takes more.
 GUEST_BYTES = 1_500_000_000

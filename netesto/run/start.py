@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import __version__, paths
+from netesto import __version__
 from netesto.errors import ScriptError, UsageError
+from netesto.files import paths
 from netesto.lab import guest, kernels
 from netesto.language import plan as planning
 from netesto.language.plan import Head, Plan

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import interrupts, proc, report, units
+from netesto import report, units
 from netesto.controller import preflight, wallclock
 from netesto.controller.controller import Controller
 from netesto.controller.host import Connect, holder
@@ -28,6 +28,7 @@ from netesto.run.drawer import Index
 from netesto.run.executor import Executor
 from netesto.run.session import End, Session, tell
 from netesto.run.settings import claimable
+from netesto.system import interrupts, proc
 from netesto.transport.client import AgentClient
 
 _GROUNDS: Mapping[str, str] = {

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from netesto import registered
-from netesto.described import differing
 from netesto.errors import MissingError
 from netesto.model import OPTIONS, RULES, FlowSpec
-from netesto.registered import Registered
+from netesto.schema import registered
+from netesto.schema.described import differing
+from netesto.schema.registered import Registered
 from netesto.traffic.base import Tool
 from netesto.traffic.iperf3 import Iperf3
 from netesto.traffic.native import Native

@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from netesto import jsontext
 from netesto.errors import OutputError
+from netesto.files import jsontext
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
 from netesto.model import FlowSpec, GroupRequest, Ports
 from netesto.traffic import ports as traffic_ports

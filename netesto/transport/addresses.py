@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from netesto.errors import UsageError
 from netesto.model import Address
-from netesto.nearest import hint
+from netesto.text.nearest import hint
 
 DEFAULT_PORT = 12870
 PORT_MAX = 65535

@@ -17,9 +17,9 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from netesto import hostsettings, jsontext
-from netesto.described import differing
+from netesto import hostsettings
 from netesto.errors import AgentError
+from netesto.files import jsontext
 from netesto.hostsettings import Setting
 from netesto.model import (
     OPTIONS,
@@ -34,8 +34,9 @@ from netesto.model import (
     Ports,
     TimeSync,
 )
-from netesto.printable import printable
 from netesto.proto import messages as pb
+from netesto.schema.described import differing
+from netesto.text.printable import printable
 from netesto.transport.faults import Fault, FaultKind
 
 M = TypeVar("M", bound=Message)

@@ -11,8 +11,9 @@ import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from netesto import atomic, units
+from netesto import units
 from netesto.errors import AgentError, ResultsError
+from netesto.files import atomic
 from netesto.model import FileEntry, FilePiece
 from netesto.transport.base import Agent
 

@@ -22,9 +22,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import owned, process
 from netesto.errors import AgentError, NoAnswerError, ProcessError, UsageError
-from netesto.process import Job
+from netesto.system import owned, process
+from netesto.system.process import Job
 from netesto.transport import addresses
 from netesto.transport.addresses import AGENT_SOCKET, USER_SOCKET, SshAddress, UnixAddress
 

@@ -10,9 +10,9 @@ import os
 import ssl
 from pathlib import Path
 
-from netesto import owned
 from netesto.errors import AgentError, UsageError
 from netesto.model import TlsFiles
+from netesto.system import owned
 from netesto.transport import tls
 from netesto.transport.addresses import TlsAddress, UnixAddress
 from netesto.transport.passage import Stream, join

@@ -13,7 +13,7 @@ from subprocess import Popen
 import pytest
 from agent_daemons import READY_TIMEOUT_S, Daemon, StartDaemon
 
-from netesto import process
+from netesto.system import process
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from netesto import texts
 from netesto.agent.access import (
     Clients,
     ClientsFile,
@@ -14,6 +13,7 @@ from netesto.agent.access import (
     prepare_folder,
 )
 from netesto.errors import UsageError
+from netesto.files import texts
 from netesto.transport.addresses import TcpAddress, TlsAddress, UnixAddress
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -12,10 +12,10 @@ import psutil
 import pytest
 from agent_daemons import StartDaemon
 
-from netesto import process
 from netesto.agent import commands
 from netesto.errors import AgentError, NotAllowedError
 from netesto.hostsettings import Applied, Command
+from netesto.system import process
 
 TABLE = tomllib.loads("""
 [tell]

@@ -9,9 +9,10 @@ import pytest
 from agent_daemons import StartDaemon
 from agent_values import request
 
-from netesto import allowed, process
 from netesto.hostsettings import Qdisc, Sysctl
+from netesto.limits import allowed
 from netesto.model import CaptureRequest
+from netesto.system import process
 
 UNIT = Path(__file__).resolve().parents[2] / "remote" / "netesto-agent.service"
 

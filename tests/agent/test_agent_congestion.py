@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.agent import congestion
+from netesto.system import process
 
 SHOW = "import sys; from netesto.agent import congestion; print(*congestion.allowed(sys.argv[1:]))"
 

@@ -15,10 +15,10 @@ import pytest
 from agent_daemons import Daemon, HoldingClient, StartDaemon
 from agent_values import request
 
-from netesto import life, proc, process
 from netesto.agent import recovery
 from netesto.errors import AgentError, MissingError
 from netesto.model import CaptureRequest, Ports
+from netesto.system import life, proc, process
 from netesto.transport.files import ship
 
 # Flows here take a second or two; the deadline only keeps a broken test from hanging.

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from agent_values import ShellTool, request
 
-from netesto import process
 from netesto.agent import jobs
 from netesto.agent.jobs import Flow, Start, last_lines
 from netesto.collectors.clock import Clock, SystemTime
 from netesto.model import Event, Ports
+from netesto.system import process
 from netesto.traffic import native
 
 PORTS = Ports(control=(1000,), data=(2000,))

@@ -15,9 +15,9 @@ import pytest
 import raw_http2
 from agent_daemons import Daemon, StartDaemon
 
-from netesto import process
 from netesto.errors import AgentError, ConnectionLostError
 from netesto.hostsettings import Sysctl
+from netesto.system import process
 from netesto.transport.channel import REQUEST_BYTES_MAX
 from netesto.transport.client import connect
 

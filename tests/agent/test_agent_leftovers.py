@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.agent import recovery
+from netesto.system import process
 
 
 @pytest.fixture

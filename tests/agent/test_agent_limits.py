@@ -13,12 +13,12 @@ import pytest
 from agent_daemons import StartDaemon
 from agent_values import request
 
-from netesto import process
 from netesto.agent import limits
 from netesto.agent.limits import OF_LAB, Limits
 from netesto.errors import AgentError, NotAllowedError
 from netesto.hostsettings import Qdisc, Sysctl
 from netesto.model import CaptureRequest, Ports
+from netesto.system import process
 
 PEER = ip_address("10.0.0.2")
 WORLD = ip_address("8.8.8.8")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from agent_daemons import Daemon, StartDaemon
 
-from netesto import process
 from netesto.agent import interfaces, metrics, middles
 from netesto.agent.journal import Run
 from netesto.agent.middles import Middle
@@ -20,6 +19,7 @@ from netesto.lab import netns, plan, records, topology
 from netesto.lab.netns import Lab
 from netesto.links.made import Maker
 from netesto.links.settings import link_settings
+from netesto.system import process
 
 TIMEOUT_S = 30
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from agent_daemons import READY_TIMEOUT_S, Daemon, StartDaemon
 
-from netesto import atomic, process
 from netesto.errors import AgentError, MissingError
+from netesto.files import atomic
 from netesto.hostsettings import (
     Command,
     LinkAttribute,
@@ -24,6 +24,7 @@ from netesto.hostsettings import (
     Sysctl,
 )
 from netesto.model import AgentStatus
+from netesto.system import process
 from netesto.transport.client import AgentClient, connect
 
 pytestmark = pytest.mark.lab

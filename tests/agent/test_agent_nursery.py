@@ -3,7 +3,7 @@
 import os
 import sys
 
-from netesto import process
+from netesto.system import process
 
 # What a run has imported when it forks its nursery.
 IMPORTS = "import os, netesto.cli.run, netesto.run.whole, netesto.agent.nursery"

@@ -4,11 +4,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import cast
 
-from netesto import process
 from netesto.agent.observation import Observation
 from netesto.collectors import ping
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampler
+from netesto.system import process
 
 HERE, THERE = ip_address("127.0.0.1"), ip_address("127.0.0.2")
 DEADLINE_S = 10

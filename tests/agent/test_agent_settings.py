@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto import allowed
 from netesto.agent.journal import Run, Write
 from netesto.agent.qdiscs import RootQdisc
 from netesto.agent.settings import (
@@ -13,6 +12,7 @@ from netesto.agent.settings import (
 )
 from netesto.errors import AgentError
 from netesto.hostsettings import ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.limits import allowed
 
 PFIFO = RootQdisc("pfifo", "8001:", {"limit": 50})
 HTB = RootQdisc("htb", "1:", {"default": "0x10"})

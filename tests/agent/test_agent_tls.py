@@ -7,9 +7,10 @@ import pytest
 from agent_daemons import Daemon, StartDaemon
 from certificates import DAY, NOW, Pki
 
-from netesto import cli, process
+from netesto import cli
 from netesto.errors import AgentError
 from netesto.model import TlsFiles
+from netesto.system import process
 from netesto.transport.client import connect
 
 CONTROLLER = "controller.example"

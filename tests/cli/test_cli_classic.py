@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from netesto import process
+from netesto.system import process
 
 LOCAL = Path(__file__).resolve().parents[2] / "local"
 

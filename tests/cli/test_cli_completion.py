@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.cli import options
+from netesto.system import process
 
 COMPLETIONS = Path(__file__).parents[2] / "completions"
 # What `make completions` last ran with. Another version may word its output differently.

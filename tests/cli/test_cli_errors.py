@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from needs import kernel_or_reason
 
-from netesto import cli, process
+from netesto import cli
 from netesto.lab import guest
+from netesto.system import process
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from netesto import cli, paths
+from netesto import cli
+from netesto.files import paths
 from netesto.run.settings import are_ours, fields_for
 
 LACKING = """\

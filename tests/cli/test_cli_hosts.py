@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from netesto import cli, proc, process
+from netesto import cli
 from netesto.collectors import capabilities
 from netesto.controller import ansible, visit
 from netesto.controller import unfetched as unfetched_data
@@ -24,6 +24,7 @@ from netesto.controller.unfetched import Fetched
 from netesto.lab.agents import spawned
 from netesto.model import AgentStatus, Endpoint, Unfetched
 from netesto.run import agents
+from netesto.system import proc, process
 from netesto.transport import client
 from netesto.transport.addresses import SshAddress
 from netesto.transport.client import AgentClient

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from netesto import cli, process
+from netesto import cli
 from netesto.cli import printing
 from netesto.cli.console import LastingConsole
 from netesto.errors import WorldError
+from netesto.system import process
 
 ESCAPES = "a\x1b[31mred\x1b]0;title\x07\x9b1m\u202ertl"
 SHOWN = "a␛[31mred␛]0;title␇\ufffd1m\ufffdrtl"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from netesto import cli, paths
+from netesto import cli
+from netesto.files import paths
 from netesto.report import drawing
 
 MEASURED = Path(__file__).with_name("fixtures") / "measured"

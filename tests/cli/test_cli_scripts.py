@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from netesto import cli, process
+from netesto import cli
+from netesto.system import process
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from netesto import cli, process
+from netesto import cli
 from netesto.lab import netns, plan, records, topology
 from netesto.lab.netns import Lab
+from netesto.system import process
 
 pytestmark = pytest.mark.lab
 

@@ -1,10 +1,10 @@
 import pytest
 
-from netesto import proc
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Modules
 from netesto.errors import ProcessError
 from netesto.model import QDISCS
+from netesto.system import proc
 
 BOOT = "6143c6f3 6.1.0 sch_netem"
 

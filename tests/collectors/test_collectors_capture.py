@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.collectors import capture
 from netesto.model import CaptureRequest
+from netesto.system import process
 
 # An address of lo that nothing else on this machine talks to.
 PEER = IPv4Address("127.77.0.1")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.collectors import hostfacts
+from netesto.system import process
 
 FILES = {
     "h1.ethtool-k", "h1.hardware", "h1.info", "h1.ip-link",

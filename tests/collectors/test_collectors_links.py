@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from netesto import process
 from netesto.collectors import links, queues
 from netesto.collectors.clock import Clock
 from netesto.collectors.links import LinkRecording
@@ -21,6 +20,7 @@ from netesto.collectors.queues import Queues
 from netesto.errors import OutputError
 from netesto.measured import Counted, InstalledQdisc, LinkSamples
 from netesto.model import ClockOffset
+from netesto.system import process
 
 # So slow that the queue stays full: the bucket lets two frames through, and then one each second.
 RATE_BPS, LIMIT_BYTES, FRAME_BYTES = 8000, 20000, 1042

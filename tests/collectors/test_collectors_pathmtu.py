@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import pytest
 
-from netesto import process
 from netesto.model import PathState
+from netesto.system import process
 
 pytestmark = pytest.mark.lab
 

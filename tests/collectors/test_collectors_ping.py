@@ -4,9 +4,9 @@ from ipaddress import IPv4Address, ip_address
 
 import pytest
 
-from netesto import process
 from netesto.collectors import ping
 from netesto.measured import PingSample
+from netesto.system import process
 
 
 def test_every_echo_that_came_back_is_a_sample(fixtures):

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samplers import running_sampler
 
-from netesto import process
 from netesto.collectors import socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.sampler import Sampled, Sampler, SocketCollector, launched, ranges
 from netesto.collectors.sampling import Processors, tick, timer_without_ticks
 from netesto.measured import SocketSample
+from netesto.system import process
 
 INTERVAL_S = 0.02
 INTERVAL_NS = 5_000_000

@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 import ss_text
 
-from netesto import process
 from netesto.collectors import netlink, sockdiag, socketfile, sockets
 from netesto.collectors.clock import Clock
 from netesto.collectors.eachsocket import EachSocket
@@ -20,6 +19,7 @@ from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.collectors.socketfile import Recorder
 from netesto.collectors.sockets import SocketRecording
 from netesto.results import sockets as arrays
+from netesto.system import process
 
 # ---- the kernel's reports --------------------------------------------------------------------
 

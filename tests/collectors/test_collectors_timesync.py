@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.collectors import timesync
 from netesto.model import TimeSync
+from netesto.system import process
 
 # What chronyc 4.3 printed: a reference, and none.
 TRACKING = (

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from scripted_agent import CONTENT, do_client, do_server, get_data, release, set_sysctl, world
 
-from netesto import process
 from netesto.language import steps
+from netesto.system import process
 
 
 def test_what_a_lost_agent_had_written_is_fetched_when_it_is_back(tmp_path: Path):

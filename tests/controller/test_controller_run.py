@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from scripted_agent import do_client, do_server, get_data, release, set_sysctl, statuses, world
 
-from netesto import process
 from netesto.errors import AgentError
 from netesto.language import steps
 from netesto.model import ClockReading, TimeSync
+from netesto.system import process
 
 
 async def test_a_flow_is_expected_at_the_server_started_at_the_client_and_forgotten(tmp_path: Path):

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from scripted_agent import ScriptedAgent, Watcher
 
-from netesto import process
 from netesto.controller import waiting
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Ground, Run
 from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Endpoint
 from netesto.results.store import Store
+from netesto.system import process
 
 # Nothing here takes long; it only keeps a broken test from hanging.
 DEADLINE_S = 60

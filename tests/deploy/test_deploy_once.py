@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from netesto import interrupts, process
 from netesto.deploy.once import Brought, end, take_turns
 from netesto.errors import AgentError
+from netesto.system import interrupts, process
 
 WAIT_S = 5.0
 

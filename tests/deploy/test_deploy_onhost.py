@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from needs import unmet
 
-from netesto import process
 from netesto.deploy import facts, onhost, remote, target
 from netesto.errors import AgentError
 from netesto.model import Endpoint
+from netesto.system import process
 
 PATIENCE_S = 60
 

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.deploy import payload
 from netesto.deploy.facts import Facts
 from netesto.errors import UsageError, WorldError
+from netesto.system import process
 
 # What the issue of agents on small hosts allows, unpacked.
 ROOM_BYTES = 60_000_000

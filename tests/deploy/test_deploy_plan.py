@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from netesto import paths, process
 from netesto.deploy import plan
 from netesto.deploy.facts import ROOT, TOOLS, Facts, Installed, of_user
 from netesto.deploy.payload import Archive, Packages
 from netesto.deploy.plan import Wanted
 from netesto.errors import AgentError
+from netesto.files import paths
+from netesto.system import process
 
 CODE = Archive("code-1", lambda: b"code")
 PACKAGES = Packages("3.11", "x86_64", (2, 17), Archive("packages-1", lambda: b"packages"))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from netesto.collectors.counters import COUNTERS
-from netesto.columns import BLOCKS, Description
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
+from netesto.schema.columns import BLOCKS, Description
 
 ROOT = Path(__file__).parents[2]
 

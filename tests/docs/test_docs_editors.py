@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from typed import found
 
-from netesto import process
 from netesto.language.commands import ALL_NAMES, REMOTE
 from netesto.language.expressions import ARITHMETIC, COMPARISONS, FUNCTIONS
 from netesto.model import TESTS
+from netesto.system import process
 
 # Words in capital letters that are no commands, but belong to some.
 PARTICLES = ("DO", "IN")

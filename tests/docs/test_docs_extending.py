@@ -13,8 +13,8 @@ import pytest
 from needs import kernel_or_reason
 from tables import WRITTEN
 
-from netesto import process
 from netesto.run.status import NOT_READY, OK, WRONG
+from netesto.system import process
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"

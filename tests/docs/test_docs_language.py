@@ -7,13 +7,14 @@ import pytest
 from documented import examples
 from typed import found
 
-from netesto import cli, paths
-from netesto.allowed import MODULE_PARAMETERS, SYSCTLS
+from netesto import cli
+from netesto.files import paths
 from netesto.language import ast
 from netesto.language.check import check
 from netesto.language.commands import ALL_NAMES, DO_CLIENT_ARGUMENTS, REMOTE
 from netesto.language.expressions import FUNCTIONS
 from netesto.language.parser import parse
+from netesto.limits.allowed import MODULE_PARAMETERS, SYSCTLS
 from netesto.model import TESTS
 from netesto.run.status import OK, WRONG
 

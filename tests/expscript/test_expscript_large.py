@@ -10,7 +10,7 @@ import pytest
 from typed import found
 
 import netesto.report
-from netesto import process
+from netesto.system import process
 
 TEMPLATES = Path(netesto.report.__file__).with_name("templates")
 NODE, CHROMIUM = shutil.which("node") or "", shutil.which("chromium") or ""

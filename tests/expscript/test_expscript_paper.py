@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.report.expscript.page import PlotBlock, TableBlock
 from netesto.report.expscript.runner import Runner
+from netesto.system import process
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"

@@ -15,10 +15,10 @@ import pytest
 from processes import agents_in, inside, is_alive
 from typed import returned
 
-from netesto import life, process
 from netesto.errors import LabError
 from netesto.lab import leftovers, netns, records, teardown
 from netesto.lab.records import Record
+from netesto.system import life, process
 
 
 @pytest.mark.lab

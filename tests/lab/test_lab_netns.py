@@ -14,7 +14,6 @@ import psutil
 import pytest
 from processes import agents_in, inside, is_alive
 
-from netesto import process
 from netesto.collectors.capabilities import Capabilities
 from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import netns, plan, probe, records, topology
@@ -22,6 +21,7 @@ from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
 from netesto.links.made import Direction, Stage
 from netesto.model import Endpoint
+from netesto.system import process
 
 KERNEL = Capabilities(
     kernel="6.18.44", congestion_controls=("cubic",), qdiscs=("clsact", "pfifo", "tbf")

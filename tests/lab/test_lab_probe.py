@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from typed import returned
 
-from netesto import process
 from netesto.errors import LabError
 from netesto.lab import probe
 from netesto.lab.probe import PathMeasurement
+from netesto.system import process
 
 
 def path(

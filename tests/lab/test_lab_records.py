@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from netesto import life
 from netesto.errors import LabError
 from netesto.lab import leftovers, records
 from netesto.lab.netns import Lab
 from netesto.lab.records import MEMORY_FOLDER as MEMORY
 from netesto.lab.records import HostRecord, Record
+from netesto.system import life
 
 RECORD = Record(
     lab="nt3f",

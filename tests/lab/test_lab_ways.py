@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.errors import LabError
 from netesto.lab import netns, plan, ways
 from netesto.lab.netns import Lab
 from netesto.lab.records import Record
 from netesto.lab.ways import Flow, Hop, Place
+from netesto.system import process
 
 # Enough that nothing else in the lab comes near.
 MEGABYTES = 4

@@ -14,8 +14,8 @@ from guests import Ended, run_inside
 from needs import kernel_or_reason
 
 import netesto
-from netesto import process
 from netesto.lab.kernels import Kernel
+from netesto.system import process
 
 
 @pytest.fixture(

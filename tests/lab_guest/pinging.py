@@ -5,8 +5,8 @@ import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from netesto import process
 from netesto.collectors import ping
+from netesto.system import process
 
 REQUESTS = 20
 

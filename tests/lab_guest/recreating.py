@@ -8,9 +8,9 @@ import asyncio
 import json
 import sys
 
-from netesto import process
 from netesto.agent import putback, qdiscs, settings
 from netesto.hostsettings import Qdisc
+from netesto.system import process
 
 WANTED = (
     "fq",

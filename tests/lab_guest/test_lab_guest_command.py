@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto import process
 from netesto.errors import LabError, UsageError
 from netesto.lab import guest, inside, mconsole, topology, watch
 from netesto.lab.kernels import Kernel
+from netesto.system import process
 
 
 def test_simulated_kernel_skips_idle_time_from_a_whole_second(any_kernel):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import kernelbuild, kernelconfig
 from netesto.lab.kernels import Kernel
+from netesto.system import process
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from guests import Ended, run_inside
 from needs import kernel_or_reason
 
 import netesto
-from netesto import owned, process
 from netesto.errors import LabError
 from netesto.lab import guest, watch
 from netesto.lab.kernels import Kernel
+from netesto.system import owned, process
 
 # A boot takes a second or two; a busy machine may need far longer, and nothing here waits it out.
 PATIENCE_S = 60

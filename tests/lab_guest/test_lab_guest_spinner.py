@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
 from netesto.errors import LabError
 from netesto.lab import inside, spinner, watch
 from netesto.lab.kernels import Kind
+from netesto.system import process
 
 MACHINE = platform.machine().encode()
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from netesto import paths
+from netesto.files import paths
 from netesto.language.draft import Draft
 from netesto.language.dryrun import Form, Printer
 from netesto.language.plan import Plan, SourceFile

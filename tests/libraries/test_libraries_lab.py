@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from library_runs import SCRIPTS
 
-from netesto import process
+from netesto.system import process
 
 pytestmark = pytest.mark.lab
 

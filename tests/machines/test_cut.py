@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 from worlds import World
 
-from netesto import process
+from netesto.system import process
 
 PATIENCE_S = 90
 

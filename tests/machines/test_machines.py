@@ -10,7 +10,7 @@ import psutil
 import pytest
 from worlds import OTHER, USER, World, machines
 
-from netesto import process
+from netesto.system import process
 
 PATIENCE_S = 30
 

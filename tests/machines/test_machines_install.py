@@ -11,9 +11,9 @@ import pytest
 from typed import found
 from worlds import Machine, World, machines
 
-from netesto import process
 from netesto.deploy import payload
-from netesto.process import Finished
+from netesto.system import process
+from netesto.system.process import Finished
 
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600

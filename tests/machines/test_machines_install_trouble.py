@@ -11,8 +11,8 @@ import psutil
 import pytest
 from worlds import USER, Machine, World, machines
 
-from netesto import process
-from netesto.process import Finished
+from netesto.system import process
+from netesto.system.process import Finished
 
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600

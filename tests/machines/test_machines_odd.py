@@ -7,7 +7,7 @@ import sys
 import pytest
 from worlds import Machine, World, machines
 
-from netesto.process import Finished
+from netesto.system.process import Finished
 from netesto.transport import ssh
 from netesto.transport.addresses import SshAddress
 

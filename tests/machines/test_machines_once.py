@@ -13,7 +13,7 @@ import psutil
 import pytest
 from worlds import USER, machines
 
-from netesto import process
+from netesto.system import process
 
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600

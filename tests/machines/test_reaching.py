@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from worlds import AGENT_SOCKET, OTHER, USER
 
-from netesto import process
+from netesto.system import process
 from netesto.transport import ssh
 
 PATIENCE_S = 30

@@ -34,10 +34,10 @@ from faults import (
 from processes import inside, is_alive
 from promptness import END_S, HURRIED_END_S, slowdown
 
-from netesto import process
 from netesto.lab import records
 from netesto.lab.records import Record
 from netesto.results import integrity, manifest
+from netesto.system import process
 
 SCRIPT = """\
 LAB pair rate=20mbit

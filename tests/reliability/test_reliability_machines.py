@@ -28,10 +28,11 @@ from faults import (
 )
 from worlds import AGENT_SOCKET, Machine, Plane, World
 
-from netesto import atomic, process
 from netesto.controller import digest
-from netesto.process import Child
+from netesto.files import atomic
 from netesto.results import manifest
+from netesto.system import process
+from netesto.system.process import Child
 
 SCRIPT = """\
 SOURCE inlib

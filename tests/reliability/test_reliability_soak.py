@@ -12,8 +12,8 @@ import psutil
 import pytest
 from processes import agents_in, is_alive
 
-from netesto import process
 from netesto.lab import records
+from netesto.system import process
 
 SCRIPT = """\
 LAB pair rate=100mbit

@@ -17,9 +17,9 @@ from faults import END, FAILED, MIDDLE, OK, TELLING, Fault, of_tools, tool_of
 from processes import inside, is_alive
 from test_reliability import damaged_in, left, statuses_in
 
-from netesto import process
 from netesto.lab import records
 from netesto.lab.records import Record
+from netesto.system import process
 
 RUNS = of_tools()
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from netesto import process
 from netesto.agent import access, config, examination
+from netesto.system import process
 
 FOLDER = Path(__file__).parents[2] / "remote" / "kubernetes"
 MANIFEST = FOLDER / "netesto-agent.yaml"

@@ -2,10 +2,10 @@ import shutil
 
 import pytest
 
-from netesto import process
 from netesto.report import index, neighbours
 from netesto.report.index import Column
 from netesto.report.neighbours import Neighbours
+from netesto.system import process
 from results import samples
 
 CHROMIUM = shutil.which("chromium") or ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import netesto.report
-from netesto import process
+from netesto.system import process
 
 SCRIPT = Path(netesto.report.__file__).with_name("templates") / "tables.js"
 NODE = shutil.which("node") or ""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from netesto.columns import DESCRIPTIONS, canonical
 from netesto.language import dimensions
 from netesto.report import compare
 from netesto.results.columns import COLUMNS, column
+from netesto.schema.columns import DESCRIPTIONS, canonical
 from netesto.units import Kind
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +95,7 @@ print(*[each for block in table.blocks([group]) for each in block.rows if each.n
 
 def test_new_column_is_a_description_and_how_it_is_computed(tmp_path):
     shutil.copytree(ROOT / "netesto", tmp_path / "netesto")
-    insert(tmp_path / "netesto/columns.py", DESCRIPTION, behind='    "TCP": (')
+    insert(tmp_path / "netesto/schema/columns.py", DESCRIPTION, behind='    "TCP": (')
     insert(tmp_path / "netesto/results/columns.py", NEW, behind="_TABLE: tuple[Column, ...] = (")
     (tmp_path / "fields.txt").write_text("exp:one\nsegments:sum\n")
     found = subprocess.run(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto import paths
+from netesto.files import paths
 from netesto.measured import PingSample
 from netesto.results import fields, series
 from netesto.results.evidence import GroupEvidence

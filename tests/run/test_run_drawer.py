@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from netesto import interrupts
 from netesto.report import index, page
 from netesto.run import drawer
+from netesto.system import interrupts
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from netesto import process
 from netesto.cli.display import Display
 from netesto.errors import ResultsError, UsageError
 from netesto.language.plan import Part, SourceFile
@@ -24,6 +23,7 @@ from netesto.run.request import CONTINUE, OnFailure, Request
 from netesto.run.session import End, Session
 from netesto.run.settings import Settings
 from netesto.run.sidebyside import SideBySide, Task
+from netesto.system import process
 
 RUN = "2026-11-20T121500.250Z"
 RECORD = RunRecord(name=RUN, argv=(), script_path="a.nts", script="", seed=1, started="")

@@ -11,8 +11,8 @@ import signal
 import sys
 from pathlib import Path
 
-from netesto import process
 from netesto.lab import records
+from netesto.system import process
 
 # Longer than any working start takes.
 PATIENCE_S = 350

@@ -15,10 +15,10 @@ from places import PATIENCE_S
 from promptness import END_S, HURRIED_END_S, slowdown
 from whole_runs import command
 
-from netesto import owned, proc, process
 from netesto.lab import leftovers, records
 from netesto.lab.netns import Lab
 from netesto.results import csvfile, manifest, store, tablerows
+from netesto.system import owned, proc, process
 
 # What a run of each ground takes on an idle machine: instants are drawn from it.
 TAKES_S: Mapping[str, float] = {"lab": 4.2, "hosts": 3.4, "uml": 12.0, "sim": 12.0}

@@ -12,7 +12,7 @@ import pytest
 from needs import kernel_or_reason
 from whole_runs import command
 
-from netesto import process
+from netesto.system import process
 
 # Longer than any working start takes.
 PATIENCE_S = 400

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
+from netesto.system import process
 
 TIMEOUT_S = 60
 

@@ -16,7 +16,7 @@ from needs import kernel_or_reason
 from whole_runs import Outcome
 
 import netesto as package
-from netesto import process
+from netesto.system import process
 
 # Longer than any working run takes, even on a busy machine.
 PATIENCE_S = 400

@@ -16,8 +16,8 @@ from places import GUESTS, LAB, PATIENCE_S, SIM, Place, place_on, skip_unless_po
 from test_system_interrupted import left_of
 from whole_runs import Outcome, run_script
 
-from netesto import process
 from netesto.collectors import links, socketfile
+from netesto.system import process
 
 pytestmark = pytest.mark.timeout(1600)
 

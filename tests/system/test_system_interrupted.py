@@ -18,8 +18,8 @@ from places import GUESTS, LAB, PATIENCE_S, Place, place_on, skip_unless_possibl
 from promptness import END_S, slowdown
 from whole_runs import command
 
-from netesto import process
 from netesto.lab import records
+from netesto.system import process
 
 _T = TypeVar("_T")
 

@@ -15,7 +15,7 @@ import pytest
 from needs import kernel_or_reason
 from whole_runs import Outcome, command, netesto
 
-from netesto import process
+from netesto.system import process
 
 # Several guests, on a machine that may be busy.
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(900)]

@@ -21,8 +21,8 @@ from places import GUESTS, LAB, PATIENCE_S, UML, Place, place_on, skip_unless_po
 from processes import inside, is_alive
 from whole_runs import command, left_of_labs
 
-from netesto import owned, proc, process
 from netesto.lab import records
+from netesto.system import owned, proc, process
 
 # A whole story, several runs on a machine that may do much else. Each run is bounded by itself.
 pytestmark = pytest.mark.timeout(1600)

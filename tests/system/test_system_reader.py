@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from whole_runs import Outcome, command
 
-from netesto import process
+from netesto.system import process
 
 pytestmark = pytest.mark.lab
 

@@ -9,7 +9,7 @@ import pytest
 from needs import kernel_or_reason
 from whole_runs import netesto
 
-from netesto import paths
+from netesto.files import paths
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(1600)]
 

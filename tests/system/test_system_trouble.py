@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from whole_runs import Outcome, command, left_of_labs, netesto, run_script
 
-from netesto import process
+from netesto.system import process
 
 pytestmark = pytest.mark.lab
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from whole_runs import command
 
-from netesto import process
 from netesto.lab import netns
 from netesto.lab.netns import Lab
 from netesto.run import labs
+from netesto.system import process
 
 pytestmark = pytest.mark.lab
 

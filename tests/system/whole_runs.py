@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netesto import process
 from netesto.lab import records
+from netesto.system import process
 
 # Two flows as in the demo, and short: the second from 1 s to 3 s.
 TWO_FLOWS = """\

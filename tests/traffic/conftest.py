@@ -12,8 +12,8 @@ import pytest
 from needs import unmet
 from processes import serving
 
-from netesto import process
 from netesto.model import GroupRequest, Ports
+from netesto.system import process
 from netesto.traffic.netperf import Netperf
 from results.samples import PLAIN
 

@@ -9,7 +9,7 @@ import pytest
 from netesto import traffic
 from netesto.errors import MissingError
 from netesto.model import OPTIONS, TESTS, TRAFFIC_TOOLS, FlowSpec, Ports
-from netesto.registered import Registered
+from netesto.schema.registered import Registered
 from netesto.traffic import choice
 from netesto.traffic.base import pinned
 from netesto.traffic.iperf3 import Iperf3

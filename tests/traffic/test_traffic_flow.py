@@ -20,8 +20,8 @@ import pytest
 from needs import unmet
 from processes import serving
 
-from netesto import process
 from netesto.results import completions
+from netesto.system import process
 from netesto.traffic.native import PROGRAM, Native
 
 

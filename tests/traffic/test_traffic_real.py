@@ -3,7 +3,7 @@
 import pytest
 from processes import serving
 
-from netesto import process
+from netesto.system import process
 from netesto.traffic.iperf3 import Iperf3
 from netesto.traffic.netperf import Netperf
 

@@ -19,8 +19,8 @@ from netesto.model import (
     HostState,
     Ports,
 )
-from netesto.printable import printable
 from netesto.proto import messages as pb
+from netesto.text.printable import printable
 from netesto.transport import codec
 from netesto.transport.faults import Fault
 

@@ -9,9 +9,9 @@ import pytest
 from recording_service import RecordingService
 from transport_wires import Wire, in_memory
 
-from netesto import process
 from netesto.errors import AgentError, ResultsError
 from netesto.model import FileEntry, FilePiece
+from netesto.system import process
 from netesto.transport import files
 from netesto.transport.base import Agent
 from netesto.transport.files import ship

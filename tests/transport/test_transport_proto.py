@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from netesto import process
+from netesto.system import process
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTO = Path("netesto/proto")

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from netesto import process
 from netesto.errors import AgentError
+from netesto.system import process
 from netesto.transport.addresses import SshAddress
 from netesto.transport.ssh import Tunnel, argv, explained
 

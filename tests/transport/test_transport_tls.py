@@ -14,9 +14,9 @@ import pytest
 from certificates import DAY, NOW, Pki
 from recording_service import INFO, RecordingService
 
-from netesto import process
 from netesto.errors import AgentError, ConnectionLostError, UsageError
 from netesto.model import TlsFiles
+from netesto.system import process
 from netesto.transport import tls
 from netesto.transport.addresses import TlsAddress, UnixAddress
 from netesto.transport.client import AgentClient, connect

@@ -11,7 +11,7 @@ from pathlib import Path
 from readings import NotMeasuredError, Results
 from studies import Row, Study
 
-from netesto import process
+from netesto.system import process
 
 # Longer than any study takes, even on a busy machine.
 PATIENCE_S = 1500

@@ -15,7 +15,7 @@ from all_studies import STUDIES
 from measuring import Measured, measure_all, read
 from page import page, section
 
-from netesto import process
+from netesto.system import process
 
 PAGE = Path(__file__).parents[2] / "docs" / "truth.md"
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from netesto import registered
 from netesto.collectors import clock
 from netesto.collectors.base import Recording, Warn, count, entries
 from netesto.collectors.clock import Clock
 from netesto.measured import Counted, Counters
 from netesto.model import SAME_CLOCK, ClockOffset
-from netesto.registered import Registered
+from netesto.schema import registered
+from netesto.schema.registered import Registered
 
 
 class CountersRecording(Recording):

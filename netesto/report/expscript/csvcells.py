@@ -20,9 +20,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from netesto.errors import ScriptError
-from netesto.printable import printable
 from netesto.report.expscript import numerals
 from netesto.report.expscript.lines import decoded
+from netesto.text.printable import printable
 
 # Files are checked in parts of this many bytes: a copy of some hundred megabytes costs more.
 PART = 1 << 22

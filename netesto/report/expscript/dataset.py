@@ -15,7 +15,6 @@ from urllib.parse import quote
 import numpy as np
 
 from netesto.errors import ScriptError
-from netesto.nearest import alike
 from netesto.report.expscript import csvcells, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
 from netesto.report.expscript.ids import NUMBER, Ids
@@ -24,6 +23,7 @@ from netesto.results.columns import NO_VARIANT, SEVERITY
 from netesto.results.columns import column as described
 from netesto.results.evidence import PARTIAL
 from netesto.results.severity import Severity
+from netesto.text.nearest import alike
 from netesto.units import counted
 
 # The column whose text identifies a row: N.0 is the experiment N, N.1, N.2 … its groups.

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from netesto import atomic
 from netesto.errors import Place, ResultsError, ScriptError
+from netesto.files import atomic
 from netesto.report.expscript import ids, lines, numerals, page
 from netesto.report.expscript.dataset import EXP
 from netesto.report.expscript.lines import Line

@@ -20,8 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from netesto import jsontext
 from netesto.errors import OutputError
+from netesto.files import jsontext
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
 from netesto.model import (
     COMPLETION_TESTS,

@@ -13,7 +13,7 @@ def data_folder() -> Path:
     In a checkout it is the root of the checkout; installed, `share/netesto` of the environment, or
     of the folder that `pip install --target` was given.
     """
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     if (root / "fields.txt").is_file() and (root / "lib").is_dir():
         return root
     for data in (root, sysconfig.get_path("data"), sys.prefix, "/usr/local", "/usr"):

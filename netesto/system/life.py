@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from netesto import proc, process
 from netesto.errors import LabError
-from netesto.printable import printable
+from netesto.system import proc, process
+from netesto.text.printable import printable
 
 # `is_held` takes the lock for an instant.
 LOOK_S = 5.0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from netesto.errors import NotAllowedError
-from netesto.nearest import nearest
+from netesto.text.nearest import nearest
 from netesto.units import decimal
 
 Check = Callable[[str], None]

@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import life, proc
 from netesto.errors import LabError
+from netesto.system import life, proc
 
 PREFIX = "netesto-running-"
 LOCK = "lock"

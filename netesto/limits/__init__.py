@@ -1,0 +1,1 @@
+"""What a script may set on hosts, and how much it may ask of them."""

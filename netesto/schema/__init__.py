@@ -1,0 +1,1 @@
+"""How values describe themselves: kinds of arguments, described fields, registers, columns."""

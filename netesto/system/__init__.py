@@ -1,0 +1,1 @@
+"""Processes and their files: how they start, live and end."""
