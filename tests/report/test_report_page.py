@@ -252,3 +252,28 @@ def test_warming_up_loads_matplotlib():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert told.stdout == "True\n"
+
+
+def test_a_request_to_end_takes_effect_between_two_imports_of_warming_up():
+    program = """
+import os, signal, sys
+from netesto import report
+from netesto.system import interrupts
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+with interrupts.heeded():
+    try:
+        report.warm_up()
+    except KeyboardInterrupt:
+        interrupts.heed()
+        print("numpy" in sys.modules, "matplotlib.colors" in sys.modules)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "True False\n"
