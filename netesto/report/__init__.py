@@ -4,7 +4,6 @@ import importlib
 
 from netesto.system import interrupts
 
-
 # What drawing needs, in an order in which no import takes much longer than another.
 _NEEDED = (
     "numpy",
