@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     _summary(commands)
     _packets(commands)
     _lab(commands)
+    _trace(commands)
     _kernel(commands)
     _hosts(commands)
     add_command(
@@ -315,6 +316,28 @@ def _packets(commands: Commands) -> None:
     packets.add_argument("--flow", type=values.count, metavar="N",
         help="only the flows of connection N, with all of their values")
     add_path(packets, "-o", "--out", metavar="FILE", help="the analysis (default: standard output)")
+
+
+def _trace(commands: Commands) -> None:
+    trace = add_command(commands, "trace",
+        "make and show traces: the requests and flows of hosts, each with its time",
+        "netesto trace make workload.json -o trace.txt --seed 1")
+    actions = trace.add_subparsers(dest="action", metavar="ACTION", required=True)
+    make = add_action(actions, "make", "make a trace from a workload", "traces.make")
+    add_path(make, "workload", metavar="WORKLOAD.json", help="the workload")
+    add_path(make, "-o", "--out", metavar="FILE", help="the trace (default: standard output)")
+    make.add_argument("--seed", type=values.whole, metavar="N",
+        help="the seed of all random numbers (default: chosen and printed)")
+    make.add_argument("--duplicates", choices=["refuse", "merge"], default="refuse", help=
+        "the same key twice in a JSON object: merge joins the arrays of both (default: refuse)")
+    show = add_action(actions, "show",
+        "show what a trace has: hosts, requests, flows, pairs of hosts", "traces.show")
+    add_path(show, "trace", metavar="FILE", help="the trace")
+    show.add_argument("-f", "--format", choices=["text", "json"], default="text",
+        help="json: one document (default: text)")
+    for command in (make, show):
+        add_path(command, "--topology", metavar="FILE.toml",
+            help="the hosts and their addresses (default: 10.0.0.K is h1, h2, …, hK)")
 
 
 def _kernel(commands: Commands) -> None:

@@ -69,7 +69,8 @@ class Value:
         return self.content
 
     def words(self, what: str) -> str:
-        if not isinstance(self.content, str):
+        # Half a surrogate pair, for example, is in no file's name.
+        if not isinstance(self.content, str) or not self.content.isprintable():
             raise self.wrong(f"{what}: a text in quotes is required")
         return self.content
 

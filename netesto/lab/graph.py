@@ -1,6 +1,7 @@
 """Hosts, routers and switches, and the links between them. Pure values."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -65,11 +66,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Nodes and links."""
+    """Nodes and links. `aliases` are addresses that traces have for hosts (netesto.lab.aliases)."""
 
     name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def hosts(self) -> tuple[str, ...]:

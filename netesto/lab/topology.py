@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
+from ipaddress import IPv4Address
 from itertools import permutations
 from pathlib import Path
 
@@ -176,6 +177,9 @@ def load(path: Path, *, text: str = "") -> Topology:
     between = ["r", "b"]
     rate = "10mbit"
     delay = 20
+
+    [aliases]
+    "10.4.2.2" = "a"
     ```
     UsageError if it cannot be read or is invalid.
     """
@@ -183,7 +187,12 @@ def load(path: Path, *, text: str = "") -> Topology:
         document = tomllib.loads(text or texts.read(path))
     except ValueError as error:
         raise UsageError(f"{path}: not TOML: {error}") from None
-    allowed = {"name": "shown to people", "nodes": "a table", "links": "an array of tables"}
+    allowed = {
+        "name": "shown to people",
+        "nodes": "a table",
+        "links": "an array of tables",
+        "aliases": "a table of hosts by the addresses that traces have for them",
+    }
     _refuse_unknown(document, allowed, str(path))
     nodes = _table(document.get("nodes"), f"{path}: [nodes]")
     links = document.get("links", [])
@@ -196,6 +205,7 @@ def load(path: Path, *, text: str = "") -> Topology:
         name,
         tuple(_node(name, entry, path) for name, entry in nodes.items()),
         tuple(_link(entry, f"{path}: link {i + 1}") for i, entry in enumerate(links)),
+        _aliases(document.get("aliases", {}), f"{path}: [aliases]"),
     )
     _check(topology, path)
     return topology
@@ -205,6 +215,18 @@ def _table(entry: object, what: str) -> Mapping[str, object]:
     if not isinstance(entry, dict) or not entry:
         raise UsageError(f"{what}: a table with entries is required")
     return entry
+
+
+def _aliases(entry: object, what: str) -> Mapping[str, str]:
+    table = _table(entry, what) if entry else {}
+    for address in table:
+        try:
+            IPv4Address(address)
+        except ValueError:
+            raise UsageError(
+                f"{what}: {address!r} is not an IPv4 address", remedy='Write: "10.4.2.2" = "h2"'
+            ) from None
+    return {address: str(host) for address, host in table.items()}
 
 
 def _node(name: str, entry: object, path: Path) -> Node:
@@ -281,6 +303,10 @@ def _check(topology: Topology, path: Path) -> None:
         if node.faces and node.faces not in neighbours:
             message = f"{path}: node {node.name}: device {node.faces}: not a neighbour"
             raise UsageError(f"{message}{meant(node.faces, neighbours)}")
+    for address, host in topology.aliases.items():
+        if host not in topology.hosts:
+            near = meant(host, topology.hosts)
+            raise UsageError(f"{path}: [aliases] {address}: no host {host}{near}")
     if not topology.hosts:
         raise UsageError(f"{path}: no node has an agent, so no script can use it")
     _check_loops(topology, path)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import UsageError
-from netesto.lab import topology
+from netesto.lab import aliases, topology
 from netesto.lab.graph import Link, Node, Topology
 from netesto.links.settings import LinkSettings
 
@@ -260,6 +260,21 @@ def test_a_topology_file(tmp_path: Path):
     )
 
 
+def test_a_host_has_the_alias_of_its_file_and_the_address_of_the_lab(tmp_path: Path):
+    (tmp_path / "three.toml").write_text(f'{THREE}\n[aliases]\n"10.4.2.2" = "b"\n')
+    built = topology.load(tmp_path / "three.toml")
+    assert aliases.of(built) == {"10.4.2.2": "b"}
+    known = aliases.known(built)
+    assert known.hosts == {"10.4.2.2": "b", "10.0.1.1": "a", "10.0.2.254": "r", "10.0.2.1": "b"}
+    assert (known.address_of("b"), known.address_of("a")) == ("10.4.2.2", "10.0.1.1")
+
+
+def test_a_host_with_a_number_has_the_alias_of_traces_where_no_file_gives_another():
+    assert aliases.of(topology.build("chain", {})) == {"10.0.0.1": "h1", "10.0.0.2": "h2"}
+    assert aliases.of(topology.build("pair", {})) == {}
+    assert aliases.of(topology.build("tree", {"depth": "6"}))["10.0.0.64"] == "h64"
+
+
 def test_the_file_in_the_manual(tmp_path: Path):
     manual = Path(__file__).parents[2].joinpath("docs", "labs.md").read_text()
     text = manual.split("```toml\n")[1].split("```")[0]
@@ -295,6 +310,8 @@ def test_lab_file_is_in_the_working_folder_else(tmp_path: Path, monkeypatch):
     ("text", "message"),
     [
         ("[nodes", "not TOML"),
+        (f'{THREE}\n[aliases]\n"10.4.2" = "b"', "[aliases]: '10.4.2' is not an IPv4 address"),
+        (f'{THREE}\n[aliases]\n"10.4.2.2" = "c"', "[aliases] 10.4.2.2: no host c"),
         ("", "[nodes]: a table with entries is required"),
         ("node = 1", "no setting 'node'; did you mean nodes?"),
         ('name = "star"\n[nodes]\na = "host"', "name = 'star': a built-in topology has this name"),
