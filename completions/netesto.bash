@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/netesto
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_netesto_import_subparsers=(results jobs)
+_shtab_netesto_import_subparsers=(results jobs topology)
 _shtab_netesto_lab_subparsers=(up status exec path verify watch down)
 _shtab_netesto_trace_subparsers=(make show)
 _shtab_netesto_kernel_subparsers=(build list)
@@ -22,6 +22,7 @@ _shtab_netesto_exp_option_strings=(-h --help -o --out --strict --explain)
 _shtab_netesto_compare_option_strings=(-h --help --metric --by --repeats --threshold --with-invalid --paired --lenient -o --out)
 _shtab_netesto_import_results_option_strings=(-h --help --out --name --copy)
 _shtab_netesto_import_jobs_option_strings=(-h --help --hostlist -o --out)
+_shtab_netesto_import_topology_option_strings=(-h --help -o --out)
 _shtab_netesto_import_option_strings=(-h --help)
 _shtab_netesto_summary_option_strings=(-h --help --as --skip --pool -f --format -o --out)
 _shtab_netesto_packets_option_strings=(-h --help -f --format --flow -o --out)
@@ -88,6 +89,9 @@ _shtab_netesto_import_jobs_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_netesto_import_jobs___hostlist_COMPGEN=_shtab_compgen_files
 _shtab_netesto_import_jobs__o_COMPGEN=_shtab_compgen_files
 _shtab_netesto_import_jobs___out_COMPGEN=_shtab_compgen_files
+_shtab_netesto_import_topology_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_netesto_import_topology__o_COMPGEN=_shtab_compgen_files
+_shtab_netesto_import_topology___out_COMPGEN=_shtab_compgen_files
 _shtab_netesto_summary_pos_0_COMPGEN=_shtab_compgen_dirs
 _shtab_netesto_summary__o_COMPGEN=_shtab_compgen_files
 _shtab_netesto_summary___out_COMPGEN=_shtab_compgen_files
@@ -122,7 +126,7 @@ _shtab_netesto_run__n_choices=(plain json)
 _shtab_netesto_run___dry_run_choices=(plain json)
 _shtab_netesto_run___ground_choices=(lab uml sim hosts)
 _shtab_netesto_run___family_choices=(4 6)
-_shtab_netesto_import_pos_0_choices=(results jobs)
+_shtab_netesto_import_pos_0_choices=(results jobs topology)
 _shtab_netesto_summary___as_choices=(harness iperf-lab completions steady)
 _shtab_netesto_summary___pool_choices=(ok all)
 _shtab_netesto_summary__f_choices=(text csv json html)
@@ -195,6 +199,8 @@ _shtab_netesto_import_results___help_nargs=0
 _shtab_netesto_import_results___copy_nargs=0
 _shtab_netesto_import_jobs__h_nargs=0
 _shtab_netesto_import_jobs___help_nargs=0
+_shtab_netesto_import_topology__h_nargs=0
+_shtab_netesto_import_topology___help_nargs=0
 _shtab_netesto_import_pos_0_nargs=A...
 _shtab_netesto_import__h_nargs=0
 _shtab_netesto_import___help_nargs=0

@@ -282,6 +282,12 @@ def _import(commands: Commands) -> None:
     add_path(jobs, "file", metavar="FILE.ini", help="the job file")
     add_path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
     add_path(jobs, "-o", "--out", metavar="SCRIPT", help="the script (default: standard output)")
+    topology = add_action(actions, "topology",
+        "convert a topology of the course CS 145, or a node-link graph, into a topology file",
+        "imports.topology")
+    add_path(topology, "file", metavar="FILE.json", help="the topology")
+    add_path(topology, "-o", "--out", metavar="FILE.toml",
+        help="the topology file (default: standard output)")
 
 
 def _summary(commands: Commands) -> None:

@@ -327,7 +327,7 @@ def test_lab_file_is_in_the_working_folder_else(tmp_path: Path, monkeypatch):
         (THREE.replace('device = "b"', 'device = "c"'), "node r: device c: not a neighbour"),
         (THREE.replace("delay", "dealy"), "link 2: no setting 'dealy'; did you mean delay?"),
         (THREE.replace("delay = 20", "delay = -1"), "link 2 (r, b): delay=-1: not between"),
-        (ISLANDS, "no path from a to c"),
+        (ISLANDS, "2 parts that no link joins: a, b; c, d"),
         (LINE, "no path from a to c"),
         (CUT_OFF, "no path from a to b"),
         (RING, "link s3, s1: it closes a loop of switches, in which packets to all hosts"),
