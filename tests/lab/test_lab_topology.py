@@ -7,6 +7,7 @@ import pytest
 from netesto.errors import UsageError
 from netesto.lab import aliases, topology
 from netesto.lab.graph import Link, Node, Topology
+from netesto.lab.routes import Routes
 from netesto.links.settings import LinkSettings
 
 TEN = LinkSettings(rate_bps=1e7)
@@ -106,6 +107,32 @@ def test_tree_has_rates_by_level():
     )
 
 
+def test_leafspine_links_every_leaf_to_every_spine_at_the_oversubscribed_rate():
+    given = {"leaves": "3", "spines": "2", "hosts": "4", "rate": "10mbit", "oversubscription": "4"}
+    built = topology.build("leafspine", given)
+    access, uplink = LinkSettings(rate_bps=1e7), LinkSettings(rate_bps=5e6)
+    assert built.links == (
+        *(Link(f"l{i // 4 + 1}", f"h{i + 1}", access) for i in range(12)),
+        *(Link(f"s{j}", f"l{i}", uplink) for i in (1, 2, 3) for j in (1, 2)),
+    )
+    ways = {way[1].name for way in Routes(built).ways("h1", "h12")}
+    assert ways == {"s1", "s2"}
+
+
+def test_leafspine_without_oversubscription_has_links_of_one_rate():
+    built = topology.build("leafspine", {"rate": "10mbit"})
+    assert {link.settings.rate_bps for link in built.links} == {1e7}
+    assert (len(built.hosts), len(built.nodes), len(built.links)) == (8, 12, 12)
+
+
+@pytest.mark.parametrize(("k", "hosts", "routers", "links"), [(6, 54, 45, 162), (8, 128, 80, 384)])
+def test_larger_fattrees(k: int, hosts: int, routers: int, links: int):
+    built = topology.build("fattree", {"k": str(k)})
+    assert (len(built.hosts), len(built.nodes), len(built.links)) == (hosts, hosts + routers, links)
+    # Equal paths to another pod: one for each core.
+    assert sum(1 for _ in Routes(built).ways("h1", f"h{hosts}")) == (k // 2) ** 2
+
+
 def test_fattree_has_16_hosts_20_routers_48_links():
     built = topology.build("fattree", {})
     kinds = [node.kind for node in built.nodes]
@@ -130,7 +157,7 @@ def test_an_unknown_topology_names_the_nearest():
     error = refusal("dumbell")
     assert str(error) == (
         "LAB dumbell: no such topology; did you mean dumbbell?\n"
-        "Topologies: pair, star, dumbbell, parallel, chain, tree, fattree, or file=PATH."
+        "Topologies: pair, star, dumbbell, parallel, chain, tree, leafspine, fattree, or file=PATH."
     )
 
 
@@ -138,6 +165,9 @@ def test_an_unknown_setting_names_the_nearest_and_all():
     error = refusal("star", host="3")
     assert error.message == "LAB star: no setting 'host'; did you mean hosts?"
     assert error.remedy.startswith("Allowed:\n  hosts: how many (4)\n  rate: as in tc: 10mbit")
+
+
+OVERSUBSCRIBED = "oversubscription=: needs rate=, that of a host's link"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +179,9 @@ def test_an_unknown_setting_names_the_nearest_and_all():
         ("chain", {"routers": "101"}, "routers=101: not a whole number from 1 to 100"),
         ("tree", {"depth": "7"}, "depth=7: not a whole number from 1 to 6"),
         ("tree", {"rate3": "1gbit"}, "rate3: the tree has 2 levels (depth=)"),
+        ("leafspine", {"oversubscription": "2"}, OVERSUBSCRIBED),
+        ("leafspine", {"rate": "1mbit", "oversubscription": "0"}, "oversubscription=0: not a number above 0"),
+        ("leafspine", {"leaves": "50", "hosts": "5"}, "hosts=5: not a whole number from 1 to 4"),
         ("fattree", {"k": "5"}, "k=5: not an even number"),
         ("fattree", {"routing": "all"}, "routing=all: not one of ecmp, twocore, onecore"),
     ],
