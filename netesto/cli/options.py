@@ -464,13 +464,27 @@ def _lab(commands: Commands) -> None:
     path = add_action(actions, "path",
         "show the path of a flow from one host to another (IPv4)", "labs.path")
     _lab_name(path)
-    path.add_argument("source", metavar="SOURCE", help="a host")
-    path.add_argument("destination", metavar="DESTINATION", help="another host")
+    path.add_argument("source", nargs="?", metavar="SOURCE", help="a host")
+    path.add_argument("destination", nargs="?", metavar="DESTINATION", help="another host")
+    add_flag(path, "--all-pairs", what=
+        "instead of a path: how flows of all hosts to all others are divided among the links"
+        " between routers")
+    path.add_argument("--flows", type=values.count, metavar="N",
+        help="with --all-pairs: flows of each pair, of different ports (default: 16)")
+    path.add_argument("-f", "--format", choices=["text", "csv"], default="text", help=
+        "with --all-pairs: csv has the flows of each direction of a link; text also says how evenly"
+        " they are divided (default: text)")
     path.add_argument("--sport", type=values.port, metavar="N",
         help="source port (default: many, with the share of each path)")
     path.add_argument("--dport", type=values.port, default=5201, metavar="N",
         help="destination port (default 5201)")
     add_flag(path, "--udp", what="a flow of UDP instead of TCP")
+    cut = add_action(actions, "cut",
+        "show the smallest cut of a topology: the links that limit what some nodes can send to"
+        " others; it needs no lab", "labs.cut")
+    add_path(cut, "spec", type=str, metavar="SPEC", help="as in 'lab up'")
+    cut.add_argument("senders", metavar="A,B,…", help="the nodes that send")
+    cut.add_argument("receivers", metavar="C,D,…", help="the nodes that receive")
     verify = add_action(actions, "verify",
         "show what each host of a lab has and reaches, one item per line", "labs.verify")
     _lab_name(verify)

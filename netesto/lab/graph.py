@@ -1,11 +1,13 @@
 """Hosts, routers and switches, and the links between them. Pure values."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from netesto.links import cuts
+from netesto.links.cuts import Arc, Cut
 from netesto.links.settings import LinkSettings
 
 Kind: TypeAlias = Literal["host", "router", "switch", "wires"]
@@ -114,6 +116,17 @@ class Topology:
             tuple(name for name in neighbours if part_of[name] == part)
             for part in dict.fromkeys(part_of[name] for name in neighbours)
         )
+
+    def cut(self, senders: Collection[str], receivers: Collection[str]) -> Cut:
+        """The smallest cut between two sets of nodes. Other hosts carry nothing for them."""
+        forwarding = {node.name for node in self.nodes if node.forwards} | set(senders)
+        arcs = [
+            Arc(source, link.other(source), link.sent_by(source).rate_bps)
+            for link in self.links
+            for source in (link.a, link.b)
+            if source in forwarding
+        ]
+        return cuts.smallest(arcs, senders, receivers)
 
     def tested(self, name: str) -> Link:
         """The link that a node tests through. KeyError if the node does not exist."""

@@ -304,6 +304,9 @@ def _record(plan: Plan, state: Path) -> Record:
             if address.version == 4
         },
         aliases=dict(aliases.of(plan.topology)),
+        routers=tuple(
+            node.name for node in plan.topology.nodes if node.kind == "router" and node.forwards
+        ),
     )
 
 

@@ -1,10 +1,10 @@
 """What a trace has, as numbers for people and programs."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from netesto.text.names import by_number
 from netesto.traces.format import Trace
 
 
@@ -37,12 +37,6 @@ def facts(trace: Trace) -> Facts:
         },
         flowlets=sum(1 for flow in flows if flow.flowlet_us > 0),
     )
-
-
-def by_number(name: str) -> tuple[str | int, ...]:
-    """The key that sorts h2 before h10."""
-    parts = re.split(r"(\d+)", name)
-    return tuple(int(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def lines(shown: Facts) -> Iterator[str]:

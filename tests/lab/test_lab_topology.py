@@ -180,7 +180,11 @@ OVERSUBSCRIBED = "oversubscription=: needs rate=, that of a host's link"
         ("tree", {"depth": "7"}, "depth=7: not a whole number from 1 to 6"),
         ("tree", {"rate3": "1gbit"}, "rate3: the tree has 2 levels (depth=)"),
         ("leafspine", {"oversubscription": "2"}, OVERSUBSCRIBED),
-        ("leafspine", {"rate": "1mbit", "oversubscription": "0"}, "oversubscription=0: not a number above 0"),
+        (
+            "leafspine",
+            {"rate": "1mbit", "oversubscription": "0"},
+            "oversubscription=0: not a number above 0",
+        ),
         ("leafspine", {"leaves": "50", "hosts": "5"}, "hosts=5: not a whole number from 1 to 4"),
         ("fattree", {"k": "5"}, "k=5: not an even number"),
         ("fattree", {"routing": "all"}, "routing=all: not one of ecmp, twocore, onecore"),
