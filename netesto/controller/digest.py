@@ -26,9 +26,17 @@ from netesto.measured import (
     SocketSample,
     TransferResult,
 )
-from netesto.model import SAME_CLOCK, Address, ClockOffset, GroupRequest, Ports
+from netesto.model import (
+    SAME_CLOCK,
+    UDP_TESTS,
+    Address,
+    ClockOffset,
+    GroupRequest,
+    Ports,
+)
 from netesto.packets.found import Capture, Flow
 from netesto.results import consistency, flows, queues, silence, systemtime
+from netesto.results import links as link_loads
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
@@ -38,6 +46,7 @@ from netesto.results.evidence import (
     InstanceEvidence,
     Source,
 )
+from netesto.results.links import Links, Packets, Way
 from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
 from netesto.results.queues import Queue
 from netesto.traffic.base import Tool
@@ -79,8 +88,9 @@ def evidence(
         for node, samples in host.links.items()
         for queue in queues.of(node or name, samples)
     ]
+    lab = _links(files, manifest, hosts, busy)
     groups = [
-        replace(_group(files, manifest, group, hosts, known), busy=busy)
+        replace(_group(files, manifest, group, hosts, known), busy=busy, links=lab)
         for group in manifest.groups
     ]
     if manifest.simulated_time:
@@ -95,7 +105,54 @@ def evidence(
         counters=tuple(_counters_of(hosts)),
         queue_gaps_s={name: tuple(_queue_gaps_s(host)) for name, host in hosts.items()},
         unreadable=tuple(f"{path}: {fault}" for path, fault in sorted(files.faults.items())),
+        links=lab,
     )
+
+
+def _links(
+    files: RawFiles,
+    manifest: Manifest,
+    hosts: Mapping[str, _Host],
+    busy: tuple[float, float] | None,
+) -> Links:
+    """The links of a lab. Its routers and links are sampled by one host."""
+    nodes = {
+        node or name: samples
+        for name, host in hosts.items()
+        for node, samples in host.links.items()
+    }
+    return Links(
+        loads=tuple(
+            link_loads.load(each, nodes.get(each.place.partition("/")[0], LinkSamples()))
+            for each in manifest.links
+        ),
+        busy=busy,
+        ways=files.read(link_loads.RAW_WAYS, link_loads.read_ways, ()),
+    )
+
+
+def with_ways(evidence: ExperimentEvidence, ways: Sequence[Way]) -> ExperimentEvidence:
+    """The evidence with the ways of flows, which are known after it."""
+    lab = replace(evidence.links, ways=tuple(ways))
+    groups = tuple(replace(group, links=lab) for group in evidence.groups)
+    return replace(evidence, groups=groups, links=lab)
+
+
+def keys(manifest: Manifest, evidence: ExperimentEvidence) -> Iterator[tuple[int, int, Packets]]:
+    """The packets of the data of each flow whose ports are known, with its group and number."""
+    for record, group in zip(manifest.groups, evidence.groups, strict=True):
+        request = record.request
+        for flow in group.instances:
+            port = record.ports.data[flow.instance - 1]
+            for own in _client_ports(request, record.ports, flow.instance, flow.result):
+                there = Packets(
+                    source=request.client_address,
+                    destination=request.server_address,
+                    protocol="udp" if request.test in UDP_TESTS else "tcp",
+                    source_port=own,
+                    destination_port=port,
+                )
+                yield request.group, flow.instance, there.reversed if request.is_reverse else there
 
 
 def _counters_of(hosts: Mapping[str, _Host]) -> Iterator[CountersEvidence]:

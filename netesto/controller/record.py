@@ -69,6 +69,7 @@ def manifest(
         speed_up=speed.speed_up,
         topology=ground.topology,
         paths=ground.paths,
+        links=ground.links,
         groups=tuple(
             _group(experiment.folder, experiment.groups[number])
             for number in sorted(experiment.groups)

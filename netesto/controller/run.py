@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from netesto.hostsettings import LinkLimits
 from netesto.language import steps
 from netesto.links.settings import SETTINGS
 from netesto.model import CaptureRequest, Ports
+from netesto.results.links import LinkRecord, Packets, Way
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.transport.base import Agent
@@ -49,12 +50,14 @@ ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.2, 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """The ground of a run, for the results: its kind, the lab's drawing and paths; and the
-    controller's clock, which the agents of a lab share."""
+    """The ground of a run, for the results: its kind, the lab's drawing, paths and links; what
+    finds the ways of flows in the lab; and the controller's clock, which its agents share."""
 
     kind: str
     topology: str = ""
     paths: tuple[PathRecord, ...] = ()
+    links: tuple[LinkRecord, ...] = ()
+    ways: Callable[[Sequence[Packets]], Sequence[Way | None]] | None = None
     clock: Clock = field(default_factory=Clock)
 
 
