@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from netesto.measured import Counted, InstalledQdisc, LinkSamples
+from netesto.measured import InstalledQdisc, LinkSamples
 from netesto.model import Address
 from netesto.results import csvfile, durable
 from netesto.results.queues import POLICER, SHAPERS, Column
