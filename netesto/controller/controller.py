@@ -293,7 +293,7 @@ class Controller:
         raw data."""
         if self._run.ground.ways is None:
             return asked, evidence
-        flows = list(digest.keys(asked, evidence))
+        flows = list(digest.keys(folder, asked, evidence))
         try:
             found = self._run.ground.ways([packets for _, _, packets in flows])
         except NetestoError as error:

@@ -118,8 +118,10 @@ def _group(folder: Path, group: Group) -> GroupRecord:
                 last_lines=flow.last_lines,
             )
         )
+    # The client's file has the flows and requests of a trace.
+    head = request.trace.partition("\n")[0]
     return GroupRecord(
-        request=request,
+        request=replace(request, trace=head),
         ports=group.ports,
         full_host=group.full_host,
         full_server=group.full_server,
