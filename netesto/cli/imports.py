@@ -13,6 +13,8 @@ from netesto.errors import UsageError
 from netesto.imports import folder as importing
 from netesto.imports import ini
 from netesto.imports import jobs as job_files
+from netesto.lab import coursefile
+from netesto.lab import topology as topologies
 from netesto.language import check as checking
 from netesto.report import index, summarypage
 from netesto.report.expscript import tables
@@ -76,6 +78,16 @@ def _tell_errors(script: str, name: Path) -> None:
     for found in checking.check([name], library_path=(), definitions={}, read=lambda _: script):
         if found.severity == "error":
             printing.err(replace(found, severity="warning"))
+
+
+def topology(options: argparse.Namespace) -> int:
+    """Write a topology of the course as a topology file."""
+    found = coursefile.read(options.file, warn=printing.warn)
+    text = "".join(coursefile.toml(found, options.file.name))
+    # What a lab would refuse is refused here.
+    topologies.load(options.file, text=text)
+    printing.deliver(text, options.out)
+    return status.OK
 
 
 def summary(options: argparse.Namespace) -> int:

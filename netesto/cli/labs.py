@@ -1,13 +1,15 @@
-"""Labs for the command line: `lab up|status|exec|path|verify|watch|down`, `clean`."""
+"""Labs for the command line: `lab up|status|exec|path|cut|verify|watch|down`, `clean`."""
 
 import argparse
 import contextlib
 from collections import Counter
 
+from netesto import units
 from netesto.cli import printing, verifying, watching
 from netesto.controller.inventory import Inventory
 from netesto.errors import UsageError
 from netesto.lab import guest, leftovers, netns, records, ways
+from netesto.lab.graph import Topology
 from netesto.lab.netns import Lab
 from netesto.lab.ways import Flow
 from netesto.model import Address
@@ -17,6 +19,9 @@ from netesto.text.nearest import hint
 
 # The number of source ports that `lab path` tries: enough to meet each of sixteen equal paths.
 SAMPLE_FLOWS = 256
+
+# The flows of each pair of hosts that `lab path --all-pairs` tries, if the user does not say.
+PAIR_FLOWS = 16
 
 
 def bring_up(options: argparse.Namespace) -> int:
@@ -109,6 +114,15 @@ def watch(options: argparse.Namespace) -> int:
 def path(options: argparse.Namespace) -> int:
     """The path of a flow, or the share of each path over many flows."""
     built = _the_lab(options.name)
+    if options.all_pairs:
+        return _all_pairs(built, options)
+    if options.destination is None:
+        raise UsageError(
+            "lab path: a source and a destination are required",
+            remedy="netesto lab path h1 h2, or netesto lab path --all-pairs",
+        )
+    if options.flows is not None or options.format != "text":
+        raise UsageError("lab path: --flows and --format csv are options of --all-pairs")
     source, destination = (_address(built, host) for host in (options.source, options.destination))
     if source == destination:
         raise UsageError(f"lab path: {options.source} is both source and destination")
@@ -127,6 +141,56 @@ def path(options: argparse.Namespace) -> int:
     for way, count in sorted(shares.items()):
         printing.out(way if len(shares) == 1 else f"{way}  {count / len(flows):.0%}")
     return status.OK
+
+
+def _all_pairs(built: Lab, options: argparse.Namespace) -> int:
+    if options.source is not None or options.sport is not None:
+        raise UsageError("lab path --all-pairs: hosts and ports are all there are")
+    shares = ways.all_pairs(
+        built.record,
+        options.flows or PAIR_FLOWS,
+        port=options.dport,
+        protocol="udp" if options.udp else "tcp",
+    )
+    if options.format == "csv":
+        printing.out("from,to,flows")
+        for share in shares:
+            printing.out(f"{share.source},{share.destination},{share.flows}")
+        return status.OK
+    for share in shares:
+        printing.out(f"{share.source:>15} → {share.destination:15} {share.flows:8}")
+    found = ways.balances(built.record, shares)
+    printing.out("\ncoefficient of variation" if found else "")
+    for balance in found:
+        printing.out(f"{balance.name:15} {len(balance.shares):3} links  {balance.variation:.3f}")
+    return status.OK
+
+
+def cut(options: argparse.Namespace) -> int:
+    """The smallest cut of a topology."""
+    network = labs.network(labs.parse_spec(options.spec))
+    senders, receivers = (_nodes(network, text) for text in (options.senders, options.receivers))
+    if both := sorted(senders & receivers):
+        raise UsageError(f"lab cut: {', '.join(both)}: on both sides")
+    found = network.cut(senders, receivers)
+    if found.rate_bps is None:
+        printing.out("unlimited")
+        return status.OK
+    printing.out(units.format_rate(found.rate_bps))
+    for arc in found.arcs:
+        printing.out(f"  {arc.source} → {arc.destination}  {units.format_rate(arc.rate_bps or 0)}")
+    return status.OK
+
+
+def _nodes(network: Topology, text: str) -> set[str]:
+    """The nodes in a list. UsageError, with a similar name, if the topology lacks one."""
+    known = [node.name for node in network.nodes]
+    found = set(text.split(","))
+    for name in text.split(","):
+        if name not in known:
+            remedy = hint(name, known, otherwise=f"Nodes: {', '.join(known)}.")
+            raise UsageError(f"lab cut: {network.name}: no node {name}", remedy=remedy)
+    return found
 
 
 def _address(built: Lab, host: str) -> Address:

@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     _summary(commands)
     _packets(commands)
     _lab(commands)
+    _trace(commands)
     _kernel(commands)
     _hosts(commands)
     add_command(
@@ -281,6 +282,12 @@ def _import(commands: Commands) -> None:
     add_path(jobs, "file", metavar="FILE.ini", help="the job file")
     add_path(jobs, "--hostlist", metavar="FILE.csv", help="its hosts; run --hosts takes this file")
     add_path(jobs, "-o", "--out", metavar="SCRIPT", help="the script (default: standard output)")
+    topology = add_action(actions, "topology",
+        "convert a topology of the course CS 145, or a node-link graph, into a topology file",
+        "imports.topology")
+    add_path(topology, "file", metavar="FILE.json", help="the topology")
+    add_path(topology, "-o", "--out", metavar="FILE.toml",
+        help="the topology file (default: standard output)")
 
 
 def _summary(commands: Commands) -> None:
@@ -315,6 +322,28 @@ def _packets(commands: Commands) -> None:
     packets.add_argument("--flow", type=values.count, metavar="N",
         help="only the flows of connection N, with all of their values")
     add_path(packets, "-o", "--out", metavar="FILE", help="the analysis (default: standard output)")
+
+
+def _trace(commands: Commands) -> None:
+    trace = add_command(commands, "trace",
+        "make and show traces: the requests and flows of hosts, each with its time",
+        "netesto trace make workload.json -o trace.txt --seed 1")
+    actions = trace.add_subparsers(dest="action", metavar="ACTION", required=True)
+    make = add_action(actions, "make", "make a trace from a workload", "traces.make")
+    add_path(make, "workload", metavar="WORKLOAD.json", help="the workload")
+    add_path(make, "-o", "--out", metavar="FILE", help="the trace (default: standard output)")
+    make.add_argument("--seed", type=values.whole, metavar="N",
+        help="the seed of all random numbers (default: chosen and printed)")
+    make.add_argument("--duplicates", choices=["refuse", "merge"], default="refuse", help=
+        "the same key twice in a JSON object: merge joins the arrays of both (default: refuse)")
+    show = add_action(actions, "show",
+        "show what a trace has: hosts, requests, flows, pairs of hosts", "traces.show")
+    add_path(show, "trace", metavar="FILE", help="the trace")
+    show.add_argument("-f", "--format", choices=["text", "json"], default="text",
+        help="json: one document (default: text)")
+    for command in (make, show):
+        add_path(command, "--topology", metavar="FILE.toml",
+            help="the hosts and their addresses (default: 10.0.0.K is h1, h2, …, hK)")
 
 
 def _kernel(commands: Commands) -> None:
@@ -435,13 +464,27 @@ def _lab(commands: Commands) -> None:
     path = add_action(actions, "path",
         "show the path of a flow from one host to another (IPv4)", "labs.path")
     _lab_name(path)
-    path.add_argument("source", metavar="SOURCE", help="a host")
-    path.add_argument("destination", metavar="DESTINATION", help="another host")
+    path.add_argument("source", nargs="?", metavar="SOURCE", help="a host")
+    path.add_argument("destination", nargs="?", metavar="DESTINATION", help="another host")
+    add_flag(path, "--all-pairs", what=
+        "instead of a path: how flows of all hosts to all others are divided among the links"
+        " between routers")
+    path.add_argument("--flows", type=values.count, metavar="N",
+        help="with --all-pairs: flows of each pair, of different ports (default: 16)")
+    path.add_argument("-f", "--format", choices=["text", "csv"], default="text", help=
+        "with --all-pairs: csv has the flows of each direction of a link; text also says how evenly"
+        " they are divided (default: text)")
     path.add_argument("--sport", type=values.port, metavar="N",
         help="source port (default: many, with the share of each path)")
     path.add_argument("--dport", type=values.port, default=5201, metavar="N",
         help="destination port (default 5201)")
     add_flag(path, "--udp", what="a flow of UDP instead of TCP")
+    cut = add_action(actions, "cut",
+        "show the smallest cut of a topology: the links that limit what some nodes can send to"
+        " others; it needs no lab", "labs.cut")
+    add_path(cut, "spec", type=str, metavar="SPEC", help="as in 'lab up'")
+    cut.add_argument("senders", metavar="A,B,…", help="the nodes that send")
+    cut.add_argument("receivers", metavar="C,D,…", help="the nodes that receive")
     verify = add_action(actions, "verify",
         "show what each host of a lab has and reaches, one item per line", "labs.verify")
     _lab_name(verify)

@@ -69,7 +69,8 @@ class Value:
         return self.content
 
     def words(self, what: str) -> str:
-        if not isinstance(self.content, str):
+        # Half a surrogate pair, for example, is in no file's name.
+        if not isinstance(self.content, str) or not self.content.isprintable():
             raise self.wrong(f"{what}: a text in quotes is required")
         return self.content
 
@@ -99,9 +100,9 @@ class Value:
                 yield name, self.source.place(start, start + len(name) + 2)
 
 
-def parse(text: str, name: str, *, duplicates: Duplicates = "refuse") -> Value:
+def parse(text: str, name: str, *, duplicates: Duplicates | None = None) -> Value:
     """The value of a text from the file `name`. `merge`: arrays of the same name in one object are
-    joined. ScriptError."""
+    joined; None: the user has no such choice. ScriptError."""
     reader = _Reader(Source(name, text), duplicates)
     found, place = reader.value(reader.skip(0), 0)
     if (rest := reader.skip(place)) < len(text):
@@ -112,7 +113,7 @@ def parse(text: str, name: str, *, duplicates: Duplicates = "refuse") -> Value:
 @dataclass(frozen=True, slots=True)
 class _Reader:
     source: Source
-    duplicates: Duplicates
+    duplicates: Duplicates | None
 
     def skip(self, place: int) -> int:
         blank = _BLANK.match(self.source.text, place)
@@ -200,11 +201,7 @@ class _Reader:
         if self.duplicates == "merge" and both:
             return Value(self.source, first.start, first.end, first.content + second.content)
         line = self.source.place(before, before).line
-        remedy = (
-            "--duplicates merge joins arrays only: rename or remove one of them."
-            if self.duplicates == "merge"
-            else "Rename or remove one of them; --duplicates merge joins the arrays of both."
-        )
+        remedy = _REMEDIES[self.duplicates]
         raise self.source.wrong(
             place, place + len(key) + 2, f"key {key!r} twice in one object: also in line {line}",
             remedy,
@@ -230,3 +227,10 @@ class _Reader:
                     raise self.source.wrong(
                         place, place + 1, f"',' or {closing!r} is required here"
                     )
+
+
+_REMEDIES: Mapping[Duplicates | None, str] = {
+    None: "Rename or remove one of them.",
+    "refuse": "Rename or remove one of them; --duplicates merge joins the arrays of both.",
+    "merge": "--duplicates merge joins arrays only: rename or remove one of them.",
+}

@@ -145,9 +145,29 @@ def _fattree(topology: Topology) -> list[str]:
     ]
 
 
+def _leafspine(topology: Topology) -> list[str]:
+    """The leaves with their hosts, and the spines that each is linked to."""
+    spines = [node.name for node in topology.nodes if node.name.startswith("s")]
+    leaves = [node.name for node in topology.nodes if node.name.startswith("l")]
+    count = len(topology.hosts) // len(leaves)
+    return [
+        f"{_ends(spines)}, each linked to every l",
+        *(
+            f"{leaf} ── {_ends(topology.hosts[i * count : (i + 1) * count])}"
+            for i, leaf in enumerate(leaves)
+        ),
+    ]
+
+
+def _ends(names: Sequence[str]) -> str:
+    """The first and the last name."""
+    return " … ".join(dict.fromkeys((names[0], names[-1])))
+
+
 DRAWINGS: Mapping[str, Callable[[Topology], list[str]]] = {
     "pair": _row,
     "chain": _row,
     "dumbbell": _dumbbell,
     "fattree": _fattree,
+    "leafspine": _leafspine,
 }

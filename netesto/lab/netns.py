@@ -23,7 +23,7 @@ from netesto.collectors import capabilities
 from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
-from netesto.lab import commands, records, teardown, ways
+from netesto.lab import aliases, commands, records, teardown, ways
 from netesto.lab.agents import Nursery, started
 from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import HostRecord, Record
@@ -112,8 +112,10 @@ class Lab:
 
     def shell(self, node: str, argv: Sequence[str]) -> list[str]:
         """`command` for a person: names of hosts resolve to their addresses, in a separate mount
-        namespace that ends with the command."""
-        [*enter, program] = self.command(node, argv[:1])
+        namespace that ends with the command; aliases, as words, stand for hosts and addresses."""
+        named = self.record.aliases
+        argv = [self._meant(word) if word in named else word for word in argv]
+        [*enter, program] = self.command(named.get(node, node), argv[:1])
         files = Path(self.record.files)
         if not files.is_dir():
             return [*enter, program, *argv[1:]]
@@ -122,6 +124,12 @@ class Lab:
             records.write_names(self.record)
         put = f"mount --bind {shlex.quote(str(names))} /etc/hosts 2>/dev/null"
         return [*enter, "/bin/sh", "-c", f'{put}; exec "$@"', "sh", program, *argv[1:]]
+
+    def _meant(self, alias: str) -> str:
+        """The IPv4 address of the host that an alias means; a real address of the lab is itself."""
+        if alias in self.record.places:
+            return alias
+        return str(self.endpoints[self.record.aliases[alias]].addresses[4])
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -295,6 +303,10 @@ def _record(plan: Plan, state: Path) -> Record:
             for address in end.addresses
             if address.version == 4
         },
+        aliases=dict(aliases.of(plan.topology)),
+        routers=tuple(
+            node.name for node in plan.topology.nodes if node.kind == "router" and node.forwards
+        ),
     )
 
 

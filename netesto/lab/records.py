@@ -54,7 +54,8 @@ class HostRecord:
 class Record:
     """A lab on this machine. `owner` is the PID, for people, of the process that takes it down;
     None: it stays until it is taken down by name. `sockets` and `files` are folders of this lab
-    alone. `places` has the node and the interface of each IPv4 address.
+    alone. `places` has the node and the interface of each IPv4 address, `aliases` the host of each
+    address that is a name only. `routers` are the nodes that forward packets.
     """
 
     lab: str
@@ -65,6 +66,8 @@ class Record:
     files: str
     hosts: Mapping[str, HostRecord]
     places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    routers: tuple[str, ...] = ()
     format: int = FORMAT
 
     @property

@@ -1,13 +1,16 @@
-"""The routes of a lab: over the fewest routers, and over all that are equally near."""
+"""The routes of a lab: those with the smallest sum of weights, and all that are equal.
 
-from collections import deque
+Without weights each link counts 1. A route leads to a network; the way within it does not count.
+"""
+
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 
 from netesto.lab import addressing
 from netesto.lab.addressing import End, Network
-from netesto.lab.graph import Node, Topology
+from netesto.lab.graph import Node, Topology, Weight
 from netesto.model import Address
 
 EVERYWHERE: tuple[Network, Network] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
@@ -19,6 +22,15 @@ class Route:
 
     network: Network
     gateways: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """From a node to a router in the same network."""
+
+    source: Node
+    into: End
+    weight: Weight
 
 
 class Routes:
@@ -36,37 +48,48 @@ class Routes:
             self._ends_of[end.node.name].append(end)
             if end.node.kind != "switch":
                 self._members_of.setdefault(end.network, []).append(end)
+        # The steps from each node to the routers that it shares a network with, and to each router.
+        self._steps: dict[str, list[_Step]] = {node.name: [] for node in topology.nodes}
+        self._steps_to: dict[str, list[_Step]] = {node.name: [] for node in topology.nodes}
+        for members in self._members_of.values():
+            for into in members:
+                for own in members if into.node.forwards else ():
+                    if own.node is not into.node and (way := self._within(own, into)):
+                        step = _Step(own.node, into, sum(end.link.weight for end in way))
+                        self._steps[own.node.name].append(step)
+                        self._steps_to[into.node.name].append(step)
         self._distances = {
             network: self._distances_to(network)
             for network, members in self._members_of.items()
             if any(end.node.agent for end in members)
         }
 
-    def _distances_to(self, network: int) -> dict[str, int]:
-        """How many routers away from the network each node is, for those that can reach it."""
-        distances = {end.node.name: 0 for end in self._members_of[network]}
-        queue = deque(end.node for end in self._members_of[network])
-        while queue:
-            node = queue.popleft()
-            if not node.forwards:
+    def _distances_to(self, network: int) -> dict[str, Weight]:
+        """How far from the network each node is, for those that can reach it."""
+        distances: dict[str, Weight] = {}
+        pending: list[tuple[Weight, str]] = [
+            (0, name) for name in dict.fromkeys(end.node.name for end in self._members_of[network])
+        ]
+        while pending:
+            distance, name = heapq.heappop(pending)
+            if name in distances:
                 continue
-            for own in self._ends_of[node.name]:
-                for end in self._members_of[own.network]:
-                    if end.node.name not in distances:
-                        distances[end.node.name] = distances[node.name] + 1
-                        queue.append(end.node)
+            distances[name] = distance
+            for step in self._steps_to[name]:
+                if step.source.name not in distances:
+                    heapq.heappush(pending, (distance + step.weight, step.source.name))
         return distances
 
     def _gateways(self, node: Node, network: int) -> tuple[End, ...]:
         distances = self._distances[network]
         if not distances.get(node.name):
             return ()  # in the network itself, or no path to it
-        return tuple(
-            end
-            for own in self._ends_of[node.name]
-            for end in self._members_of[own.network]
-            if end.node.forwards and distances.get(end.node.name) == distances[node.name] - 1
+        found = (
+            step.into
+            for step in self._steps[node.name]
+            if distances.get(step.into.node.name) == distances[node.name] - step.weight
         )
+        return tuple(dict.fromkeys(found))
 
     def of(self, node: Node) -> tuple[Route, ...]:
         """The routes of one node, IPv4 before IPv6."""

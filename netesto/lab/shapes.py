@@ -6,15 +6,18 @@
     parallel  client1 … clientN ── left ── r1 ══ pfifo, r2 ══ fq_codel, …
     chain     h1 ══ r1 ══ … ══ rK ══ h2
     tree      sw1 ═╤═ sw2 ═╤═ … ══ h1, h2, …
+    leafspine hosts h ══ leaf routers l ══ every spine router s
     fattree   hosts h, edge routers e, aggregation routers a, core routers c
 
 `══` are the links to which rate, delay and the other settings apply.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TypeAlias
 
+from netesto import units
 from netesto.errors import UsageError
 from netesto.lab.graph import Link, Node, Topology
 from netesto.links.queues import QUEUES
@@ -35,6 +38,8 @@ MOST_ROUTERS = 100
 
 # 64 hosts and 63 switches.
 DEEPEST_TREE = 6
+
+MOST_LEAVES, MOST_SPINES = 64, 32
 
 # A fat tree of k=8 has 128 hosts and 80 routers.
 LARGEST_FATTREE = 8
@@ -163,6 +168,39 @@ def _level(given: Mapping[str, str], level: int) -> LinkSettings:
     return _limits({**given, **own}, "tree", {})
 
 
+def leafspine(given: Mapping[str, str]) -> Topology:
+    """Leaf routers with hosts, each linked to every spine router; flows spread over the spines.
+
+    `oversubscription` is the rate of a leaf's hosts divided by that of its links to the spines.
+    """
+    leaves = _count(given, "leaves", 2, "leafspine", most=MOST_LEAVES)
+    spines = _count(given, "spines", 2, "leafspine", most=MOST_SPINES)
+    hosts = _count(given, "hosts", 4, "leafspine", most=MOST_HOSTS // leaves)
+    access = uplink = _limits(given, "leafspine", {})
+    if "oversubscription" in given:
+        ratio = value(given, "oversubscription", _ratio, 1.0, what="LAB leafspine")
+        if access.rate_bps is None:
+            raise UsageError("LAB leafspine: oversubscription=: needs rate=, that of a host's link")
+        rate_bps = access.rate_bps * hosts / (spines * ratio)
+        uplink = _limits({**given, "rate": f"{units.decimal(rate_bps)}bit"}, "leafspine", {})
+    names = [f"h{i + 1}" for i in range(leaves * hosts)]
+    leaf_names = [f"l{i + 1}" for i in range(leaves)]
+    spine_names = [f"s{i + 1}" for i in range(spines)]
+    links = (
+        *(Link(leaf_names[i // hosts], name, access) for i, name in enumerate(names)),
+        *(Link(spine, leaf, uplink) for leaf in leaf_names for spine in spine_names),
+    )
+    routers = (Node(name, "router") for name in (*leaf_names, *spine_names))
+    return Topology("leafspine", (*_hosts(names), *routers), links)
+
+
+def _ratio(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise ValueError("not a number above 0")
+    return number
+
+
 # The aggregation routers of a pod that forward, at most, each to its first core (`ecmp`: to all).
 ROUTINGS: Mapping[str, int] = {"ecmp": LARGEST_FATTREE, "twocore": 2, "onecore": 1}
 
@@ -236,6 +274,15 @@ SHAPES: Mapping[str, tuple[Shape, Mapping[str, str]]] = {
         | {
             f"rate{level + 1}": f"of level {level + 1}, if not rate"
             for level in range(DEEPEST_TREE)
+        },
+    ),
+    "leafspine": (
+        leafspine,
+        {
+            "leaves": "how many (2)",
+            "spines": "how many (2)",
+            "hosts": "of each leaf (4)",
+            "oversubscription": "rate of a leaf's hosts, divided by that of its links to spines",
         },
     ),
     "fattree": (

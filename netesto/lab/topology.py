@@ -1,8 +1,11 @@
 """Parses `LAB name k=v …` or a TOML file into a topology, with clear errors."""
 
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from ipaddress import IPv4Address
 from itertools import permutations
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from netesto.lab.graph import (
     Link,
     Node,
     Topology,
+    Weight,
 )
 from netesto.lab.routes import Routes
 from netesto.lab.shapes import SHAPES
@@ -176,6 +180,9 @@ def load(path: Path, *, text: str = "") -> Topology:
     between = ["r", "b"]
     rate = "10mbit"
     delay = 20
+
+    [aliases]
+    "10.4.2.2" = "a"
     ```
     UsageError if it cannot be read or is invalid.
     """
@@ -183,7 +190,12 @@ def load(path: Path, *, text: str = "") -> Topology:
         document = tomllib.loads(text or texts.read(path))
     except ValueError as error:
         raise UsageError(f"{path}: not TOML: {error}") from None
-    allowed = {"name": "shown to people", "nodes": "a table", "links": "an array of tables"}
+    allowed = {
+        "name": "shown to people",
+        "nodes": "a table",
+        "links": "an array of tables",
+        "aliases": "a table of hosts by the addresses that traces have for them",
+    }
     _refuse_unknown(document, allowed, str(path))
     nodes = _table(document.get("nodes"), f"{path}: [nodes]")
     links = document.get("links", [])
@@ -196,6 +208,7 @@ def load(path: Path, *, text: str = "") -> Topology:
         name,
         tuple(_node(name, entry, path) for name, entry in nodes.items()),
         tuple(_link(entry, f"{path}: link {i + 1}") for i, entry in enumerate(links)),
+        _aliases(document.get("aliases", {}), f"{path}: [aliases]"),
     )
     _check(topology, path)
     return topology
@@ -205,6 +218,18 @@ def _table(entry: object, what: str) -> Mapping[str, object]:
     if not isinstance(entry, dict) or not entry:
         raise UsageError(f"{what}: a table with entries is required")
     return entry
+
+
+def _aliases(entry: object, what: str) -> Mapping[str, str]:
+    table = _table(entry, what) if entry else {}
+    for address in table:
+        try:
+            IPv4Address(address)
+        except ValueError:
+            raise UsageError(
+                f"{what}: {address!r} is not an IPv4 address", remedy='Write: "10.4.2.2" = "h2"'
+            ) from None
+    return {address: str(host) for address, host in table.items()}
 
 
 def _node(name: str, entry: object, path: Path) -> Node:
@@ -235,11 +260,12 @@ def _link(entry: object, what: str) -> Link:
     if not isinstance(between, list) or len(between) != 2:
         raise UsageError(f"{what}: between = [node, node] is required")
     direction = str(table.pop("dir", "both"))
+    weight = _weight(table.pop("weight", 1), what)
     ways = {way: _table(table.pop(way), f"{what}: {way}") for way in ("to", "from") if way in table}
     _refuse_unknown(table, {**LINK_SETTINGS, **_WAYS}, what)
     a, b = map(str, between)
     what = f"{what} ({a}, {b})"
-    link = Link(a, b, link_settings(_texts(table), what=what))
+    link = Link(a, b, link_settings(_texts(table), what=what), weight=weight)
     if direction != "both":
         link = _sending(link, direction) if direction in {"to", "from"} else link
         if direction not in {"to", "from"}:
@@ -254,7 +280,16 @@ _WAYS: Mapping[str, str] = {
     "dir": "both, or to or from: only that direction has the settings",
     "to": "a table: settings of what the first node sends, beside those of both",
     "from": "a table: those of what the second sends",
+    "weight": "packets take the paths with the smallest sum of weights (1)",
 }
+
+
+def _weight(entry: object, what: str) -> Weight:
+    is_number = isinstance(entry, int | float) and not isinstance(entry, bool)
+    if not is_number or not 0 < float(str(entry)) < math.inf:
+        raise UsageError(f"{what}: weight: a number above 0 is required")
+    exact = Fraction(str(entry))
+    return exact.numerator if exact.denominator == 1 else exact
 
 
 def _texts(table: Mapping[str, object]) -> dict[str, str]:
@@ -281,6 +316,12 @@ def _check(topology: Topology, path: Path) -> None:
         if node.faces and node.faces not in neighbours:
             message = f"{path}: node {node.name}: device {node.faces}: not a neighbour"
             raise UsageError(f"{message}{meant(node.faces, neighbours)}")
+    for address, host in topology.aliases.items():
+        if host not in topology.hosts:
+            near = meant(host, topology.hosts)
+            raise UsageError(f"{path}: [aliases] {address}: no host {host}{near}")
+    if len(parts := topology.parts) > 1:
+        raise UsageError(f"{path}: {separate(parts)}", remedy="Join them by a link.")
     if not topology.hosts:
         raise UsageError(f"{path}: no node has an agent, so no script can use it")
     _check_loops(topology, path)
@@ -289,6 +330,15 @@ def _check(topology: Topology, path: Path) -> None:
     for host in others:
         if not any(routes.ways(first, host)):
             raise UsageError(f"{path}: no path from {first} to {host}")
+
+
+def separate(parts: Sequence[Sequence[str]]) -> str:
+    """What is wrong with a graph in several parts."""
+    named = [", ".join([*part[:SHOWN_NODES], *["…"][: len(part) > SHOWN_NODES]]) for part in parts]
+    return f"{len(parts)} parts that no link joins: {'; '.join(named[:SHOWN_NODES])}"
+
+
+SHOWN_NODES = 8
 
 
 def _check_loops(topology: Topology, path: Path) -> None:

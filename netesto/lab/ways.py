@@ -6,8 +6,12 @@ packets, so half of the reports are wrong if there are two equal paths.
 
 import ipaddress
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Network
 from typing import Literal, TypeAlias
 
 from netesto.errors import LabError, ProcessError
@@ -15,6 +19,7 @@ from netesto.lab.plan import Plan
 from netesto.lab.records import Record
 from netesto.model import Address
 from netesto.system import process
+from netesto.text.names import by_number
 
 Protocol: TypeAlias = Literal["tcp", "udp"]
 
@@ -72,8 +77,10 @@ def trace(lab: Record, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
         }
         if not arrived:
             return [tuple(way) for way in ways]
-        for place in dict.fromkeys(arrived.values()):
-            here = [index for index, at in arrived.items() if at == place]
+        together: dict[Place, list[int]] = {}
+        for index, place in arrived.items():
+            together.setdefault(place, []).append(index)
+        for place, here in together.items():
             is_start = not ways[here[0]]
             asked = [flows[index] for index in here]
             hops = _hops(lab, place, asked, is_start=is_start)
@@ -168,3 +175,90 @@ def sample(source: Address, destination: Address, count: int) -> list[Flow]:
         Flow(source=source, destination=destination, source_port=FIRST_PORT + number)
         for number in range(count)
     ]
+
+
+# ---- all pairs ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The flows of one direction of a link between two routers. A second link between the same two
+    has a number behind `destination`: s2.2."""
+
+    source: str
+    destination: str
+    flows: int
+
+
+def all_pairs(
+    lab: Record, flows_each: int, *, port: int = SERVER_PORT, protocol: Protocol = "tcp"
+) -> tuple[Share, ...]:
+    """How flows of every host to every other are divided among the links between routers, also
+    those that carry none. LabError if one does not arrive."""
+    hosts = [
+        ipaddress.ip_address(host.addresses[0])
+        for name, host in lab.hosts.items()
+        if name not in lab.routers
+    ]
+    flows = [
+        replace(flow, destination_port=port, protocol=protocol)
+        for source, destination in itertools.permutations(hosts, 2)
+        for flow in sample(source, destination, flows_each)
+    ]
+    counts = Counter(hop.leaves for way in trace(lab, flows) for hop in way)
+    return tuple(
+        Share(leaves.node, _numbered(arrives.node, leaves.device), counts[leaves])
+        for leaves, arrives in sorted(
+            _between_routers(lab),
+            key=lambda hop: (by_number(hop[0].node), by_number(hop[0].device)),
+        )
+    )
+
+
+def _between_routers(lab: Record) -> Iterator[tuple[Place, Place]]:
+    """The ends of each direction of a link between routers; in a network of several routers, of
+    each to each."""
+    networks: dict[IPv4Network, list[Place]] = {}
+    for address, place in lab.places.items():
+        if place[0] in lab.routers:
+            network = IPv4Network(f"{address}/24", strict=False)
+            networks.setdefault(network, []).append(Place(*place))
+    for places in networks.values():
+        yield from itertools.permutations(places, 2)
+
+
+def _numbered(node: str, device: str) -> str:
+    _, dot, number = device.partition(".")
+    return f"{node}{dot}{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How evenly flows use the links of a pod to the cores, or of one router to others."""
+
+    name: str
+    shares: tuple[Share, ...]
+
+    @property
+    def variation(self) -> float:
+        """The coefficient of variation of the flows on the links: 0 if all have the same."""
+        counts = [share.flows for share in self.shares]
+        mean = statistics.fmean(counts)
+        return statistics.pstdev(counts) / mean if mean else 0.0
+
+
+def balances(lab: Record, shares: Sequence[Share]) -> tuple[Balance, ...]:
+    """Of each pod of a fat tree, otherwise of each router with several links to others."""
+    if lab.topology == "fattree":
+        aggregations = sum(1 for name in lab.nodes if name.startswith("a"))
+        half = math.isqrt(aggregations // 2)
+        groups: dict[str, list[Share]] = {}
+        for share in shares:
+            if share.source.startswith("a") and share.destination.startswith("c"):
+                pod = (int(share.source[1:]) - 1) // half + 1
+                groups.setdefault(f"pod {pod}", []).append(share)
+    else:
+        groups = {}
+        for share in shares:
+            groups.setdefault(share.source, []).append(share)
+    return tuple(Balance(name, tuple(own)) for name, own in groups.items() if len(own) > 1)

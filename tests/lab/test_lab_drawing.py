@@ -71,6 +71,15 @@ def test_tree():
         """)
 
 
+def test_leafspine():
+    assert draw(build("leafspine", {"leaves": "3", "hosts": "2"})) == drawn("""
+        s1 … s2, each linked to every l
+        l1 ── h1 … h2
+        l2 ── h3 … h4
+        l3 ── h5 … h6
+    """)
+
+
 def test_fattree():
     assert draw(build("fattree", {"routing": "twocore"})) == drawn("""
         c1 … c4, each linked to one a of every pod; in a pod every a to every e

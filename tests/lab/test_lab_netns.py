@@ -16,7 +16,7 @@ from processes import agents_in, inside, is_alive
 
 from netesto.collectors.capabilities import Capabilities
 from netesto.errors import LabError, MissingError, UsageError
-from netesto.lab import netns, plan, probe, records, topology
+from netesto.lab import coursefile, netns, plan, probe, records, topology, ways
 from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
 from netesto.links.made import Direction, Stage
@@ -84,6 +84,26 @@ def test_hosts_of_all_pods_of_a_fat_tree_reach_each_other(raise_lab, routing):
     lab = raise_lab("fattree", routing=routing)
     some = {host: lab.record.hosts[host] for host in ("h1", "h2", "h3", "h5", "h16")}
     assert unreachable(replace(lab, record=replace(lab.record, hosts=some))) == []
+
+
+@pytest.mark.lab
+def test_an_imported_loop_of_switches_routes_by_weights_and_knows_the_aliases(
+    raise_lab, tmp_path: Path
+):
+    (tmp_path / "t.json").write_text(
+        """{"topology": {"hosts": {"h1": {}, "h2": {}}, "assignment_strategy": "l3",
+        "switches": {"s1": {}, "s2": {}, "s3": {}}, "links": [["h1", "s1"], ["h2", "s2"],
+        ["s1", "s2", {"weight": 5}], ["s1", "s3"], ["s3", "s2", {"bw": 1}], ["s3", "s2"]]}}"""
+    )
+    text = "".join(coursefile.toml(coursefile.read(tmp_path / "t.json"), "t.json"))
+    (tmp_path / "t.toml").write_text(text)
+    lab = raise_lab("", file=str(tmp_path / "t.toml"))
+    process.run(lab.shell("h1", ["ping", "-c", "1", "-W", "5", "10.2.2.2"]), timeout=10)
+    source, destination = (lab.endpoints[host].addresses[4] for host in ("h1", "h2"))
+    traced = ways.trace(lab.record, ways.sample(source, destination, 64))
+    assert {ways.describe(way) for way in traced} == {"h1 ─ s1 ─ s3 ─ s2 ─ h2"}
+    used = {way[2].leaves for way in traced}
+    assert used == {ways.Place("s3", "s2"), ways.Place("s3", "s2.2")}
 
 
 @pytest.mark.lab

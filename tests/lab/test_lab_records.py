@@ -43,6 +43,19 @@ def test_a_name_is_taken_once(tmp_path: Path):
     assert records.read(tmp_path / "nt3f.json") == RECORD
 
 
+def test_a_person_may_name_hosts_by_their_aliases(tmp_path: Path):
+    hosts = {
+        name: HostRecord(f"nt3f-{name}", "", "b", (f"10.0.1.{number}",))
+        for number, name in enumerate(("a", "b"), start=1)
+    }
+    named = {"10.4.2.2": "b", "10.0.1.1": "b"}
+    lab = Lab(replace(RECORD, hosts=hosts, aliases=named, files=str(tmp_path / "x")), tmp_path)
+    # 10.0.1.1 is an address of the lab itself.
+    words = lab.shell("10.4.2.2", ["ping", "-c", "1", "10.4.2.2", "10.0.1.1", "10.4.2.3"])
+    assert words[3] == "nt3f-b"
+    assert words[5:] == ["-c", "1", "10.0.1.2", "10.0.1.1", "10.4.2.3"]
+
+
 def test_nothing_but_the_record_is_left_in_the_folder(tmp_path: Path):
     records.create(tmp_path, RECORD)
     records.update(tmp_path, replace(RECORD, owner=None))

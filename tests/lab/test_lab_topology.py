@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import UsageError
-from netesto.lab import topology
+from netesto.lab import aliases, topology
 from netesto.lab.graph import Link, Node, Topology
+from netesto.lab.routes import Routes
 from netesto.links.settings import LinkSettings
 
 TEN = LinkSettings(rate_bps=1e7)
@@ -106,6 +107,32 @@ def test_tree_has_rates_by_level():
     )
 
 
+def test_leafspine_links_every_leaf_to_every_spine_at_the_oversubscribed_rate():
+    given = {"leaves": "3", "spines": "2", "hosts": "4", "rate": "10mbit", "oversubscription": "4"}
+    built = topology.build("leafspine", given)
+    access, uplink = LinkSettings(rate_bps=1e7), LinkSettings(rate_bps=5e6)
+    assert built.links == (
+        *(Link(f"l{i // 4 + 1}", f"h{i + 1}", access) for i in range(12)),
+        *(Link(f"s{j}", f"l{i}", uplink) for i in (1, 2, 3) for j in (1, 2)),
+    )
+    ways = {way[1].name for way in Routes(built).ways("h1", "h12")}
+    assert ways == {"s1", "s2"}
+
+
+def test_leafspine_without_oversubscription_has_links_of_one_rate():
+    built = topology.build("leafspine", {"rate": "10mbit"})
+    assert {link.settings.rate_bps for link in built.links} == {1e7}
+    assert (len(built.hosts), len(built.nodes), len(built.links)) == (8, 12, 12)
+
+
+@pytest.mark.parametrize(("k", "hosts", "routers", "links"), [(6, 54, 45, 162), (8, 128, 80, 384)])
+def test_larger_fattrees(k: int, hosts: int, routers: int, links: int):
+    built = topology.build("fattree", {"k": str(k)})
+    assert (len(built.hosts), len(built.nodes), len(built.links)) == (hosts, hosts + routers, links)
+    # Equal paths to another pod: one for each core.
+    assert sum(1 for _ in Routes(built).ways("h1", f"h{hosts}")) == (k // 2) ** 2
+
+
 def test_fattree_has_16_hosts_20_routers_48_links():
     built = topology.build("fattree", {})
     kinds = [node.kind for node in built.nodes]
@@ -130,7 +157,7 @@ def test_an_unknown_topology_names_the_nearest():
     error = refusal("dumbell")
     assert str(error) == (
         "LAB dumbell: no such topology; did you mean dumbbell?\n"
-        "Topologies: pair, star, dumbbell, parallel, chain, tree, fattree, or file=PATH."
+        "Topologies: pair, star, dumbbell, parallel, chain, tree, leafspine, fattree, or file=PATH."
     )
 
 
@@ -138,6 +165,9 @@ def test_an_unknown_setting_names_the_nearest_and_all():
     error = refusal("star", host="3")
     assert error.message == "LAB star: no setting 'host'; did you mean hosts?"
     assert error.remedy.startswith("Allowed:\n  hosts: how many (4)\n  rate: as in tc: 10mbit")
+
+
+OVERSUBSCRIBED = "oversubscription=: needs rate=, that of a host's link"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +179,13 @@ def test_an_unknown_setting_names_the_nearest_and_all():
         ("chain", {"routers": "101"}, "routers=101: not a whole number from 1 to 100"),
         ("tree", {"depth": "7"}, "depth=7: not a whole number from 1 to 6"),
         ("tree", {"rate3": "1gbit"}, "rate3: the tree has 2 levels (depth=)"),
+        ("leafspine", {"oversubscription": "2"}, OVERSUBSCRIBED),
+        (
+            "leafspine",
+            {"rate": "1mbit", "oversubscription": "0"},
+            "oversubscription=0: not a number above 0",
+        ),
+        ("leafspine", {"leaves": "50", "hosts": "5"}, "hosts=5: not a whole number from 1 to 4"),
         ("fattree", {"k": "5"}, "k=5: not an even number"),
         ("fattree", {"routing": "all"}, "routing=all: not one of ecmp, twocore, onecore"),
     ],
@@ -260,6 +297,21 @@ def test_a_topology_file(tmp_path: Path):
     )
 
 
+def test_a_host_has_the_alias_of_its_file_and_the_address_of_the_lab(tmp_path: Path):
+    (tmp_path / "three.toml").write_text(f'{THREE}\n[aliases]\n"10.4.2.2" = "b"\n')
+    built = topology.load(tmp_path / "three.toml")
+    assert aliases.of(built) == {"10.4.2.2": "b"}
+    known = aliases.known(built)
+    assert known.hosts == {"10.4.2.2": "b", "10.0.1.1": "a", "10.0.2.254": "r", "10.0.2.1": "b"}
+    assert (known.address_of("b"), known.address_of("a")) == ("10.4.2.2", "10.0.1.1")
+
+
+def test_a_host_with_a_number_has_the_alias_of_traces_where_no_file_gives_another():
+    assert aliases.of(topology.build("chain", {})) == {"10.0.0.1": "h1", "10.0.0.2": "h2"}
+    assert aliases.of(topology.build("pair", {})) == {}
+    assert aliases.of(topology.build("tree", {"depth": "6"}))["10.0.0.64"] == "h64"
+
+
 def test_the_file_in_the_manual(tmp_path: Path):
     manual = Path(__file__).parents[2].joinpath("docs", "labs.md").read_text()
     text = manual.split("```toml\n")[1].split("```")[0]
@@ -295,6 +347,8 @@ def test_lab_file_is_in_the_working_folder_else(tmp_path: Path, monkeypatch):
     ("text", "message"),
     [
         ("[nodes", "not TOML"),
+        (f'{THREE}\n[aliases]\n"10.4.2" = "b"', "[aliases]: '10.4.2' is not an IPv4 address"),
+        (f'{THREE}\n[aliases]\n"10.4.2.2" = "c"', "[aliases] 10.4.2.2: no host c"),
         ("", "[nodes]: a table with entries is required"),
         ("node = 1", "no setting 'node'; did you mean nodes?"),
         ('name = "star"\n[nodes]\na = "host"', "name = 'star': a built-in topology has this name"),
@@ -310,7 +364,7 @@ def test_lab_file_is_in_the_working_folder_else(tmp_path: Path, monkeypatch):
         (THREE.replace('device = "b"', 'device = "c"'), "node r: device c: not a neighbour"),
         (THREE.replace("delay", "dealy"), "link 2: no setting 'dealy'; did you mean delay?"),
         (THREE.replace("delay = 20", "delay = -1"), "link 2 (r, b): delay=-1: not between"),
-        (ISLANDS, "no path from a to c"),
+        (ISLANDS, "2 parts that no link joins: a, b; c, d"),
         (LINE, "no path from a to c"),
         (CUT_OFF, "no path from a to b"),
         (RING, "link s3, s1: it closes a loop of switches, in which packets to all hosts"),

@@ -27,6 +27,43 @@ def hop(here: str, out: str, there: str, by: str) -> Hop:
     return Hop(Place(here, out), Place(there, by))
 
 
+PORTS = 16
+
+
+@pytest.mark.lab
+def test_flows_of_all_pairs_are_divided_among_the_links_between_routers(raise_lab):
+    lab = raise_lab("fattree")
+    shares = ways.all_pairs(lab.record, PORTS)
+    rows: dict[str, int] = {}
+    for share in shares:
+        row = share.source[0] + share.destination[0]
+        rows[row] = rows.get(row, 0) + share.flows
+    # Every host has 14 others behind other edges, and 12 of these in other pods.
+    edges, cores = 16 * 14 * PORTS, 16 * 12 * PORTS
+    assert rows == {"ea": edges, "ae": edges, "ac": cores, "ca": cores}
+    assert len(shares) == 2 * 32
+    balances = ways.balances(lab.record, shares)
+    assert [balance.name for balance in balances] == ["pod 1", "pod 2", "pod 3", "pod 4"]
+    assert max(balance.variation for balance in balances) <= 0.25
+
+
+@pytest.mark.lab
+def test_routers_that_do_not_forward_have_no_share(raise_lab):
+    lab = raise_lab("fattree", routing="twocore")
+    used = {(share.source, share.destination) for share in ways.all_pairs(lab.record, 1)}
+    up = {("a1", "c1"), ("a2", "c3"), ("a3", "c1"), ("a4", "c3")}
+    assert {
+        pair for pair in used if pair[0] in {"a1", "a2", "a3", "a4"} and pair[1][0] == "c"
+    } == up
+
+
+def test_balance_of_equal_shares_is_0_and_of_others_their_coefficient_of_variation():
+    equal = ways.Balance("r", (ways.Share("r", "a", 5), ways.Share("r", "b", 5)))
+    # Mean 4, standard deviation 3.
+    uneven = ways.Balance("r", (ways.Share("r", "a", 1), ways.Share("r", "b", 7)))
+    assert (equal.variation, uneven.variation) == (0, 0.75)
+
+
 # ---- in words ------------------------------------------------------------------------------------
 
 
