@@ -40,8 +40,11 @@ STAGGER_MOST = 1.5
 # The year 5138: no clock is so far ahead, and computations with such instants are exact.
 LATEST_S = 1e11
 
-TESTS = STREAM_TESTS | TIMED_TESTS
-UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR"})
+# What a host does in a trace: its flows, or its requests. Each such group is one process.
+TRACE_TESTS = frozenset({"TRACE_TCP", "TRACE_UDP", "TRACE_KV"})
+
+TESTS = STREAM_TESTS | TIMED_TESTS | TRACE_TESTS
+UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR", "TRACE_UDP"})
 # The default of KV_RR.
 VALUE_BYTES = 100
 # Each transfer has its own connection, and samples catch only some of them.
@@ -346,7 +349,7 @@ class FlowSpec:
         # A smaller one lacks its unit: one segment in ten seconds.
         low=1000,
         alias="pace",
-        tests=STREAM_TESTS,
+        tests=STREAM_TESTS | {"TRACE_TCP", "TRACE_UDP"},
         shown="at most {}{each}",
     )
     pacing_bps: float | None = _of(
@@ -499,6 +502,17 @@ class FlowSpec:
         "(labs.md#flows-that-start-together)",
         low=0,
         high=60,
+        by="netesto",
+        asks_nothing=True,
+        shown="",
+    )
+
+    trace: str = _of(
+        "",
+        "trace",
+        Kind.TEXT,
+        "what the host does in a trace (traces.played): DO_TRACE sets it",
+        tests=TRACE_TESTS,
         by="netesto",
         asks_nothing=True,
         shown="",

@@ -146,7 +146,12 @@ def missing(
     try:
         client_at, server_at = endpoints[command.host], endpoints[command.server]
         requests.group_request(
-            command, (client_at, info), (server_at, server), family=family, changed_rates_bps={}
+            command,
+            (client_at, info),
+            (server_at, server),
+            family=family,
+            changed_rates_bps={},
+            peers=endpoints,
         )
     except WorldError as error:
         yield finding(f"{info.host}→{server.host}: {error.message}", error.remedy)

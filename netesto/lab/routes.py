@@ -128,18 +128,18 @@ class Routes:
         own = {end.network: end for end in reversed(self._ends_of[here.name])}
         following = [target] if target.network in own else self._gateways(here, target.network)
         for into in following:
-            out = self._within(own[into.network], into)
+            out = self.within(own[into.network], into)
             for rest in self._ways(into.node, target):
                 yield (*out, *rest)
 
-    def _within(self, out: End, into: End) -> tuple[End, ...]:
+    def within(self, out: End, into: End) -> tuple[End, ...]:
         """The path from one end to another in a network, whose switches form no loop; empty if
         there is none by the link of the first."""
         across = self.ends[out.index ^ 1]
         if across is into:
             return (out,)
         for end in self._ends_of[across.node.name] if across.node.kind == "switch" else ():
-            if end is not across and (rest := self._within(end, into)):
+            if end is not across and (rest := self.within(end, into)):
                 return (out, *rest)
         return ()
 

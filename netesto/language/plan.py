@@ -61,6 +61,7 @@ class SourceFile:
 
     path: str
     text: str
+    is_script: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from netesto.language.steps import (
     DoClient,
     DoServer,
     DoTcpdump,
+    DoTrace,
     Exit,
     GetData,
     RemoteCommand,
@@ -90,6 +91,7 @@ _register_settings()
 _REMOTE = (
     DoServer,
     DoClient,
+    DoTrace,
     GetData,
     Configure,
     DoTcpdump,

@@ -110,6 +110,22 @@ class DoClient(RemoteCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DoTrace(DoClient):
+    """What one host does of a DO_TRACE: all of its flows, or all of its requests, to the `peers`,
+    the first of which is the `server`."""
+
+    peers: tuple[str, ...]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (self.host, *self.peers)
+
+    @property
+    def demands(self) -> Hashable:
+        return (self.name, self.host, self.peers, _demands_of_flow(self.flow))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GetData(RemoteCommand):
     pass
 

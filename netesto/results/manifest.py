@@ -18,6 +18,7 @@ from netesto.hostsettings import Applied
 from netesto.model import OPTIONS, Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
 from netesto.results import durable, severity
 from netesto.results.evidence import FAILED, OK, PARTIAL
+from netesto.results.links import LinkRecord
 
 # Its name in an experiment's folder.
 NAME = "manifest.json"
@@ -144,6 +145,7 @@ class Manifest:
     experiment are simulated; it took `wall_s` (to the second) of real time, and `speed_up` is
     simulated seconds per real second (None: real time, or unknown). `columns` are OTHER and SWEEP.
     `facts` influence the speed of hosts; those that all share are here.
+    `links` are both directions of each link of a lab.
     `files` maps each raw file (path within the experiment) to its SHA-256.
     """
 
@@ -165,6 +167,7 @@ class Manifest:
     columns: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     paths: tuple[PathRecord, ...] = ()
+    links: tuple[LinkRecord, ...] = ()
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     topology: str = ""

@@ -405,6 +405,19 @@ BLOCKS: Mapping[str, tuple[Description | Composed, ...]] = {
             details="With CE; counted as queueDrops.",
             page_unit="packets, or super-packets", row="if known",
         ),
+        Description(
+            "maxLinkUtil%", "max", "%",
+            "utilisation of the busiest direction of a link of the lab",
+            details="Of all links, also those that the group does not use; see links.csv.",
+            row="if known", most=None,
+        ),
+        Description(
+            "sharedFlows", "max", "flows",
+            "most flows on one direction of a link of the lab",
+            details="Of the flows whose ways are known (ways.csv), also if they ran one after the"
+            " other.",
+            row="if known",
+        ),
     ),
     "Captured packets": (
         Description(

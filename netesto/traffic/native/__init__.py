@@ -29,12 +29,14 @@ from netesto.model import (
     REQUEST_TESTS,
     TESTS,
     TIMED_TESTS,
+    TRACE_TESTS,
     UDP_TESTS,
     VALUE_BYTES,
     FlowSpec,
     GroupRequest,
     Ports,
 )
+from netesto.traces import played
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import Printed, Tool, honouring, numbered, version_in
 from netesto.units import decimal, format_processors
@@ -148,6 +150,13 @@ class Native(Tool):
             values["seed"] = seed
         if folder is not None and request.test in TIMED_TESTS:
             values["times"] = folder / times_name(request, instance)
+        if request.test in TRACE_TESTS:
+            # A reader of its own output has no file.
+            of = folder or Path()
+            values |= {"trace": of / f"trace.{request.group}.txt", "lines": of / "trace.csv"}
+            values |= {"seed": seed, "group": request.group, "exp": request.exp, "interval": 1}
+            is_memcached = request.trace and played.read(request.trace).store == "memcached"
+            values["memcached"] = 1 if is_memcached else None
         if request.test not in UDP_TESTS:
             values["congestion_control"] = request.congestion_control
             values["reverse_congestion_control"] = request.reverse_congestion_control
@@ -156,7 +165,7 @@ class Native(Tool):
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
         # These make a connection for each transfer. Parallel ones would use the ports of later
         # instances.
-        if request.test in MANY_CONNECTIONS or request.parallel > 1:
+        if request.test in MANY_CONNECTIONS | TRACE_TESTS or request.parallel > 1:
             return None
         return traffic_ports.client_port(request, ports, instance)
 
@@ -195,6 +204,8 @@ class Native(Tool):
             return _requests(result, request, started_s=started_s)
         if request.test == "UDP_STREAM":
             return _datagrams(result, request, started_s=started_s)
+        if request.test in TRACE_TESTS:
+            return _trace(result, request)
         if request.test in COMPLETION_TESTS:
             return _completions(result, request, are_timed=system_ahead_s is not None)
         return _stream(result, request, started_s=started_s)
@@ -272,6 +283,17 @@ def _stream(result: Printed, request: GroupRequest, *, started_s: float) -> Tran
             result.numbers(f"{receiver}_received"), request, bits=8.0, start_s=start_s
         ),
     )
+
+
+def _trace(result: Printed, request: GroupRequest) -> TransferResult:
+    """All flows of a host, or all its requests: what arrived in time, from the first start to the
+    last end; latencies."""
+    span_s = result.number("span_ns") / 1e9
+    failed = int(result.number("failed"))
+    if request.test == "TRACE_KV":
+        return replace(_timed(result), rate_bps=None, elapsed_s=span_s, unfinished=failed)
+    rate_bps = result.number("in_time_bytes") * 8 / span_s if span_s else None
+    return replace(_common(result), rate_bps=rate_bps, elapsed_s=span_s, unfinished=failed)
 
 
 def _window_s(result: Printed, request: GroupRequest) -> float:

@@ -33,7 +33,7 @@
 
 enum test {
     TCP_STREAM, TCP_MAERTS, TCP_BIDI, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, TCP_FLOWS, TCP_MESSAGES,
-    KV_RR, TEST_COUNT
+    KV_RR, TRACE_TCP, TRACE_UDP, TRACE_KV, TEST_COUNT
 };
 
 enum zerocopy { COPY, MSG, SENDFILE };
@@ -45,11 +45,11 @@ struct options {
     int64_t test, port, client_port, duration, omit, interval, parallel, length, bitrate;
     int64_t request, reply, size, count, gap, arrivals, rate, seed;
     int64_t local_buffer, remote_buffer, mss, dscp, zerocopy, skip_receive, pacing;
-    int64_t get, ecn, hold;
+    int64_t get, ecn, hold, group, exp, memcached;
     int64_t start; /* what be_ready() has heard; 0: at once */
     char congestion_control[16], reverse_congestion_control[16];
     char client_cpu[256], server_cpu[256]; /* 0,2,8-15 */
-    char local[64], times[1024];
+    char local[64], times[1024], trace[1024], lines[1024];
 };
 
 enum end { CLIENT, SERVER };
@@ -70,7 +70,10 @@ struct flow {
     enum end end; /* of this process */
     struct options options;
     struct sockaddr_storage local, peer; /* of the data; at the server `local` only */
+    struct sockaddr_storage control_place;
     int control;
+    int word_count; /* the client's options as it got them */
+    char **words;
     int listener; /* the server's, of data */
     struct failure *why;
     _Atomic int64_t begun; /* when the client's first byte was written */
@@ -189,6 +192,8 @@ int datagrams_client(struct flow *flow, struct json *result);
 int datagrams_server(struct flow *flow, struct json *result);
 int completions_client(struct flow *flow, struct json *result);
 int completions_server(struct flow *flow, struct json *result);
+int trace_client(struct flow *flow, struct json *result);
+int trace_server(struct flow *flow, struct json *result);
 
 /* ---- keyvalue.c */
 struct keyvalue {
@@ -201,6 +206,10 @@ int keyvalue_open(struct keyvalue *keyvalue, const struct options *options, stru
 void keyvalue_close(struct keyvalue *keyvalue);
 int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why);
 int keyvalue_serve(int fd, struct failure *why);
+int keyvalue_serve_shared(int fd, int64_t exp, struct failure *why);
+
+/* ---- main.c */
+int agree(struct flow *flow, int count, char **words);
 
 /* ---- server.c */
 int serve(int port);

@@ -120,10 +120,18 @@ int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why)
 
 /* ---- the store */
 
-struct store {
-    int fd;
+struct table {
     void *items; /* a tree of tsearch(3) */
     size_t bytes;
+    pthread_mutex_t turn;
+};
+
+/* That of all clients of a trace. */
+static struct table shared = {.turn = PTHREAD_MUTEX_INITIALIZER};
+
+struct store {
+    int fd;
+    struct table *table;
     char *input; /* received and not yet handled */
     size_t used, begin;
 };
@@ -137,7 +145,7 @@ static struct item **place_of(const struct store *store, const char *key)
 {
     struct item wanted;
     strcpy(wanted.key, key);
-    return tfind(&wanted, &store->items, by_key);
+    return tfind(&wanted, &store->table->items, by_key);
 }
 
 /* Read until there are `size` bytes of input; false at the end of the connection. */
@@ -187,8 +195,18 @@ static int get(struct store *store, const char *key)
 {
     if (strlen(key) > KEY_MAX_BYTES)
         return reply(store, "CLIENT_ERROR bad command line format\r\n");
+    pthread_mutex_lock(&store->table->turn);
     struct item **place = place_of(store, key);
-    return place ? write_all(store->fd, (*place)->reply, (*place)->size) : reply(store, "END\r\n");
+    size_t size = place ? (*place)->size : 0;
+    char *copy = place ? malloc(size) : NULL;
+    if (copy)
+        memcpy(copy, (*place)->reply, size);
+    pthread_mutex_unlock(&store->table->turn);
+    /* A client that does not read must not keep others waiting. */
+    int status = copy ? write_all(store->fd, copy, size)
+                      : reply(store, place ? "SERVER_ERROR out of memory\r\n" : "END\r\n");
+    free(copy);
+    return status;
 }
 
 /* Keep the first `size` bytes of the input. */
@@ -196,18 +214,18 @@ static const char *keep_item(struct store *store, const char *key, size_t size)
 {
     struct item **place = place_of(store, key), *item = NULL;
     size_t room = ITEM_BYTES + size, before = place ? (*place)->room : 0;
-    if (store->bytes - before + room <= STORE_MAX_BYTES)
+    if (store->table->bytes - before + room <= STORE_MAX_BYTES)
         item = realloc(place ? *place : NULL, room);
     if (!item)
         return "SERVER_ERROR out of memory storing object\r\n";
     strcpy(item->key, key);
     if (place) {
         *place = item;
-    } else if (!tsearch(item, &store->items, by_key)) {
+    } else if (!tsearch(item, &store->table->items, by_key)) {
         free(item);
         return "SERVER_ERROR out of memory storing object\r\n";
     }
-    store->bytes += room - before;
+    store->table->bytes += room - before;
     item->room = room;
     size_t head = (size_t)sprintf(item->reply, "VALUE %s 0 %zu\r\n", key, size);
     memcpy(item->reply + head, store->input + store->begin, size);
@@ -224,17 +242,19 @@ static int set(struct store *store, const char *line)
         return reply(store, "CLIENT_ERROR bad command line format\r\n") ? -1 : 1;
     if (!have(store, size + 2))
         return -1;
+    pthread_mutex_lock(&store->table->turn);
     const char *answer = memcmp(store->input + store->begin + size, "\r\n", 2)
                              ? "CLIENT_ERROR bad data chunk\r\n"
                              : keep_item(store, key, size);
+    pthread_mutex_unlock(&store->table->turn);
     store->begin += size + 2;
     return reply(store, answer);
 }
 
 /* Answer requests until the connection ends. */
-int keyvalue_serve(int fd, struct failure *why)
+static int answer(int fd, struct table *table, struct failure *why)
 {
-    struct store store = {.fd = fd, .input = malloc(INPUT_BYTES)};
+    struct store store = {.fd = fd, .table = table, .input = malloc(INPUT_BYTES)};
     int status = 0;
     if (!store.input)
         return fail(why, "no memory");
@@ -246,8 +266,30 @@ int keyvalue_serve(int fd, struct failure *why)
         else
             status = reply(&store, "ERROR\r\n");
     }
-    tdestroy(store.items, free);
     free(store.input);
     /* The end of a connection ends the test; it is not a failure of the store. */
     return 0;
+}
+
+int keyvalue_serve(int fd, struct failure *why)
+{
+    struct table own = {.turn = PTHREAD_MUTEX_INITIALIZER};
+    int status = answer(fd, &own, why);
+    tdestroy(own.items, free);
+    return status;
+}
+
+/* With the values of all clients of this process in an experiment. */
+int keyvalue_serve_shared(int fd, int64_t exp, struct failure *why)
+{
+    static int64_t last_exp;
+    pthread_mutex_lock(&shared.turn);
+    if (last_exp != exp) {
+        last_exp = exp;
+        tdestroy(shared.items, free);
+        shared.items = NULL;
+        shared.bytes = 0;
+    }
+    pthread_mutex_unlock(&shared.turn);
+    return answer(fd, &shared, why);
 }

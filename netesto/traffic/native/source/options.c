@@ -16,6 +16,9 @@ const struct kind KINDS[TEST_COUNT + 1] = {
     [TCP_FLOWS] = {"TCP_FLOWS", completions_client, completions_server},
     [TCP_MESSAGES] = {"TCP_MESSAGES", completions_client, completions_server, .ends_by_reset = true},
     [KV_RR] = {"KV_RR", requests_client, requests_server, .ends_by_reset = true},
+    [TRACE_TCP] = {"TRACE_TCP", trace_client, trace_server, .ends_by_reset = true},
+    [TRACE_UDP] = {"TRACE_UDP", trace_client, trace_server, .is_udp = true},
+    [TRACE_KV] = {"TRACE_KV", trace_client, trace_server, .ends_by_reset = true},
 };
 static const char *const ZEROCOPIES[] = {"0", "msg", "sendfile", NULL};
 static const char *const ARRIVALS[] = {"constant", "poisson", NULL};
@@ -63,12 +66,17 @@ static const struct option {
     {"get", WHOLE, MEMBER(get), 0, 1000000, NULL},
     {"ecn", WHOLE, MEMBER(ecn), 0, 1, NULL},
     {"hold", WHOLE, MEMBER(hold), 0, 1, NULL},
+    {"memcached", WHOLE, MEMBER(memcached), 0, 1, NULL},
+    {"exp", WHOLE, MEMBER(exp), 0, 1000000000, NULL},
+    {"group", WHOLE, MEMBER(group), 0, 1000000000, NULL},
     {"client_cpu", TEXT, MEMBER(client_cpu), 0, 256, NULL},
     {"server_cpu", TEXT, MEMBER(server_cpu), 0, 256, NULL},
     {"congestion_control", TEXT, MEMBER(congestion_control), 0, 16, NULL},
     {"reverse_congestion_control", TEXT, MEMBER(reverse_congestion_control), 0, 16, NULL},
     {"local", TEXT, MEMBER(local), 0, 64, NULL},
     {"times", TEXT, MEMBER(times), 0, 1024, NULL},
+    {"trace", TEXT, MEMBER(trace), 0, 1024, NULL},
+    {"lines", TEXT, MEMBER(lines), 0, 1024, NULL},
 };
 #define OPTION_COUNT (sizeof OPTIONS / sizeof OPTIONS[0])
 
