@@ -127,7 +127,7 @@ def _completions(options: argparse.Namespace) -> str:
     if not found:
         raise UsageError(
             f"{options.folder}: no completion times here",
-            remedy="Tests TCP_FLOWS and TCP_MESSAGES measure them, and requests at a rate.",
+            remedy="TCP_FLOWS, TCP_MESSAGES and GBN_MESSAGES measure them, and requests at a rate.",
         )
     if options.format == "csv":
         return completions.to_csv(found)
