@@ -381,7 +381,7 @@ def answers(server, *packets, window=128):
         # The last of them repeats packet 0, which asks: its answer comes behind all others.
         for content in (*packets, packet(0, ASKS, 1024)):
             data.send(content)
-        found = []
+        found: list[tuple[int, int]] = []
         while not found or found[-1][1] != ACK:
             found.append(struct.unpack("!QI", data.recv(100)[:12]))
         lines.write("end\n")
