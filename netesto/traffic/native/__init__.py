@@ -86,6 +86,8 @@ class Native(Tool):
         "ecn",
         "client_cpus",
         "server_cpus",
+        "window_packets",
+        "timeout_s",
         parallel=lambda flow: _of_connections(flow, "parallel"),
         pacing_bps=lambda flow: _of_connections(flow, "pacing"),
         skip_receive=lambda flow: _of_connections(flow, "skiprx"),
@@ -148,6 +150,8 @@ class Native(Tool):
             values["gap"] = decimal(request.gap_s) if request.gap_s else None
             values["arrivals"] = request.arrivals if request.arrivals != "constant" else None
             values["seed"] = seed
+        if request.test == "GBN_MESSAGES":
+            values |= {"window": request.window_packets, "rto": decimal(request.timeout_s)}
         if folder is not None and request.test in TIMED_TESTS:
             values["times"] = folder / times_name(request, instance)
         if request.test in TRACE_TESTS:
@@ -415,7 +419,18 @@ def _completions(result: Printed, request: GroupRequest, *, are_timed: bool) -> 
         raise OutputError(f"{_NAME} printed an impossible elapsed_ns")
     bits = (begun - failed) * (request.size_bytes or 0) * 8
     times = _timed(result) if are_timed else _common(result)
-    return replace(times, rate_bps=bits / elapsed_s, elapsed_s=elapsed_s, unfinished=failed)
+    dropped = result.whole("server_dropped")
+    lost = (
+        f"{dropped} packets reached the server, whose socket had no room for them, and were sent"
+        " again: remoteBuffer= makes it larger"
+    )
+    return replace(
+        times,
+        rate_bps=bits / elapsed_s,
+        elapsed_s=elapsed_s,
+        unfinished=failed,
+        doubts=(lost,) if dropped else (),
+    )
 
 
 def _timed(result: Printed) -> TransferResult:
