@@ -9,6 +9,7 @@ from typing import ClassVar, Self, TypeVar
 
 from netesto.errors import NotAllowedError
 from netesto.limits import allowed
+from netesto.limits.needs import Need
 from netesto.links.settings import LinkSettings, recorded
 from netesto.schema import tagged
 from netesto.text.nearest import hint
@@ -57,8 +58,13 @@ class Setting(ABC):
 
     @property
     def demand(self) -> Hashable:
-        """Equal for settings that need the same of a host."""
-        return (self.target, self.keep)
+        """Equal for settings that ask the same of a host."""
+        return (self.target, self.keep, self.needs)
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What a host must have for it."""
+        return ()
 
     @property
     def root_qdisc(self) -> "Qdisc | None":
@@ -105,9 +111,10 @@ class Sysctl(Setting):
         return f"{self.target}={self.requested}"
 
     @property
-    def demand(self) -> Hashable:
-        named = self.value if self.name in allowed.NAMING_SYSCTLS else ""
-        return (self.target, self.keep, named)
+    def needs(self) -> tuple[Need, ...]:
+        kind = allowed.NAMING_SYSCTLS.get(self.name)
+        names = self.value.split() if kind is not None else ()
+        return tuple(Need(kind, name, f"{self.name}=") for name in names if kind is not None)
 
     def check(self) -> None:
         allowed.check_sysctl(self.name, self.requested)
@@ -176,6 +183,10 @@ class Qdisc(Setting):
         return (self.target, self.keep, self.kind, self.action, self.options)
 
     @property
+    def needs(self) -> tuple[Need, ...]:
+        return () if self.removes else (Need("qdisc", self.kind, "qdisc="),)
+
+    @property
     def root_qdisc(self) -> "Qdisc":
         return self
 
@@ -210,8 +221,8 @@ class Netem(Setting):
         return "no netem" if self.removes else self.root_qdisc.requested
 
     @property
-    def demand(self) -> Hashable:
-        return (self.target, self.keep, self.removes)
+    def needs(self) -> tuple[Need, ...]:
+        return () if self.removes else (Need("qdisc", "netem", "netem_delay="),)
 
     @property
     def root_qdisc(self) -> Qdisc:
@@ -372,6 +383,10 @@ class Command(Setting):
     @property
     def words(self) -> str:
         return self.target
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        return (Need("command", self.name, "name="),)
 
 
 KINDS: Mapping[str, type[Setting]] = tagged.kinds(

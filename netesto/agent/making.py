@@ -116,11 +116,9 @@ def _present(what: str, path: Path) -> str | None:
 
 def refusal(setting: Setting, error: OSError) -> NetestoError:
     """The error of a file of the kernel that does not take a setting."""
-    if isinstance(setting, Sysctl) and error.errno in (errno.ENOENT, errno.EINVAL):
-        kind = allowed.NAMING_SYSCTLS.get(setting.name)
-        if kind is not None:
-            release = platform.release()
-            return MissingError(f"{kind} {setting.value}: not in this kernel ({release})")
+    if setting.needs and error.errno in (errno.ENOENT, errno.EINVAL):
+        wanted = ", ".join(map(str, setting.needs))
+        return MissingError(f"{wanted}: not in this kernel ({platform.release()})")
     return AgentError(f"{setting.words}: {error.strerror}")
 
 

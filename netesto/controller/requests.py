@@ -214,11 +214,3 @@ def _neighbour(inventory: Inventory, name: str) -> Endpoint | None:
     with contextlib.suppress(WorldError):
         return inventory.find(name)
     return None
-
-
-def needed_qdisc(command: steps.RemoteCommand) -> str:
-    """The kind of qdisc that a command needs; "" if it needs none."""
-    for setting in command.settings if isinstance(command, steps.Configure) else ():
-        if setting.root_qdisc is not None and not setting.removes:
-            return setting.root_qdisc.kind
-    return ""

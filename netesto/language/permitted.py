@@ -5,15 +5,15 @@ An agent checks again; both use the same tables.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from netesto import units
 from netesto.errors import NotAllowedError, Place
-from netesto.hostsettings import Qdisc, Setting, Sysctl
+from netesto.hostsettings import Setting
 from netesto.language import steps
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
-from netesto.limits import allowed
-from netesto.model import CONGESTION_CONTROLS, QDISCS
+from netesto.limits.needs import KNOWN, Need, unmet
 from netesto.schema.kinds import Kind
 from netesto.text.nearest import nearest
 
@@ -65,17 +65,16 @@ def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
             " loopback interface, and no link or queue of a path"
         )
         yield message, command.place.narrowed("server=")
-    for kind, name, near in named(command):
-        if message := slip(kind, name):
-            yield message, command.place.narrowed(near)
+    for need in dict.fromkeys(chain.from_iterable(command.needs.values())):
+        if message := slip(need):
+            yield message, command.place.narrowed(need.near)
     yield from _rates_in_bytes(command)
 
 
-def slip(kind: str, name: str) -> str:
-    """The warning of the name of a qdisc or congestion control; "" if there is none."""
-    known = QDISCS if kind == "qdisc" else CONGESTION_CONTROLS
-    meant = None if name in known else nearest(name, known)
-    return "" if meant is None else f"unknown {kind} {name}: did you mean {meant}?"
+def slip(need: Need) -> str:
+    """The warning of a name that no known kernel has, and that is like one; "" without one."""
+    meant = [nearest(each.name, KNOWN[each.kind] or ()) for each in unmet([need], KNOWN)]
+    return f"unknown {need}: did you mean {meant[0]}?" if meant and meant[0] else ""
 
 
 def _rates_in_bytes(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
@@ -95,23 +94,6 @@ def _tiny_limit(command: steps.RemoteCommand) -> str:
     has_bytes = command.arguments.get("qdisc") in _LIMITED_IN_BYTES
     is_tiny = limit.isdecimal() and int(limit) < _FULL_PACKET_BYTES
     return limit if command.name == "SET_QDISC" and has_bytes and is_tiny else ""
-
-
-def named(command: steps.RemoteCommand) -> Iterator[tuple[str, str, str]]:
-    """What a kernel must have for a command: kind, name, and what stands before the name."""
-    if isinstance(command, steps.DoClient):
-        for argument in ("ca", "remoteCa"):
-            if argument in command.arguments:
-                yield "congestion control", command.arguments[argument], f"{argument}="
-    for setting in command.settings if isinstance(command, steps.Configure) else ():
-        match setting:
-            case Qdisc(kind=kind, action=action) if action != "delete":
-                yield "qdisc", kind, "qdisc="
-            case Sysctl(name=sysctl, value=value) if sysctl in allowed.NAMING_SYSCTLS:
-                for name in value.split():
-                    yield allowed.NAMING_SYSCTLS[sysctl], name, f"{sysctl}="
-            case _:
-                pass
 
 
 def _sentence(text: str) -> str:

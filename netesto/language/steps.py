@@ -13,7 +13,8 @@ from typing import Literal, Protocol, TypeAlias
 from netesto.errors import Place, ScriptError
 from netesto.hostsettings import Qdisc, Setting
 from netesto.limits import amounts
-from netesto.model import OPTIONS, FlowSpec
+from netesto.limits.needs import Kind, Need
+from netesto.model import ALWAYS_THERE, OPTIONS, RECEIVERS, FlowSpec
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"
@@ -63,6 +64,11 @@ class RemoteCommand:
         """Of commands with equal demands, the one with the largest extent may exceed a limit."""
         return 0.0
 
+    @property
+    def needs(self) -> Mapping[str, tuple[Need, ...]]:
+        """What its hosts must have, by their names."""
+        return {}
+
     def place_of_host(self, name: str) -> Place:
         """The place of a host's name in the command's line, if it comes from there."""
         short = name.removesuffix(f".{self.suffix}") if self.suffix else name
@@ -97,6 +103,19 @@ class DoClient(RemoteCommand):
     def extent(self) -> float:
         return amounts.whole_s(self.flow)
 
+    @property
+    def needs(self) -> Mapping[str, tuple[Need, ...]]:
+        sender, receiver = self.flow.congestion_control, self.flow.reverse_congestion_control
+        is_chosen = "remoteCa" in self.arguments or receiver not in {RECEIVERS, ALWAYS_THERE}
+        of_sender = (Need("congestion control", sender, "ca="),)
+        # A receiver's default is replaced on hosts that lack it.
+        of_receiver = (Need("congestion control", receiver, "remoteCa="),) if is_chosen else ()
+        ends = (self.host, self.server)
+        sending, receiving = reversed(ends) if self.flow.is_reverse else ends
+        if sending == receiving:
+            return {sending: (*of_sender, *of_receiver)}
+        return {sending: of_sender, receiving: of_receiver}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetData(RemoteCommand):
@@ -117,6 +136,10 @@ class Configure(RemoteCommand):
     @property
     def demands(self) -> Hashable:
         return (self.name, self.host, *(each.demand for each in self.settings))
+
+    @property
+    def needs(self) -> Mapping[str, tuple[Need, ...]]:
+        return {self.host: tuple(need for each in self.settings for need in each.needs)}
 
     @property
     def target(self) -> tuple[str, ...]:
@@ -210,6 +233,13 @@ class Requirement:
     operator: str
     value: str
     place: Place = field(compare=False, repr=False)
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What every host must have; with the operator != none of it."""
+        kinds: Mapping[str, Kind] = {"ca": "congestion control", "qdisc": "qdisc", "tool": "tool"}
+        names = self.value.split(",") if self.what in kinds else ()
+        return tuple(Need(kinds[self.what], name) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,6 +265,26 @@ def test_netem_out_of_range_is_refused(setting: Netem, text: str):
 
 
 @pytest.mark.parametrize(
+    ("setting", "needs"),
+    [
+        (Qdisc("fq"), ["qdisc fq"]),
+        (Qdisc("fq", (), "delete"), []),
+        (Netem(10.5), ["qdisc netem"]),
+        (Netem(0.0), []),
+        (Sysctl("net.ipv4.tcp_ecn", "1"), []),
+        (Sysctl("net.core.default_qdisc", "fq"), ["qdisc fq"]),
+        (
+            Sysctl("net.ipv4.tcp_allowed_congestion_control", "reno bbr"),
+            ["congestion control reno", "congestion control bbr"],
+        ),
+        (Command("rings", ("rx=1",)), ["command rings"]),
+    ],
+)
+def test_what_a_host_must_have_for_a_setting(setting: Setting, needs: list[str]):
+    assert list(map(str, setting.needs)) == needs
+
+
+@pytest.mark.parametrize(
     ("setting", "words"),
     [
         (Sysctl("net.ipv4.tcp_ecn", "1"), "sysctl net.ipv4.tcp_ecn=1"),
