@@ -237,7 +237,9 @@ class Remote:
                 # Another interface of the host may have a larger one.
                 least = self._mtus.get(command.host, self.lab_mtu or 0) if setting.to else 0
                 self._mtus[command.host] = max(int(setting.value), least)
-        is_lasting = command.kept or all(map(_resets, command.settings))
+        is_lasting = command.kept or all(
+            each.removes or not each.is_for_flows for each in command.settings
+        )
         if command.place in self._used_settings or is_lasting:
             return
         if self._draft.is_idle():
@@ -557,17 +559,6 @@ def _bitrate(given: Given) -> tuple[float | None, bool]:
     if text is None:
         return None, True
     return float(str(value_of(OPTIONS["bitrate_bps"], text))), True
-
-
-def _resets(setting: Setting) -> bool:
-    """Whether a setting removes an earlier one, or is not meant for flows."""
-    match setting:
-        case Netem(delay_ms=delay_ms, loss_percent=loss):
-            return not delay_ms and not loss
-        case Qdisc(action=action):
-            return action == "delete"
-        case _:
-            return isinstance(setting, Command)
 
 
 def settings_of(name: str, given: Given) -> tuple[Setting, ...]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import ResultsError
+from netesto.hostsettings import Command, Sysctl
 from netesto.measured import TransferResult
 from netesto.model import TimeSync
 from netesto.report import page
@@ -157,12 +158,13 @@ def test_many_warnings_are_folded(publish, read):
 def test_settings_are_told_before_and_during(publish, read):
     evidence = samples.all_failed()
     hosts = dict(samples.manifest(evidence).hosts)
-    applied = SettingRecord("net.ipv4.tcp_ecn", "2", "1", evidence.started_s - 1.5)
-    again = SettingRecord("command tell", "", "done", evidence.started_s + 2.5, why="agent lost")
+    applied = SettingRecord(Sysctl("net.ipv4.tcp_ecn", "1"), "2", "1", evidence.started_s - 1.5)
+    again = SettingRecord(Command("tell"), "", "done", evidence.started_s + 2.5, why="agent lost")
     hosts["client1"] = replace(hosts["client1"], settings=(applied, again))
     text = read(publish(evidence, hosts=hosts)).text
     assert (
-        "client1 net.ipv4.tcp_ecn 2 1 -1.500 1 client1 command tell — done 2.500, again: agent lost"
+        "client1 sysctl net.ipv4.tcp_ecn=1 2 1 -1.500 1 client1 command tell — done 2.500,"
+        " again: agent lost"
     ) in text
 
 
