@@ -38,8 +38,7 @@ def tc(*words: str) -> None:
 
 
 async def shown() -> qdiscs.RootQdisc | None:
-    root, _ = await qdiscs.read_root("lo")
-    return root
+    return await qdiscs.root("lo")
 
 
 def again(wanted: str) -> tuple[str, str]:

@@ -158,7 +158,7 @@ class Native(Tool):
             # A reader of its own output has no file.
             of = folder or Path()
             values |= {"trace": of / f"trace.{request.group}.txt", "lines": of / "trace.csv"}
-            values |= {"seed": seed, "group": request.group, "exp": request.exp, "interval": 1}
+            values |= {"seed": seed, "group": request.group, "exp": request.exp}
             is_memcached = request.trace and played.read(request.trace).store == "memcached"
             values["memcached"] = 1 if is_memcached else None
         if request.test not in UDP_TESTS:
