@@ -24,8 +24,9 @@ Address: TypeAlias = IPv4Address | IPv6Address
 STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI", "UDP_STREAM"})
 # KV_RR: requests to a key-value store, over TCP.
 REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR", "KV_RR"})
-# Transfers of a given size, each of them timed: with a connection each, or all on one connection.
-COMPLETION_TESTS = frozenset({"TCP_FLOWS", "TCP_MESSAGES"})
+# Transfers of a given size, each of them timed: with a connection each, all on one connection, or
+# all in packets of UDP, as RDMA adapters send them.
+COMPLETION_TESTS = frozenset({"TCP_FLOWS", "TCP_MESSAGES", "GBN_MESSAGES"})
 # These measure the time of each request or transfer.
 TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
 
@@ -40,8 +41,11 @@ STAGGER_MOST = 1.5
 # The year 5138: no clock is so far ahead, and computations with such instants are exact.
 LATEST_S = 1e11
 
-TESTS = STREAM_TESTS | TIMED_TESTS
-UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR"})
+# What a host does in a trace: its flows, or its requests. Each such group is one process.
+TRACE_TESTS = frozenset({"TRACE_TCP", "TRACE_UDP", "TRACE_KV"})
+
+TESTS = STREAM_TESTS | TIMED_TESTS | TRACE_TESTS
+UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR", "TRACE_UDP", "GBN_MESSAGES"})
 # The default of KV_RR.
 VALUE_BYTES = 100
 # Each transfer has its own connection, and samples catch only some of them.
@@ -71,6 +75,9 @@ MIN_MSS, MAX_MSS = 88, 65_495
 LARGEST_BUFFER = 2**31 - 1
 # The payload of the largest packet of IP and UDP.
 LARGEST_DATAGRAM = 65_507
+# Of packets of GBN_MESSAGES: their header, the usual bytes of a message in each, and how many may
+# be unacknowledged.
+GBN_HEADER, GBN_LENGTH, GBN_WINDOW = 16, 1024, 128
 # The limit of memcached, with room for its overhead.
 LARGEST_VALUE = 1_000_000
 
@@ -346,7 +353,7 @@ class FlowSpec:
         # A smaller one lacks its unit: one segment in ten seconds.
         low=1000,
         alias="pace",
-        tests=STREAM_TESTS,
+        tests=STREAM_TESTS | {"TRACE_TCP", "TRACE_UDP"},
         shown="at most {}{each}",
     )
     pacing_bps: float | None = _of(
@@ -355,7 +362,7 @@ class FlowSpec:
         Kind.RATE,
         "maximum rate at which the kernel sends on each connection, at least 1 kbit/s",
         low=1000,
-        tests=TESTS - {"UDP_RR"},
+        tests=TESTS - {"UDP_RR", "GBN_MESSAGES"},
         shown="paced by the kernel at {} a connection",
     )
     requests_per_s: int | None = _of(
@@ -382,8 +389,8 @@ class FlowSpec:
         None,
         "size",
         Kind.SIZE,
-        "bytes of each transfer of `TCP_FLOWS` and `TCP_MESSAGES`, and of each value of `KV_RR`"
-        " (100)",
+        "bytes of each transfer of `TCP_FLOWS`, `TCP_MESSAGES` and `GBN_MESSAGES`, and of each"
+        " value of `KV_RR` (100)",
         low=1,
         high=2**30,
         tests=COMPLETION_TESTS | {"KV_RR"},
@@ -434,10 +441,11 @@ class FlowSpec:
         None,
         "len",
         Kind.SIZE,
-        "size of one write, or of a UDP packet",
+        "size of one write, or of a UDP packet; of GBN_MESSAGES the most bytes of a message in one"
+        " packet (1024), behind a header of 16 bytes",
         low=1,
         high=2**30,
-        tests=STREAM_TESTS,
+        tests=STREAM_TESTS | {"GBN_MESSAGES"},
         shown="{} bytes in each write",
     )
     mss_bytes: int | None = _of(
@@ -465,7 +473,7 @@ class FlowSpec:
         Kind.FLAG,
         "1: datagrams are sent as ECT(0), and the receiver counts those that were marked. No tool"
         " sets it for one flow of TCP: use `SET_SYSCTL … net.ipv4.tcp_ecn=1` to set it for a host",
-        tests=UDP_TESTS,
+        tests=UDP_TESTS - {"GBN_MESSAGES"},
         shown="ECN",
     )
     client_cpus: tuple[int, ...] = _of((), "cpu", Kind.PROCESSORS, _CPU, shown="client on CPU {}")
@@ -499,6 +507,38 @@ class FlowSpec:
         "(labs.md#flows-that-start-together)",
         low=0,
         high=60,
+        by="netesto",
+        asks_nothing=True,
+        shown="",
+    )
+    window_packets: int = _of(
+        GBN_WINDOW,
+        "window",
+        Kind.INTEGER,
+        "most packets of `GBN_MESSAGES` that may be unacknowledged (128)",
+        low=1,
+        high=65_536,
+        tests=frozenset({"GBN_MESSAGES"}),
+        shown="at most {} packets unacknowledged",
+    )
+    timeout_s: float = _of(
+        0.001,
+        "rto",
+        Kind.TIME,
+        "time without progress after which `GBN_MESSAGES` goes back to its oldest unacknowledged"
+        " packet (1 ms)",
+        low=0.00001,
+        high=60,
+        tests=frozenset({"GBN_MESSAGES"}),
+        shown="a timeout of {}",
+    )
+
+    trace: str = _of(
+        "",
+        "trace",
+        Kind.TEXT,
+        "what the host does in a trace (traces.played): DO_TRACE sets it",
+        tests=TRACE_TESTS,
         by="netesto",
         asks_nothing=True,
         shown="",
@@ -605,6 +645,15 @@ RULES = (
         "len",
         lambda f: _too_large(f.test, f.length_bytes) if f.test == "UDP_STREAM" else "",
         "Write: len=1400",
+    ),
+    Rule(
+        "len",
+        lambda f: (
+            _too_large(f.test, f.length_bytes and f.length_bytes + GBN_HEADER)
+            if f.test == "GBN_MESSAGES"
+            else ""
+        ),
+        f"Write: len={GBN_LENGTH}",
     ),
     Rule(
         "req reply",

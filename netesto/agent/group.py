@@ -5,12 +5,14 @@ import asyncio
 import contextlib
 import zlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 from netesto.agent import routes, spool
 from netesto.agent.jobs import Flow, Start
 from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
-from netesto.model import Event
+from netesto.model import TRACE_TESTS, Event
+from netesto.traces import played
 from netesto.transport import channel
 from netesto.transport.codec import members
 
@@ -79,6 +81,7 @@ class Group:
     async def _observed(self) -> AsyncIterator[None]:
         """Flush the path's TCP metrics, and observe the group while the body runs."""
         self._forget_paths()
+        self._keep_trace()
         ports, interval_s = self._start.ports.data, self.request.interval_s
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self._observation.unwatch, ports, interval_s)
@@ -88,8 +91,10 @@ class Group:
             await self._observation.watch_links(
                 interval_s, group=self.request.group, peer=str(self.request.server_address)
             )
-            pinging = self._observation.pinging(self.request.group, self.request.server_address)
-            await stack.enter_async_context(pinging)
+            # Pings would take a share of slow links, and requests would wait for them.
+            if self.request.test not in TRACE_TESTS:
+                pinging = self._observation.pinging(self.request.group, self.request.server_address)
+                await stack.enter_async_context(pinging)
             self._mtu_bytes = hostfacts.mtu_bytes(self._device)
             before = hostfacts.interface_counters(self._device)
             self._write(before, None)
@@ -107,6 +112,16 @@ class Group:
         except OSError as error:
             self._warn(f"TCP metrics of earlier flows were not flushed: {error.strerror}")
 
+    def _keep_trace(self) -> None:
+        """The file that the process of a trace reads: its peers, and what it does."""
+        if self.request.test in TRACE_TESTS:
+            part = played.read(self.request.trace)
+            ports = self._start.ports
+            peers = zip(part.peers, part.addresses, ports.control, ports.data, strict=True)
+            lines = (f"P {' '.join(map(str, peer))}\n" for peer in peers)
+            path = self._start.folder / f"trace.{self.request.group}.txt"
+            path.write_text("".join(lines) + part.lines, encoding="utf-8")
+
     def _tell_ready(self) -> None:
         now_s, of = self._start.clock.now(), self.request
         if not self._start.begins.done():
@@ -118,7 +133,7 @@ class Group:
 
     def _write(self, before: dict[str, int], after: dict[str, int] | None) -> None:
         record = {
-            "request": members(self.request),
+            "request": members(replace(self.request, trace="")),
             "ports": members(self._start.ports),
             "asked_start_s": self._start.known_start_s,
             "device": self._device,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from netesto.agent import asking
-from netesto.agent.journal import Run, Step
+from netesto.agent.steps import Run, Step
 from netesto.errors import AgentError, UsageError
 from netesto.files import jsontext
 from netesto.links import made
@@ -34,10 +34,6 @@ class Middle:
     namespace: str
     device: str
     settings: LinkSettings
-
-    @property
-    def thing(self) -> str:
-        return f"limits {self.namespace} {self.device}"
 
     def after(self, given: Mapping[str, str]) -> LinkSettings:
         """Its settings when the given ones have changed. AgentError if it cannot have them."""
@@ -73,9 +69,9 @@ async def find(namespace: str, device: str) -> tuple[Middle, Middle]:
     )
 
 
-async def shown(thing: str) -> str:
-    """What the kernel shows of a direction that is called `limits NAMESPACE DEVICE`."""
-    _, namespace, device = thing.split(" ")
+async def shown(namespace: str, device: str) -> str:
+    """The settings that the interface of a direction records, and what the kernel shows of it, in
+    parentheses."""
     link = asking.first(
         await asking.output("ip", "-netns", namespace, "-j", "link", "show", "dev", device)
     )
@@ -83,7 +79,7 @@ async def shown(thing: str) -> str:
     made_of = ", ".join(
         _COUNT.sub("", line).strip() for line in qdiscs.splitlines() if made.ENTRANCE not in line
     )
-    return f"{link.get('ifalias', '')} mtu {link.get('mtu')} ({made_of})"
+    return f"{link.get('ifalias', '')} (mtu {link.get('mtu')}, {made_of})"
 
 
 def plan(

@@ -14,6 +14,7 @@ from netesto.errors import AgentError
 from netesto.hostsettings import Applied, Setting
 from netesto.model import (
     EARLIER_RUN,
+    TRACE_TESTS,
     UDP_TESTS,
     Address,
     CaptureRequest,
@@ -59,7 +60,7 @@ class Session:
         """Make a setting. A setting that a lab's host would keep vanishes with the lab; settings of
         the whole kernel are put back."""
         if setting.keep and self._premises.is_in_lab:
-            setting = replace(setting, keep=False)
+            setting = setting.having(keep=False)
         if setting.keep:
             self._premises.limits.check_keep()
         return await self._settings.apply(setting)
@@ -140,7 +141,10 @@ class Session:
 
     async def start(self, request: GroupRequest, ports: Ports, start_at_s: float | None) -> None:
         check(request)
-        if not len(ports.control) == len(ports.data) == request.instances:
+        is_trace = request.test in TRACE_TESTS
+        if not (len(ports.control) == len(ports.data) >= request.instances) or (
+            len(ports.data) > request.instances and not is_trace
+        ):
             raise AgentError(f"{request.instances} instances need a pair of ports each")
         tool, version = await self._premises.tools.get(request.tool)
         if request.test not in UDP_TESTS:

@@ -301,6 +301,11 @@ def _summary(commands: Commands) -> None:
         "harness: tests and hosts with their CPUs; iperf-lab: a row for each run; completions: how"
         " long transfers took, in µs; steady: throughput without the start and the end of flows"
         " (default: harness or iperf-lab, the one that fits)")
+    summary.add_argument("--names", type=values.names, metavar="CASE=NAME,...", help=
+        "names of cases (of tests, in harness), which are shown in this order, before all others")
+    summary.add_argument("--by", choices=["affected"], help=
+        "with --as completions: a table of the transfers that losses affected, one of the others,"
+        " one of all")
     summary.add_argument("--skip", type=values.skip, metavar="N", help=
         "with --as steady: leave out N intervals of 1 s at the start and at the end of each flow"
         " (default: 5)")

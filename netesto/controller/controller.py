@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -18,9 +18,10 @@ from netesto.controller.run import Run
 from netesto.errors import NetestoError, ScriptError
 from netesto.hostsettings import Command
 from netesto.language import steps
-from netesto.results import derive, manifest
+from netesto.results import derive, integrity, links, manifest
+from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
-from netesto.results.manifest import SettingRecord
+from netesto.results.manifest import Manifest, SettingRecord
 from netesto.system import interrupts
 
 # After a hurried request to end, pages are drawn only within this time.
@@ -258,7 +259,7 @@ class Controller:
             ended_s=self._run.ground.clock.now(),
         )
         self._recorded = {name: len(host.settings) for name, host in self._run.hosts.known.items()}
-        evidence = digest.evidence(folder, asked)
+        asked, evidence = self._with_ways(folder, asked, digest.evidence(folder, asked))
         found = record.with_evidence(asked, evidence)
         for text in (*record.sampling_warnings(evidence), *record.doubts(evidence)):
             self._run.observer.warn(f"experiment {asked.exp}: {text}")
@@ -284,6 +285,30 @@ class Controller:
         if self._claimable.names != self._fields.names:
             columns = derive.aggregate_row(evidence, found, self._claimable)
         return Processed(experiment.exp, found.status, columns)
+
+    def _with_ways(
+        self, folder: Path, asked: Manifest, evidence: ExperimentEvidence
+    ) -> tuple[Manifest, ExperimentEvidence]:
+        """The same with the ways of flows through the lab, which is up only now; they are kept as
+        raw data."""
+        if self._run.ground.ways is None:
+            return asked, evidence
+        flows = list(digest.keys(folder, asked, evidence))
+        try:
+            found = self._run.ground.ways([packets for _, _, packets in flows])
+        except NetestoError as error:
+            text = f"the ways of its flows are unknown: {error.message}"
+            return replace(asked, warnings=(*asked.warnings, text)), evidence
+        known = [(*flow, way) for flow, way in zip(flows, found, strict=True) if way is not None]
+        if not known:
+            return asked, evidence
+        path = folder / links.RAW_WAYS
+        links.write_ways(path, known)
+        files = {**asked.files, links.RAW_WAYS: integrity.sha256_of(path)}
+        return (
+            replace(asked, files=dict(sorted(files.items()))),
+            digest.with_ways(evidence, [way for *_, way in known]),
+        )
 
 
 def columns_of(notes: steps.ExperimentNotes) -> dict[str, str]:

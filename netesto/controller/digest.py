@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,18 @@ from netesto.measured import (
     SocketSample,
     TransferResult,
 )
-from netesto.model import SAME_CLOCK, Address, ClockOffset, GroupRequest, Ports
+from netesto.model import (
+    SAME_CLOCK,
+    TRACE_TESTS,
+    UDP_TESTS,
+    Address,
+    ClockOffset,
+    GroupRequest,
+    Ports,
+)
 from netesto.packets.found import Capture, Flow
-from netesto.results import consistency, flows, queues, silence, systemtime
+from netesto.results import consistency, flows, queues, silence, systemtime, traces
+from netesto.results import links as link_loads
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
@@ -38,8 +48,10 @@ from netesto.results.evidence import (
     InstanceEvidence,
     Source,
 )
+from netesto.results.links import Links, Packets, Way
 from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
 from netesto.results.queues import Queue
+from netesto.traces import played
 from netesto.traffic.base import Tool
 
 # The samples of a flow were taken between its start and its end; the sampler and the tool read
@@ -79,8 +91,9 @@ def evidence(
         for node, samples in host.links.items()
         for queue in queues.of(node or name, samples)
     ]
+    lab = _links(files, manifest, hosts, busy)
     groups = [
-        replace(_group(files, manifest, group, hosts, known), busy=busy)
+        replace(_group(files, manifest, group, hosts, known), busy=busy, links=lab)
         for group in manifest.groups
     ]
     if manifest.simulated_time:
@@ -94,8 +107,103 @@ def evidence(
         captures=tuple(each for name in sorted(hosts) for each in hosts[name].captures),
         counters=tuple(_counters_of(hosts)),
         queue_gaps_s={name: tuple(_queue_gaps_s(host)) for name, host in hosts.items()},
-        unreadable=tuple(f"{path}: {fault}" for path, fault in sorted(files.faults.items())),
+        unreadable=(
+            *_failed_in_traces(files, manifest),
+            *(f"{path}: {fault}" for path, fault in sorted(files.faults.items())),
+        ),
+        links=lab,
     )
+
+
+def _failed_in_traces(files: RawFiles, manifest: Manifest) -> Iterator[str]:
+    """The flows and requests of traces that failed, of each group in words."""
+    for record in manifest.groups:
+        if record.request.test not in TRACE_TESTS:
+            continue
+        path = f"raw/{record.request.client}/{traces.NAME}"
+        lines = [
+            line for line in files.read(path, traces.read, []) if line.group == record.request.group
+        ]
+        if failed := [line for line in lines if line.reason]:
+            first = failed[0]
+            yield (
+                f"group {record.request.group}: {len(failed)} of {len(lines)} failed, the first:"
+                f" {first.kind} {first.number} {record.request.client}→{first.destination}:"
+                f" {first.reason}"
+            )
+
+
+def _links(
+    files: RawFiles,
+    manifest: Manifest,
+    hosts: Mapping[str, _Host],
+    busy: tuple[float, float] | None,
+) -> Links:
+    """The links of a lab. Its routers and links are sampled by one host."""
+    nodes = {
+        node or name: samples
+        for name, host in hosts.items()
+        for node, samples in host.links.items()
+    }
+    return Links(
+        loads=tuple(
+            link_loads.load(each, nodes.get(each.place.partition("/")[0], LinkSamples()))
+            for each in manifest.links
+        ),
+        busy=busy,
+        ways=files.read(link_loads.RAW_WAYS, link_loads.read_ways, ()),
+    )
+
+
+def with_ways(evidence: ExperimentEvidence, ways: Sequence[Way]) -> ExperimentEvidence:
+    """The evidence with the ways of flows, which are known after it."""
+    lab = replace(evidence.links, ways=tuple(ways))
+    groups = tuple(replace(group, links=lab) for group in evidence.groups)
+    return replace(evidence, groups=groups, links=lab)
+
+
+def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int, Packets]]:
+    """The packets of the flows of a trace."""
+    request = record.request
+    part = played.read(request.trace)
+    peers = dict(zip(part.peers, zip(part.addresses, record.ports.data, strict=True), strict=True))
+    path = folder / "raw" / request.client / traces.NAME
+    for line in traces.read(path) if path.exists() else ():
+        if line.group == request.group and line.kind == traces.FLOW and line.port:
+            address, port = peers[line.destination]
+            yield (
+                request.group,
+                line.number,
+                Packets(
+                    source=request.client_address,
+                    destination=ip_address(address),
+                    protocol="udp" if request.test in UDP_TESTS else "tcp",
+                    source_port=line.port,
+                    destination_port=port,
+                ),
+            )
+
+
+def keys(
+    folder: Path, manifest: Manifest, evidence: ExperimentEvidence
+) -> Iterator[tuple[int, int, Packets]]:
+    """The packets of the data of each flow whose ports are known, with its group and number."""
+    for record, group in zip(manifest.groups, evidence.groups, strict=True):
+        request = record.request
+        if request.test in TRACE_TESTS:
+            yield from _keys_of_trace(folder, record)
+            continue
+        for flow in group.instances:
+            port = record.ports.data[flow.instance - 1]
+            for own in _client_ports(request, record.ports, flow.instance, flow.result):
+                there = Packets(
+                    source=request.client_address,
+                    destination=request.server_address,
+                    protocol="udp" if request.test in UDP_TESTS else "tcp",
+                    source_port=own,
+                    destination_port=port,
+                )
+                yield request.group, flow.instance, there.reversed if request.is_reverse else there
 
 
 def _counters_of(hosts: Mapping[str, _Host]) -> Iterator[CountersEvidence]:
@@ -128,8 +236,18 @@ def _queue_gaps_s(host: _Host) -> Iterator[float]:
 
 def _busy(manifest: Manifest) -> tuple[float, float] | None:
     """From the first start to the last end of a flow, including failed flows."""
-    found = flows.span_s(flow for group in manifest.groups for flow in group.instances)
+    found = flows.span_s(
+        _without_drain(flow, group.request) for group in manifest.groups for flow in group.instances
+    )
     return found if all(map(math.isfinite, found)) else None
+
+
+def _without_drain(flow: InstanceRecord, request: GroupRequest) -> InstanceRecord:
+    """The process of a trace lives on behind its last event."""
+    if request.test not in TRACE_TESTS or None in (flow.started_s, flow.ended_s):
+        return flow
+    end_s = (flow.started_s or 0.0) + played.read(request.trace).end_us / 1e6
+    return replace(flow, ended_s=min(flow.ended_s or end_s, end_s))
 
 
 def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _Host:
@@ -348,14 +466,18 @@ def _instance(
     client_ports = _client_ports(request, ports, record.instance, result)
     elsewhere = _elsewhere(manifest, group, data_port)
 
+    is_trace = request.test in TRACE_TESTS
+    data_ports = ports.data if is_trace else (data_port,)
+
     def samples(host: _Host, *, at_client: bool) -> tuple[SocketSample, ...]:
         start, end = record.started_s, record.ended_s
         return tuple(
             sample
-            for sample in host.sockets_by_port.get(data_port, ())
-            if _ends(sample, at_client=at_client)[1] == data_port
+            for port in dict.fromkeys(data_ports)
+            for sample in host.sockets_by_port.get(port, ())
+            if _ends(sample, at_client=at_client)[1] == port
             and (not client_ports or _ends(sample, at_client=at_client)[0] in client_ports)
-            and not (at_client and sample.peer in elsewhere)
+            and not (at_client and not is_trace and sample.peer in elsewhere)
             and (start is None or sample.time_s >= start - WINDOW_SLACK_S)
             and (end is None or sample.time_s <= end + WINDOW_SLACK_S)
         )

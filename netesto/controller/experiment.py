@@ -10,7 +10,7 @@ from netesto.collectors.ping import UNMEASURED
 from netesto.controller import rawfiles
 from netesto.controller.wallclock import Stopwatch
 from netesto.files import jsontext
-from netesto.model import COMPLETION_TESTS, Event, GroupRequest, Ports
+from netesto.model import COMPLETION_TESTS, TRACE_TESTS, Event, GroupRequest, Ports
 from netesto.results.evidence import OK
 from netesto.traffic.native import COMPLETION_S
 
@@ -57,6 +57,8 @@ class Group:
     complete: bool = False
     released: bool = False
     left: bool = False
+    # Those of a trace; of others the server alone.
+    peers: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -64,7 +66,12 @@ class Group:
 
     @property
     def hosts(self) -> frozenset[str]:
-        return frozenset({self.request.client, self.request.server})
+        return frozenset({self.request.client, *self.servers})
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The hosts that expect the group."""
+        return self.peers or (self.request.server,)
 
     def label(self, instance: int) -> str:
         """The name of a flow in displays."""
@@ -216,7 +223,11 @@ class Experiment:
                 owed[host].update(dict.fromkeys(f"raw/{host}/{name}" for name in names))
             client = group.request.client
             no_pings = f"{client}: {UNMEASURED}"
-            if good and not any(text.startswith(no_pings) for text in self.warnings):
+            if (
+                group.request.test not in TRACE_TESTS
+                and good
+                and not any(text.startswith(no_pings) for text in self.warnings)
+            ):
                 owed[client][f"raw/{client}/ping."] = None
         for order, host in self.described:
             owed[host][f"{order}/{host}.info"] = None

@@ -173,7 +173,15 @@ class Progress:
         task.add_done_callback(self._tasks.discard)
 
     async def _forget(self, experiment: Experiment, group: Group) -> None:
-        server = self._held(group.request.server)
+        try:
+            for name in group.servers:
+                await self._forget_at(name, experiment, group)
+        finally:
+            group.released = True
+            self._changed.set()
+
+    async def _forget_at(self, name: str, experiment: Experiment, group: Group) -> None:
+        server = self._held(name)
         try:
             if server is not None and server.lost is None:
                 await server.agent.forget(experiment.exp, group.request.group)
@@ -181,9 +189,6 @@ class Progress:
             # There is nothing to forget if the agent is gone.
             if server is not None and server.lost is None:
                 self.warn(experiment, error.message)
-        finally:
-            group.released = True
-            self._changed.set()
 
     async def until(self, fact: Callable[[], bool], *, deadline_s: Callable[[], float]) -> bool:
         """Wait for events until `fact()` is true; False if it is not by `deadline_s()`."""

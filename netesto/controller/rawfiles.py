@@ -8,7 +8,7 @@ from typing import TypeVar
 from netesto import traffic
 from netesto.collectors.counters import COUNTERS
 from netesto.errors import OutputError
-from netesto.model import GroupRequest
+from netesto.model import TRACE_TESTS, GroupRequest
 from netesto.results.manifest import Manifest
 
 # Hosts are not trusted: reading a file takes a multiple of its size in memory. The largest known
@@ -115,6 +115,8 @@ def owed(request: GroupRequest, good: Iterable[int]) -> dict[str, tuple[str, ...
     counters = (f"{name}." for name in COUNTERS.own)
     both = ("cpu.", "events.jsonl", "links.", "sockets.", *counters)
     client = (*both, f"group.{group}.json", *flows)
+    if request.test in TRACE_TESTS:
+        client = (*client, f"trace.{group}.txt", "trace.csv")
     return {request.client: client, request.server: (*both, f"server.{group}.json", *servers)}
 
 

@@ -69,6 +69,7 @@ def manifest(
         speed_up=speed.speed_up,
         topology=ground.topology,
         paths=ground.paths,
+        links=ground.links,
         groups=tuple(
             _group(experiment.folder, experiment.groups[number])
             for number in sorted(experiment.groups)
@@ -117,8 +118,10 @@ def _group(folder: Path, group: Group) -> GroupRecord:
                 last_lines=flow.last_lines,
             )
         )
+    # The client's file has the flows and requests of a trace.
+    head = request.trace.partition("\n")[0]
     return GroupRecord(
-        request=request,
+        request=replace(request, trace=head),
         ports=group.ports,
         full_host=group.full_host,
         full_server=group.full_server,

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from netesto import traffic, units
@@ -25,7 +25,8 @@ from netesto.errors import AgentError, MissingError, WorldError
 from netesto.hostsettings import LinkLimits
 from netesto.language import steps
 from netesto.links.settings import SETTINGS
-from netesto.model import CaptureRequest, Ports
+from netesto.model import CaptureRequest, GroupRequest, Ports
+from netesto.results.links import LinkRecord, Packets, Way
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.transport.base import Agent
@@ -49,12 +50,14 @@ ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.2, 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """The ground of a run, for the results: its kind, the lab's drawing and paths; and the
-    controller's clock, which the agents of a lab share."""
+    """The ground of a run, for the results: its kind, the lab's drawing, paths and links; what
+    finds the ways of flows in the lab; and the controller's clock, which its agents share."""
 
     kind: str
     topology: str = ""
     paths: tuple[PathRecord, ...] = ()
+    links: tuple[LinkRecord, ...] = ()
+    ways: Callable[[Sequence[Packets]], Sequence[Way | None]] | None = None
     clock: Clock = field(default_factory=Clock)
 
 
@@ -216,7 +219,7 @@ class Run:
             await configured.configure(each)
             for setting in each.settings:
                 if isinstance(setting, LinkLimits) and "rate" in setting.given:
-                    rate_bps = SETTINGS["rate"].read(setting.given["rate"])
+                    rate_bps = SETTINGS["rate"].read(setting.values["rate"])
                     there, back = (configured.name, setting.to), (setting.to, configured.name)
                     for direction in setting.among(there, back):
                         self._changed_rates_bps[direction] = rate_bps
@@ -264,14 +267,18 @@ class Run:
             await self.hosts.named(command.host),
             await self.hosts.named(command.server),
         )
+        others = command.peers if isinstance(command, steps.DoTrace) else (command.server,)
+        receivers = {name: await self.hosts.named(name) for name in others}
         request = requests.group_request(
             command,
             (client.endpoint, client.info),
             (server.endpoint, server.info),
             family=self.family,
             changed_rates_bps=self._changed_rates_bps,
+            peers={name: each.endpoint for name, each in receivers.items()},
         )
-        if request.bitrate_bps != command.flow.bitrate_bps and request.bitrate_bps is not None:
+        is_other = request.bitrate_bps != command.flow.bitrate_bps
+        if request.test == "UDP_STREAM" and is_other and request.bitrate_bps is not None:
             offered = units.format_rate(request.bitrate_bps)
             self.observer.say(
                 f"{command.host}→{command.server}: UDP_STREAM without bitrate= offers {offered},"
@@ -285,27 +292,41 @@ class Run:
             full_server=command.server,
             flows=[Flow(instance) for instance in range(1, request.instances + 1)],
             held=command.hold,
+            peers=tuple(each.name for each in receivers.values()),
         )
         # A flow that no agent accepts is recorded as failed.
         experiment.groups[request.group] = group
         try:
-            for host in (client, server):
+            for host in (client, *receivers.values()):
                 experiment.use(host.name)
-            for name in (command.host, command.server):
+            for name in (command.host, *receivers):
                 await self._of(experiment, name)
-            ports = await self._begin(experiment, server, lambda agent: agent.expect(request))
-            if not len(ports.control) == len(ports.data) == request.instances:
-                raise AgentError(
-                    f"reserved {len(ports.data)} ports for {request.instances} flows",
-                    host=server.name,
-                )
-            group.ports = ports
+            reserved = [
+                await self._expect(experiment, receiver, request) for receiver in receivers.values()
+            ]
+            group.ports = Ports(
+                control=tuple(port for each in reserved for port in each.control),
+                data=tuple(port for each in reserved for port in each.data),
+            )
         except (AgentError, MissingError) as error:
             self.progress.end(experiment, group, error.message)
             raise
         if not group.held:
             start_s = self._clock.now() + START_LEAD_S + request.idle_s
             await self.starter.start(experiment, group, start_s)
+
+    async def _expect(
+        self, experiment: Experiment, receiver: HostConnection, request: GroupRequest
+    ) -> Ports:
+        """The ports that a receiver reserves for a group; it need not know what a trace says."""
+        asked = replace(request, trace="")
+        ports = await self._begin(experiment, receiver, lambda agent: agent.expect(asked))
+        if not len(ports.control) == len(ports.data) == request.instances:
+            raise AgentError(
+                f"reserved {len(ports.data)} ports for {request.instances} flows",
+                host=receiver.name,
+            )
+        return ports
 
     async def _get_data(self, command: steps.GetData) -> None:
         experiment = self.progress.experiments.get(command.exp)

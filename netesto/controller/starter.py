@@ -63,7 +63,7 @@ class Starter:
         for experiment, group in held:
             if not group.complete:
                 self._set_start(experiment, group, start_s)
-                for name in dict.fromkeys((group.request.client, group.request.server)):
+                for name in dict.fromkeys((group.request.client, *group.servers)):
                     waiting[experiment.exp, name].append(group)
         await asyncio.gather(
             *(

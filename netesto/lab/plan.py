@@ -183,21 +183,27 @@ class Plan:
         """The interfaces, as `node/device`, by which packets from one host to the other leave a
         host, a router or the middle of a link; of several equal paths, those of all."""
         left = {end.index for way in self.routes.ways(source, destination) for end in way}
-        wires = self.namespaces[-1]
-        middles = iter(self.middles)
         found = []
-        ends = self.routes.ends
-        for a, b in zip(ends[::2], ends[1::2], strict=True):
-            # Interfaces are in the order of the topology's links; the middle of a link has two.
-            to_a, to_b = (None, None) if a.link.is_plain else (next(middles), next(middles))
-            for end, middle in ((a, to_b), (b, to_a)):
-                if end.index not in left:
-                    continue
-                if end.node.kind != "switch":
-                    found.append(f"{end.node.name}/{end.name}")
-                if middle is not None:
-                    found.append(f"{wires.node.name}/{middle.name}")
+        for end, middle in self.directions:
+            if end.index not in left:
+                continue
+            if end.node.kind != "switch":
+                found.append(f"{end.node.name}/{end.name}")
+            if middle:
+                found.append(middle)
         return tuple(found)
+
+    @property
+    def directions(self) -> Iterator[tuple[End, str]]:
+        """Each direction of each link: the end by which packets enter it, and the interface by
+        which they leave its middle, as `node/device`; "" for a link without limits."""
+        middles = iter(self.middles)
+        wires = self.namespaces[-1].node.name
+        # Interfaces are in the order of the topology's links; the middle of a link has two.
+        for a, b in zip(self.routes.ends[::2], self.routes.ends[1::2], strict=True):
+            to_a, to_b = ("", "") if a.link.is_plain else (next(middles).name, next(middles).name)
+            yield a, to_b and f"{wires}/{to_b}"
+            yield b, to_a and f"{wires}/{to_a}"
 
     @property
     def middles(self) -> tuple[Interface, ...]:

@@ -54,7 +54,7 @@ class Routes:
         for members in self._members_of.values():
             for into in members:
                 for own in members if into.node.forwards else ():
-                    if own.node is not into.node and (way := self._within(own, into)):
+                    if own.node is not into.node and (way := self.within(own, into)):
                         step = _Step(own.node, into, sum(end.link.weight for end in way))
                         self._steps[own.node.name].append(step)
                         self._steps_to[into.node.name].append(step)
@@ -128,18 +128,18 @@ class Routes:
         own = {end.network: end for end in reversed(self._ends_of[here.name])}
         following = [target] if target.network in own else self._gateways(here, target.network)
         for into in following:
-            out = self._within(own[into.network], into)
+            out = self.within(own[into.network], into)
             for rest in self._ways(into.node, target):
                 yield (*out, *rest)
 
-    def _within(self, out: End, into: End) -> tuple[End, ...]:
+    def within(self, out: End, into: End) -> tuple[End, ...]:
         """The path from one end to another in a network, whose switches form no loop; empty if
         there is none by the link of the first."""
         across = self.ends[out.index ^ 1]
         if across is into:
             return (out,)
         for end in self._ends_of[across.node.name] if across.node.kind == "switch" else ():
-            if end is not across and (rest := self._within(end, into)):
+            if end is not across and (rest := self.within(end, into)):
                 return (out, *rest)
         return ()
 

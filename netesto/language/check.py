@@ -121,7 +121,7 @@ class _Checker:
             ran=interpreter.macros,
         )
         # Only the run knew the file of `SOURCE $library`.
-        reading.read(text, [Path(each.path) for each in head.sources[1:]])
+        reading.read(text, [Path(each.path) for each in head.sources[1:] if each.is_script])
         for found in reading.surveys():
             self._check_lines(found)
         Usage(self.main, reading, self.findings, self.definitions).check()

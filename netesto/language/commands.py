@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 
 from netesto.limits.allowed import INT_MAX, MAX_NETEM_DELAY_MS
 from netesto.links.settings import CHANGEABLE
-from netesto.model import FIELDS, LARGEST_EXPERIMENT, MAX_SECONDS, OPTIONS
+from netesto.model import (
+    FIELDS,
+    LARGEST_EXPERIMENT,
+    MAX_SECONDS,
+    OPTIONS,
+    TRACE_TESTS,
+    Option,
+)
 from netesto.schema.kinds import Argument, Kind
 
 
@@ -51,14 +58,71 @@ _OF_COMMAND = {
     ),
     "tool": Argument("hold", Kind.FLAG, "1: wait for START_FLOWS", default="0"),
 }
+
+
+def _of_client(option: Option) -> Option | None:
+    """An argument of DO_CLIENT; None if it belongs to DO_TRACE."""
+    if option.tests <= TRACE_TESTS:
+        return None
+    if option is OPTIONS["test"]:
+        kept = tuple(test for test in option.choices if test not in TRACE_TESTS)
+        return replace(option, choices=kept)
+    return option
+
+
 DO_CLIENT_ARGUMENTS: tuple[Argument, ...] = (
     _OF_COMMAND[""],
     *(
         argument
         for name, fields in FIELDS.items()
-        for argument in (OPTIONS[fields[0]], _OF_COMMAND.get(name))
+        for argument in (_of_client(OPTIONS[fields[0]]), _OF_COMMAND.get(name))
         if argument is not None
     ),
+)
+# What a trace says of its flows, and netesto of the processes that play it, is no argument.
+DO_TRACE_ARGUMENTS: tuple[Argument, ...] = (
+    Argument(
+        "file",
+        Kind.TEXT,
+        "a trace, beside the script: `netesto trace make` makes one. Either `file` or `workload`",
+    ),
+    Argument(
+        "workload",
+        Kind.TEXT,
+        "a workload, beside the script, of which the run's seed makes the trace: the same for all"
+        " repetitions, unless `seed` differs",
+    ),
+    Argument("seed", Kind.TEXT, "joins the run's seed for `workload`: `seed=$rep`"),
+    Argument("protocol", Kind.WORD, "of flows", choices=("tcp", "udp"), default="tcp"),
+    Argument(
+        "bitrate",
+        Kind.TEXT,
+        "rate of the payload of each flow; by default 0.915 (tcp) or 0.95 (udp) of the rate of the"
+        " sender's first link. `none`: as much as TCP takes",
+    ),
+    Argument(
+        "drain",
+        Kind.TIME,
+        "how long receivers listen after the last event: what queues still hold then is dropped",
+        default="10",
+        low=0,
+        high=MAX_SECONDS,
+    ),
+    replace(
+        OPTIONS["congestion_control"],
+        sentence="congestion control of flows and requests",
+        default="cubic",
+    ),
+    Argument(
+        "kv",
+        Kind.WORD,
+        "the store: netesto's own, or memcached, which must be installed",
+        choices=("native", "memcached"),
+        default="native",
+    ),
+    OPTIONS["stats"],
+    OPTIONS["interval_s"],
+    Argument("hold", Kind.FLAG, "1: wait for START_FLOWS", default="0"),
 )
 
 
@@ -77,6 +141,7 @@ REMOTE = _named(
         Argument("start", Kind.FLAG, default="0"),
     ),
     _remote("DO_CLIENT", *DO_CLIENT_ARGUMENTS),
+    Specification(name="DO_TRACE", arguments=(*COMMON[1:], *DO_TRACE_ARGUMENTS)),
     _remote("GET_DATA"),
     _remote(
         "SET_NETEM",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from netesto.errors import Place, ScriptError
+from netesto.files import texts
 from netesto.language import ast
 from netesto.language.commands import ALL_NAMES
 from netesto.language.draft import Draft
@@ -68,6 +69,7 @@ class Interpreter:
         self._kept = kept
         self._machine = Machine(draft, max_iterations=max_iterations)
         self._machine.attempts = attempts or {}
+        self._machine.remote.read_file = self._read_file
         self._walk = Walk(self._machine, self._source, forgive=forgive)
         self._files: dict[Path, SourceFile] = {}
         self._found: dict[tuple[str, str], str] = {}
@@ -99,6 +101,18 @@ class Interpreter:
             max_iterations=self._max_iterations,
             like=like,
         )
+
+    def _read_file(self, name: str, from_file: str) -> tuple[Path, str]:
+        """The path and the text of a file that is no script: beside the script, or in the working
+        directory. It is among the sources of the plan."""
+        kept = self._kept.get((from_file, name)) if self._kept is not None else None
+        path = Path(kept.path) if kept else beside(name, from_file=from_file)
+        key = path.resolve()
+        if key not in self._files:
+            text = kept.text if kept else texts.read(path, most_mib=1024)
+            self._files[key] = SourceFile(str(path), text, is_script=False)
+        self._found[from_file, name] = self._files[key].path
+        return path, self._files[key].text
 
     def _source(self, name: str, row: ast.Row) -> None:
         from_file = row.line.file
@@ -229,6 +243,22 @@ def find_source(name: str, *, from_file: str, library_path: Sequence[Path]) -> P
         f"SOURCE {name}: no such file",
         near=(name,),
         remedy=hint(name, there, otherwise=f"Looked in {looked}."),
+    )
+
+
+def beside(name: str, *, from_file: str) -> Path:
+    """A file that a script names: beside it, or in the working directory. MisuseError suggests a
+    similar one."""
+    folders = [Path(from_file).parent, Path()]
+    for folder in folders:
+        if "\0" not in name and os.path.isfile(folder / name):  # noqa: PTH113 - never raises
+            return folder / name
+    there = {entry for folder in folders for entry in _entries((folder / name).parent)}
+    looked = ", ".join(dict.fromkeys(str(folder) for folder in folders))
+    raise MisuseError(
+        f"{name}: no such file",
+        near=(name,),
+        remedy=hint(Path(name).name, there, otherwise=f"Looked in {looked}."),
     )
 
 

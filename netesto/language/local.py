@@ -183,8 +183,8 @@ def require(machine: Machine, words: Words, row: ast.Row) -> None:
     found = [requirement(needed(word), row) for word in words]
     for each in found:
         # Other names are errors, unless they are known.
-        for name in each.value.split(",") if each.what == "ca" else ():
-            if message := slip("congestion control", name):
+        for need in each.needs:
+            if message := slip(need):
                 place = row.place(f"ca{each.operator}")
                 machine.draft.warn(message, place, once=(message, each.place))
     machine.draft.require(found)

@@ -1,8 +1,9 @@
 """Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypedDict
 
 from netesto.errors import Place, written_line
@@ -18,16 +19,22 @@ from netesto.hostsettings import (
     Sysctl,
 )
 from netesto.language import permitted, steps
-from netesto.language.arguments import Given, flow, read, without_torn
+from netesto.language.arguments import Given, flow, read, value_of, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.draft import Draft
+from netesto.language.plan import seed_of
 from netesto.language.scope import MisuseError, NoExperimentError
 from netesto.language.steps import REPETITION
 from netesto.limits.allowed import LINK_ATTRIBUTES
 from netesto.links.made import delay_line_packets
 from netesto.links.settings import CHANGEABLE, LINK_SETTINGS, SETTINGS
-from netesto.model import COMPLETION_TESTS, INCOMPLETE, UDP_TESTS, UNTIL_DONE_S
+from netesto.model import COMPLETION_TESTS, INCOMPLETE, OPTIONS, UDP_TESTS, UNTIL_DONE_S, FlowSpec
 from netesto.schema.kinds import Value
+from netesto.traces import format as trace_format
+from netesto.traces import workload
+from netesto.traces.format import Trace
+from netesto.traces.played import REQUESTS, parts
+from netesto.traces.workload import Workload
 
 CLASSIC_NAME = "Exp"
 # The value for a stream where request tests have their size.
@@ -36,6 +43,8 @@ DEFAULT_REQUEST, DEFAULT_REQUEST_BYTES = "1M", 1_000_000
 _TCP_HEADERS_BYTES = 40
 # With LAB, which the classic tool did not have: that of Linux, which everybody expects.
 LAB_CONTROL = "cubic"
+# That of START_FLOWS.
+TRACE_LEAD_S = 0.2
 # These run at both ends; with all others the receiver of the data uses cubic (the classic rule).
 SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
 
@@ -141,6 +150,9 @@ class Remote:
         self.has_held = False
         self.has_flows_since_process = False
         self._has_flows = False
+        # Reads the file that a script names: its path, and its text.
+        self.read_file: Callable[[str, str], tuple[Path, str]] = _unreadable
+        self._workloads: dict[Path, Workload] = {}
 
     def send(self, name: str, words: tuple[str, ...], place: Place, chain: tuple[str, ...]) -> None:
         """Resolve a remote command and pass it to the draft."""
@@ -151,6 +163,9 @@ class Remote:
             message = f"`{written}` is {''.join(pair)} with a space in it: {name} ignores it"
             self._draft.warn(message, place.narrowed(pair[0]), once=(written, place))
         given = read(REMOTE[name], words)
+        if name == "DO_TRACE":
+            self._trace(given, place, chain)
+            return
         takes_number = name in {"DO_SERVER", "DO_CLIENT"}
         host = self._resolve_host(given)
         exp = self.resolve_exp(given.values.get("exp"), takes_number=takes_number)
@@ -222,7 +237,9 @@ class Remote:
                 # Another interface of the host may have a larger one.
                 least = self._mtus.get(command.host, self.lab_mtu or 0) if setting.to else 0
                 self._mtus[command.host] = max(int(setting.value), least)
-        is_lasting = command.kept or all(map(_resets, command.settings))
+        is_lasting = command.kept or all(
+            each.removes or not each.is_for_flows for each in command.settings
+        )
         if command.place in self._used_settings or is_lasting:
             return
         if self._draft.is_idle():
@@ -410,6 +427,84 @@ class Remote:
             hold=given.values["hold"],
         )
 
+    def _trace(self, given: Given, place: Place, chain: tuple[str, ...]) -> None:
+        """DO_TRACE: a group for each host's flows, and one for its requests, all of which start
+        together."""
+        if not self.has_lab:
+            raise MisuseError(
+                "DO_TRACE needs a LAB: its hosts have one clock",
+                remedy="Write before it, for example: LAB fattree k=4 rate=1mbit",
+            )
+        exp = self.resolve_exp(given.values.get("exp"), takes_number=True)
+        exp_name = given.texts.get("expName", self.exp_name)
+        bitrate_bps, is_paced = _bitrate(given)
+        played = list(
+            parts(
+                self._trace_of(given, place),
+                drain_s=given.values["drain"],
+                store=given.texts["kv"],
+                is_paced=is_paced,
+            )
+        )
+        if not played:
+            raise MisuseError("a trace without flows and requests", near=("file=", "workload="))
+        for host, kind, part in played:
+            test = "TRACE_KV" if kind == REQUESTS else f"TRACE_{given.texts['protocol'].upper()}"
+            group = self._next_group(exp, 0)
+            texts = {"host": host, "exp": str(exp), "expName": exp_name, "group": str(group)}
+            texts |= {key: text for key, text in given.texts.items() if key not in texts}
+            command = steps.DoTrace(
+                name="DO_TRACE",
+                host=self.full_name(host),
+                exp=exp,
+                exp_name=exp_name,
+                place=place,
+                chain=chain,
+                suffix=self.suffix,
+                arguments=texts | {kind: str(part.count)},
+                group=group,
+                server=self.full_name(part.peers[0]),
+                peers=tuple(map(self.full_name, part.peers)),
+                flow=FlowSpec(
+                    test=test,
+                    tool="native",
+                    congestion_control=FlowSpec().congestion_control
+                    if test in UDP_TESTS
+                    else given.texts["ca"],
+                    bitrate_bps=None if kind == REQUESTS else bitrate_bps,
+                    duration_s=part.end_us / 1e6 + part.drain_s,
+                    stats=given.values["stats"],
+                    interval_s=given.values["interval"],
+                    trace=part.text,
+                ),
+                hold=True,
+            )
+            self._warn_of_released(command)
+            self._begin(command)
+            self._draft.do(command)
+        self._fetched.clear()
+        self.exp, self.exp_name = exp, exp_name
+        if not given.values["hold"]:
+            self._draft.do(steps.StartFlows(lead_s=TRACE_LEAD_S))
+            self.has_held = False
+
+    def _trace_of(self, given: Given, place: Place) -> Trace:
+        """The trace that a DO_TRACE plays."""
+        named = [name for name in ("file", "workload") if name in given.texts]
+        if len(named) != 1:
+            raise MisuseError(
+                "DO_TRACE: one of file= and workload= is required",
+                near=[f"{name}=" for name in named],
+            )
+        [kind] = named
+        path, text = self.read_file(given.texts[kind], place.file)
+        if kind == "file":
+            return trace_format.read(path, text=text)
+        if path not in self._workloads:
+            self._workloads[path] = workload.read(path, text=text)
+        words = f"trace {given.texts[kind]} {given.texts.get('seed', '')}"
+        return workload.made(self._workloads[path], seed_of(self._draft.seed, words))
+
     def _warn_of_segments(self, given: Given, common: Common) -> None:
         """Warn of an `mss` with which a segment does not fit into the MTU of an end."""
         mss, texts = given.values.get("mss"), common["arguments"]
@@ -446,15 +541,24 @@ class Remote:
         )
 
 
-def _resets(setting: Setting) -> bool:
-    """Whether a setting removes an earlier one, or is not meant for flows."""
-    match setting:
-        case Netem(delay_ms=delay_ms, loss_percent=loss):
-            return not delay_ms and not loss
-        case Qdisc(action=action):
-            return action == "delete"
-        case _:
-            return isinstance(setting, Command)
+def _unreadable(name: str, from_file: str) -> tuple[Path, str]:
+    raise MisuseError(f"cannot read {name}, which {from_file} names")
+
+
+def _bitrate(given: Given) -> tuple[float | None, bool]:
+    """The rate of a DO_TRACE's flows, None by default; and whether they have one."""
+    text = given.texts.get("bitrate")
+    if text == "none":
+        if given.texts["protocol"] == "udp":
+            raise MisuseError(
+                "bitrate=none: datagrams need a rate",
+                near=("bitrate=",),
+                remedy="Leave it out, or write for example: bitrate=1mbit",
+            )
+        return None, False
+    if text is None:
+        return None, True
+    return float(str(value_of(OPTIONS["bitrate_bps"], text))), True
 
 
 def settings_of(name: str, given: Given) -> tuple[Setting, ...]:

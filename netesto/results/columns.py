@@ -346,6 +346,10 @@ _TABLE: tuple[Column, ...] = (
     _queue("queueDelay", lambda g: g.queue_delay_us, 3, better="less", show=numbers.milliseconds),
     _of_queues("queueDrops", lambda q: q.drops),
     _of_queues("queueMarks", lambda q: q.marks),
+    # ---- the links of a lab
+    _queue("maxLinkUtil%", lambda g: g.evidence.links.max_utilisation_percent, 2,
+           show=numbers.hundredths),
+    _measured("sharedFlows", lambda g: g.evidence.links.shared_flows, show=numbers.count),
     # ---- other sources
     _measured("localCpu", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",
               show=numbers.hundredths),

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from netesto.measured import Datagrams, SocketSample, TransferResult
-from netesto.model import REQUEST_TESTS, VALUE_BYTES, GroupRequest
+from netesto.model import REQUEST_TESTS, TRACE_TESTS, VALUE_BYTES, GroupRequest
 from netesto.results import flows, formulas, numbers, overall, severity
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.formulas import Group
@@ -81,8 +81,10 @@ class Range:
 
 
 def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
-    """The contradictions, in words: each with both values and their sources."""
-    for each in evidence.groups:
+    """The contradictions, in words: each with both values and their sources. Groups of a trace are
+    not compared: their flows begin, pause, and go where it says."""
+    own = [group for group in evidence.groups if group.request.test not in TRACE_TESTS]
+    for each in own:
         group = Group(each)
         name = f"group {group.request.group}"
         doubts = (
@@ -96,8 +98,8 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
                 yield from (severity.about(f"{name}, flow {flow.instance}", text) for text in found)
         alone = not _shares_interface(each, evidence.groups)
         yield from (f"{name}: {text}" for text in _interface(group, alone=alone))
-    yield from _starts(evidence.groups)
-    yield from _total(evidence.groups)
+    yield from _starts(own)
+    yield from _total(own)
     for capture in evidence.captures:
         for text in (*capture.found.damage, *capture.found.remarks):
             yield f"{capture.file}: {text}"

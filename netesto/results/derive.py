@@ -4,7 +4,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from netesto.model import GroupRequest
-from netesto.results import aggregate, keyvalue, packetfile, series, severity, store, tablerows
+from netesto.results import (
+    aggregate,
+    keyvalue,
+    links,
+    packetfile,
+    series,
+    severity,
+    store,
+    tablerows,
+)
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
 from netesto.results.formulas import Group, Values
@@ -27,8 +36,9 @@ def derive(
     """Write the derived files of the experiment into `folder`; its rows for exp.csv, N.0 first.
 
     The files: all.exp.out, one h1-h2-G.exp.out for each group and, unless no page is to be drawn,
-    series.json, and packets.json if there are captures. `known` are the keys of all.exp.out (None:
-    the columns of exp.csv). ResultsError if they cannot be written.
+    series.json, and packets.json if there are captures; of a lab those of results.links, too.
+    `known` are the keys of all.exp.out (None: the columns of exp.csv). ResultsError if they cannot
+    be written.
     """
     groups = _groups(evidence, manifest)
     found = [aggregate.values(each, manifest.columns) for each in groups]
@@ -44,6 +54,7 @@ def derive(
     row = rows[0] if known is None else _aggregate(known, found, groups, manifest)
     marks = tablerows.checksum_of_groups(rows[1:]) | {_KEY: FORMULAS}
     keyvalue.write(folder / store.DERIVED, row | marks)
+    links.write(folder, evidence.links)
     if with_series:
         series.write(series.build(evidence), folder / "series.json")
         packetfile.write(folder, evidence.captures, evidence.started_s)

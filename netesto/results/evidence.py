@@ -17,6 +17,7 @@ from netesto.measured import (
 )
 from netesto.model import GroupRequest
 from netesto.packets.found import Capture, Flow
+from netesto.results.links import Links
 from netesto.results.queues import Queue
 
 # The status of a flow, a group or an experiment; a failed flow has its reason instead.
@@ -75,6 +76,7 @@ class GroupEvidence:
     `queues`: those on the path of the data, as far as they are known, over the whole experiment.
     `damaged`: the sources whose files have changed since the measurement; they are not read. `busy`
     is from the first start to the last end of any flow of the experiment, None if none started.
+    `links` are those of the whole lab.
     """
 
     request: GroupRequest
@@ -94,6 +96,7 @@ class GroupEvidence:
     features: Mapping[str, str] = field(default_factory=dict)
     queues: tuple[Queue, ...] = ()
     damaged: frozenset[Source] = frozenset()
+    links: Links = field(default_factory=Links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +124,4 @@ class ExperimentEvidence:
     queue_gaps_s: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     captures: tuple[CaptureEvidence, ...] = ()
     unreadable: tuple[str, ...] = ()
+    links: Links = field(default_factory=Links)

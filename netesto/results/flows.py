@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from netesto.measured import SocketSample, TransferResult
-from netesto.model import COMPLETION_TESTS, MANY_CONNECTIONS, UDP_TESTS, FlowSpec
+from netesto.model import COMPLETION_TESTS, MANY_CONNECTIONS, TRACE_TESTS, UDP_TESTS, FlowSpec
 from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 from netesto.results.manifest import InstanceRecord
@@ -177,7 +177,9 @@ def unsampled_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float]:
     measurement; 0 if unknown."""
     times_s = measured(asked, flow)
     samples = sender_samples(asked, flow)
-    if times_s is None or not samples or not is_seen_whole(asked.test):
+    # Flows of a trace begin at times of their own.
+    is_seen = is_seen_whole(asked.test) and asked.test not in TRACE_TESTS
+    if times_s is None or not samples or not is_seen:
         return 0.0, 0.0
     begin_s, end_s = times_s
     return samples[0].time_s - begin_s, end_s - samples[-1].time_s

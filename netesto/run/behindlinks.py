@@ -97,7 +97,7 @@ def _warnings(
 
 def _changed(command: steps.Configure, was: LinkSettings, limits: LinkLimits) -> LinkSettings:
     try:
-        return changed(was, limits.given, what=f"SET_LINK host={command.host}")
+        return changed(was, limits.values, what=f"SET_LINK host={command.host}")
     except UsageError as error:
         raise ScriptError(
             error.message, place=command.place, remedy=error.remedy, chain=command.chain

@@ -1,19 +1,23 @@
 """Labs for runs: building them, naming their hosts, finding unfetched data."""
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
 from netesto.errors import Place, UsageError
-from netesto.lab import guest, plan, records, topology
+from netesto.lab import guest, plan, records, topology, ways
+from netesto.lab.addressing import End
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language.steps import LabRequest, RemoteCommand
 from netesto.links import made
 from netesto.model import GUEST_MEMORY_MB, Endpoint, LabLink
+from netesto.results.links import LinkRecord, Packets, Way
 
 
 def parse_spec(spec: str) -> LabRequest:
@@ -96,6 +100,98 @@ def endpoints(
         replace(endpoint, is_simulated=ground == "sim", paths=paths[name])
         for name, endpoint in lab.endpoints.items()
     ]
+
+
+def links_of(built: plan.Plan) -> tuple[LinkRecord, ...]:
+    """Both directions of each link, where an agent counts them."""
+    names = _link_names(built)
+    found = []
+    for end, middle in built.directions:
+        across = built.routes.ends[end.index ^ 1]
+        counted = _counted_at(end, across)
+        place = middle or (f"{counted.node.name}/{counted.name}" if counted else "")
+        found.append(
+            LinkRecord(
+                link=names[end.index // 2],
+                source=end.node.name,
+                destination=across.node.name,
+                place=place,
+                is_received=not middle and counted is across,
+                rate_bps=end.settings.rate_bps,
+            )
+        )
+    return tuple(found)
+
+
+def _link_names(built: plan.Plan) -> list[str]:
+    """`a-b`; a second link between two nodes is `a-b.2`."""
+    names: list[str] = []
+    pairs: dict[frozenset[str], int] = {}
+    ends = built.routes.ends
+    for a, b in zip(ends[::2], ends[1::2], strict=True):
+        pair = frozenset({a.node.name, b.node.name})
+        name = f"{a.node.name}-{b.node.name}"
+        count = pairs[pair] = pairs.get(pair, 0) + 1
+        names.append(name if count == 1 else f"{name}.{count}")
+    return names
+
+
+def _counted_at(end: End, across: End) -> End | None:
+    """The interface, of the two of a link without limits, that is sampled: all of a router are, and
+    of a host that by which its flows leave; None between two switches."""
+    both = [(kind, each) for kind in ("router", "host") for each in (end, across)]
+    return next((each for kind, each in both if each.node.kind == kind), None)
+
+
+def tracer(lab: Lab, built: plan.Plan) -> Callable[[Sequence[Packets]], list[Way | None]]:
+    """What finds the ways of flows while the lab is up: those that its routes leave no choice, and
+    of the others those of IPv4, as its kernel reports; None for others. LabError if a flow does not
+    arrive."""
+    names = _link_names(built)
+    ends = {(end.node.name, end.name): end for end in built.routes.ends}
+    hosts = {
+        address: name for name, each in lab.endpoints.items() for address in each.addresses.values()
+    }
+
+    def way(path: Sequence[End]) -> Way:
+        nodes = (path[0].node.name, *(end.link.other(end.node.name) for end in path))
+        return Way(nodes, tuple(names[end.index // 2] for end in path))
+
+    @cache
+    def possible(source: str, destination: str) -> list[tuple[End, ...]]:
+        return list(itertools.islice(built.routes.ways(source, destination), 2))
+
+    def found(flows: Sequence[Packets]) -> list[Way | None]:
+        result: list[Way | None] = [None] * len(flows)
+        chosen = []
+        for number, flow in enumerate(flows):
+            paths = possible(hosts[flow.source], hosts[flow.destination])
+            if len(paths) == 1 and paths[0]:
+                result[number] = way(paths[0])
+            elif paths and paths[0] and flow.source.version == 4:
+                chosen.append(number)
+        asked = [
+            ways.Flow(
+                source=flow.source,
+                destination=flow.destination,
+                source_port=flow.source_port,
+                destination_port=flow.destination_port,
+                protocol=flow.protocol,
+            )
+            for flow in map(flows.__getitem__, chosen)
+        ]
+        for number, hops in zip(chosen, ways.trace(lab.record, asked), strict=True):
+            legs = [
+                built.routes.within(
+                    ends[hop.leaves.node, hop.leaves.device],
+                    ends[hop.arrives.node, hop.arrives.device],
+                )
+                for hop in hops
+            ]
+            result[number] = way([end for leg in legs for end in leg])
+        return result
+
+    return found
 
 
 def plan_of(network: Topology) -> plan.Plan:

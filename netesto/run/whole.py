@@ -156,7 +156,14 @@ class _Whole:
             measured = self._measure(lab, built, pairs)
             try:
                 connect = agents.of_lab(lab, self._nursery, built)
-                ground = Ground(kind=kind, topology=text, paths=measured, clock=self._nursery.clock)
+                ground = Ground(
+                    kind=kind,
+                    topology=text,
+                    paths=measured,
+                    links=labs.links_of(built),
+                    ways=labs.tracer(lab, built),
+                    clock=self._nursery.clock,
+                )
                 yield inventory, ground, connect
             finally:
                 self._keep_unfetched(lab)

@@ -346,7 +346,9 @@ BLOCKS: Mapping[str, tuple[Description | Composed, ...]] = {
         Description(
             "sndbuf_limited", "avg", "µs",
             "of that, the send buffer was full of unacknowledged data",
-            details="`tcpi_sndbuf_limited`; as rwnd_limited.",
+            details="`tcpi_sndbuf_limited`; as rwnd_limited. A lower bound: Linux begins to count"
+            " when it sends the last data of a full buffer (`tcp_cwnd_validate`); if all data was"
+            " sent before the buffer was full, as with a small `localBuffer`, this is 0.",
         ),
     ),
     "Latency under load": (
@@ -402,6 +404,19 @@ BLOCKS: Mapping[str, tuple[Description | Composed, ...]] = {
             "packets that they marked (ECN), of other flows as well",
             details="With CE; counted as queueDrops.",
             page_unit="packets, or super-packets", row="if known",
+        ),
+        Description(
+            "maxLinkUtil%", "max", "%",
+            "utilisation of the busiest direction of a link of the lab",
+            details="Of all links, also those that the group does not use; see links.csv.",
+            row="if known", most=None,
+        ),
+        Description(
+            "sharedFlows", "max", "flows",
+            "most flows on one direction of a link of the lab",
+            details="Of the flows whose ways are known (ways.csv), also if they ran one after the"
+            " other.",
+            row="if known",
         ),
     ),
     "Captured packets": (

@@ -6,29 +6,38 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from netesto.collectors.counters import COUNTERS
-from netesto.language.commands import DO_CLIENT_ARGUMENTS
+from netesto.language.commands import DO_CLIENT_ARGUMENTS, DO_TRACE_ARGUMENTS
 from netesto.schema.columns import BLOCKS, Description
+from netesto.schema.kinds import Argument
 
 ROOT = Path(__file__).parents[2]
 
-_DO_CLIENT = re.compile(
-    r"(?<=\n### DO_CLIENT\n)(.*?\n\|---\|---\|---\|\n)(?:\|[^\n]*\n)+", re.DOTALL
-)
+_ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
+    "DO_CLIENT": DO_CLIENT_ARGUMENTS,
+    "DO_TRACE": DO_TRACE_ARGUMENTS,
+}
 _COUNTERS = re.compile(r"(?<=\n## Counters\n)(.*?\n\|---\|---\|---\|\n)(?:\|[^\n]*\n)*", re.DOTALL)
 _HEAD = "| column | unit | row N.0 | description |\n|---|---|---|---|\n"
 _COLUMNS = re.compile(rf"(?<={re.escape(_HEAD)})(?:\|[^\n]*\n)*")
 
 
 def with_options(page: str) -> str:
-    """The text of docs/language.md with its table of DO_CLIENT's arguments."""
+    """The text of docs/language.md with its tables of arguments."""
+    for command, arguments in _ARGUMENTS.items():
+        page = _with_table(page, command, arguments)
+    return page
+
+
+def _with_table(page: str, command: str, arguments: tuple[Argument, ...]) -> str:
     rows = (
         f"| `{each.name}` | {'required' if each.required else each.default or ''} |"
         f" {each.sentence} |\n".replace("|  |", "| |")
-        for each in DO_CLIENT_ARGUMENTS
+        for each in arguments
     )
     table = "".join(rows)
-    text, count = _DO_CLIENT.subn(lambda match: match[1] + table, page, count=1)
-    assert count, "no table of DO_CLIENT"
+    head = rf"(?<=\n### {command}\n)(.*?\n\|---\|---\|---\|\n)(?:\|[^\n]*\n)+"
+    text, count = re.subn(head, lambda match: match[1] + table, page, count=1, flags=re.DOTALL)
+    assert count, f"no table of {command}"
     return text
 
 

@@ -24,7 +24,7 @@ syntax match ntsOperator /==\|!=\|<=\|>=\|[<>]\|\%(^\|\s\)\@1<=\%(AND\|OR\|NOT\)
 " Arithmetic is in SET_EXP and ASSERT only: elsewhere / and - are parts of names.
 syntax match ntsOperator /\%(\<\%(SET_EXP\|ASSERT\)\s.*\)\@<=\%(\*\*\|\/\/\|[-+*\/%]\)/
 syntax match ntsFunction /\<\%(min\|max\|abs\|round\|floor\|ceil\|log2\|sqrt\)\>\%(\s*(\)\@=/
-syntax keyword ntsConstant COUNTER PREV TCP_STREAM TCP_MAERTS TCP_BIDI TCP_RR TCP_CRR TCP_FLOWS TCP_MESSAGES UDP_STREAM UDP_RR KV_RR
+syntax keyword ntsConstant COUNTER PREV TCP_STREAM TCP_MAERTS TCP_BIDI TCP_RR TCP_CRR TCP_FLOWS TCP_MESSAGES GBN_MESSAGES UDP_STREAM UDP_RR KV_RR
 
 " Commands begin a line, or follow the colon of an IF.
 syntax match ntsCommand /\%(\%(^\|:\)\s*\)\@<=\%(SET\|SET_EXP\|DEFAULT\|HOST_SUFFIX\|SOURCE\|RUN\|WAIT

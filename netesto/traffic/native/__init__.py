@@ -29,12 +29,14 @@ from netesto.model import (
     REQUEST_TESTS,
     TESTS,
     TIMED_TESTS,
+    TRACE_TESTS,
     UDP_TESTS,
     VALUE_BYTES,
     FlowSpec,
     GroupRequest,
     Ports,
 )
+from netesto.traces import played
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import Printed, Tool, honouring, numbered, version_in
 from netesto.units import decimal, format_processors
@@ -84,6 +86,8 @@ class Native(Tool):
         "ecn",
         "client_cpus",
         "server_cpus",
+        "window_packets",
+        "timeout_s",
         parallel=lambda flow: _of_connections(flow, "parallel"),
         pacing_bps=lambda flow: _of_connections(flow, "pacing"),
         skip_receive=lambda flow: _of_connections(flow, "skiprx"),
@@ -146,8 +150,17 @@ class Native(Tool):
             values["gap"] = decimal(request.gap_s) if request.gap_s else None
             values["arrivals"] = request.arrivals if request.arrivals != "constant" else None
             values["seed"] = seed
+        if request.test == "GBN_MESSAGES":
+            values |= {"window": request.window_packets, "rto": decimal(request.timeout_s)}
         if folder is not None and request.test in TIMED_TESTS:
             values["times"] = folder / times_name(request, instance)
+        if request.test in TRACE_TESTS:
+            # A reader of its own output has no file.
+            of = folder or Path()
+            values |= {"trace": of / f"trace.{request.group}.txt", "lines": of / "trace.csv"}
+            values |= {"seed": seed, "group": request.group, "exp": request.exp, "interval": 1}
+            is_memcached = request.trace and played.read(request.trace).store == "memcached"
+            values["memcached"] = 1 if is_memcached else None
         if request.test not in UDP_TESTS:
             values["congestion_control"] = request.congestion_control
             values["reverse_congestion_control"] = request.reverse_congestion_control
@@ -156,7 +169,7 @@ class Native(Tool):
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
         # These make a connection for each transfer. Parallel ones would use the ports of later
         # instances.
-        if request.test in MANY_CONNECTIONS or request.parallel > 1:
+        if request.test in MANY_CONNECTIONS | TRACE_TESTS or request.parallel > 1:
             return None
         return traffic_ports.client_port(request, ports, instance)
 
@@ -195,6 +208,8 @@ class Native(Tool):
             return _requests(result, request, started_s=started_s)
         if request.test == "UDP_STREAM":
             return _datagrams(result, request, started_s=started_s)
+        if request.test in TRACE_TESTS:
+            return _trace(result, request)
         if request.test in COMPLETION_TESTS:
             return _completions(result, request, are_timed=system_ahead_s is not None)
         return _stream(result, request, started_s=started_s)
@@ -272,6 +287,17 @@ def _stream(result: Printed, request: GroupRequest, *, started_s: float) -> Tran
             result.numbers(f"{receiver}_received"), request, bits=8.0, start_s=start_s
         ),
     )
+
+
+def _trace(result: Printed, request: GroupRequest) -> TransferResult:
+    """All flows of a host, or all its requests: what arrived in time, from the first start to the
+    last end; latencies."""
+    span_s = result.number("span_ns") / 1e9
+    failed = int(result.number("failed"))
+    if request.test == "TRACE_KV":
+        return replace(_timed(result), rate_bps=None, elapsed_s=span_s, unfinished=failed)
+    rate_bps = result.number("in_time_bytes") * 8 / span_s if span_s else None
+    return replace(_common(result), rate_bps=rate_bps, elapsed_s=span_s, unfinished=failed)
 
 
 def _window_s(result: Printed, request: GroupRequest) -> float:
@@ -393,7 +419,18 @@ def _completions(result: Printed, request: GroupRequest, *, are_timed: bool) -> 
         raise OutputError(f"{_NAME} printed an impossible elapsed_ns")
     bits = (begun - failed) * (request.size_bytes or 0) * 8
     times = _timed(result) if are_timed else _common(result)
-    return replace(times, rate_bps=bits / elapsed_s, elapsed_s=elapsed_s, unfinished=failed)
+    dropped = result.whole("server_dropped")
+    lost = (
+        f"{dropped} packets reached the server, whose socket had no room for them, and were sent"
+        " again: remoteBuffer= makes it larger"
+    )
+    return replace(
+        times,
+        rate_bps=bits / elapsed_s,
+        elapsed_s=elapsed_s,
+        unfinished=failed,
+        doubts=(lost,) if dropped else (),
+    )
 
 
 def _timed(result: Printed) -> TransferResult:

@@ -27,14 +27,22 @@
 #define RESULTS_TIMEOUT (13 * NS_PER_S)
 
 /* Send the options to the server and wait until it is ready. */
-static int agree(struct flow *flow, int count, char **words)
+int agree(struct flow *flow, int count, char **words)
 {
     char line[LINE_MAX_BYTES] = "netesto-flow " VERSION;
     size_t used = strlen(line);
-    for (int n = 0; n < count && used < sizeof line; n++)
-        /* Its address and its path are of no use to the other end. */
-        if (strncmp(words[n], "local=", 6) && strncmp(words[n], "times=", 6))
+    for (int n = 0; n < count && used < sizeof line; n++) {
+        /* Its own address and paths are of no use to the other end, and ports may be others. */
+        static const char *const OWN[] = {"local=", "times=", "trace=", "lines=", "port="};
+        bool is_own = false;
+        for (size_t each = 0; each < sizeof OWN / sizeof *OWN; each++)
+            is_own = is_own || !strncmp(words[n], OWN[each], strlen(OWN[each]));
+        if (!is_own)
             used += (size_t)snprintf(line + used, sizeof line - used, " %s", words[n]);
+    }
+    if (used < sizeof line)
+        used += (size_t)snprintf(line + used, sizeof line - used, " port=%lld",
+                                 (long long)flow->options.port);
     if (used + 1 >= sizeof line)
         return fail(flow->why, "too many options");
     if (say(flow->control, "%s\n", line))
@@ -82,6 +90,8 @@ static int client(const char *server, int port, int count, char **words, struct 
     if (options_parse(&flow.options, count, words, why) ||
         address_parse(server, port, &control, why))
         return -1;
+    flow.word_count = count;
+    flow.words = words;
     flow.peer = control;
     address_set_port(&flow.peer, (int)options->port);
     if (*options->local) {
