@@ -54,7 +54,7 @@ class Routes:
         for members in self._members_of.values():
             for into in members:
                 for own in members if into.node.forwards else ():
-                    if own.node is not into.node and (way := self._within(own, into)):
+                    if own.node is not into.node and (way := self.within(own, into)):
                         step = _Step(own.node, into, sum(end.link.weight for end in way))
                         self._steps[own.node.name].append(step)
                         self._steps_to[into.node.name].append(step)
