@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     _packets(commands)
     _lab(commands)
     _trace(commands)
+    _kv(commands)
     _kernel(commands)
     _hosts(commands)
     add_command(
@@ -345,6 +346,15 @@ def _trace(commands: Commands) -> None:
     for command in (make, show):
         add_path(command, "--topology", metavar="FILE.toml",
             help="the hosts and their addresses (default: 10.0.0.K is h1, h2, …, hK)")
+
+
+def _kv(commands: Commands) -> None:
+    kv = add_command(commands, "kv",
+        "run the key-value store of KV_RR and of traces by itself, until it is interrupted; it"
+        " speaks memcached's text protocol",
+        "netesto kv --listen 127.0.0.1:11211", "traces.store")
+    kv.add_argument("--listen", required=True, metavar="ADDRESS:PORT",
+        help="where it listens: everybody who reaches this address can read and change its values")
 
 
 def _kernel(commands: Commands) -> None:

@@ -16,7 +16,7 @@ from netesto.links.settings import LinkSettings, QueueLimit
 
 def course(*links: Any, hosts: Any = ("h1", "h2"), **keys: Any) -> dict[str, Any]:
     named = hosts if isinstance(hosts, dict) else {name: {} for name in hosts}
-    switches = {"s1": {}, "s4": {}}
+    switches: dict[str, Any] = {"s1": {}, "s4": {}}
     return {"topology": {"links": list(links), "hosts": named, "switches": switches} | keys}
 
 

@@ -15,10 +15,11 @@ HOSTS = [f"h{i}" for i in range(1, 17)]
 def random_arcs(generator: Random) -> list[Arc]:
     """Up to 12 nodes; some links have no limit, and some pairs of nodes two links."""
     names = [f"n{i}" for i in range(generator.randint(2, 12))]
-    return [
-        Arc(*generator.sample(names, 2), generator.choice([None, *range(1, 9)]))
-        for _ in range(generator.randint(1, 40))
-    ]
+    arcs = []
+    for _ in range(generator.randint(1, 40)):
+        source, destination = generator.sample(names, 2)
+        arcs.append(Arc(source, destination, generator.choice([None, *range(1, 9)])))
+    return arcs
 
 
 def of_networkx(arcs: list[Arc], senders: list[str], receivers: list[str]) -> float | None:

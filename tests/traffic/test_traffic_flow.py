@@ -544,7 +544,7 @@ def test_a_reverse_stream_that_got_nothing_while_it_lasted_is_a_measurement_of_n
 @pytest.mark.parametrize(
     ("said", "replied"),
     [
-        ("set a 5 0 3\r\nxyz\r\nget a\r\n", "STORED\r\nVALUE a 0 3\r\nxyz\r\nEND\r\n"),
+        ("set a 5 0 3\r\nxyz\r\nget a \r\n", "STORED\r\nVALUE a 5 3\r\nxyz\r\nEND\r\n"),
         ("get none\r\n", "END\r\n"),
         ("set a 0 0 0\r\n\r\nget a\r\n", "STORED\r\nVALUE a 0 0\r\n\r\nEND\r\n"),
         (
@@ -552,9 +552,8 @@ def test_a_reverse_stream_that_got_nothing_while_it_lasted_is_a_measurement_of_n
             "STORED\r\nSTORED\r\nVALUE a 0 2\r\nyz\r\nEND\r\n",
         ),
         ("set a 0 0 2\r\nxyz\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\n"),
-        ("set a 0 0 1000001\r\n", "CLIENT_ERROR bad command line format\r\n"),
         (f"get {'k' * 251}\r\n", "CLIENT_ERROR bad command line format\r\n"),
-        ("delete a\r\n", "ERROR\r\n"),
+        ("erase a\r\n", "ERROR\r\n"),
     ],
 )
 def test_the_store_speaks_the_protocol_of_memcached(said, replied, server):

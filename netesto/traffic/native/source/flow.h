@@ -205,8 +205,18 @@ struct keyvalue {
 int keyvalue_open(struct keyvalue *keyvalue, const struct options *options, struct failure *why);
 void keyvalue_close(struct keyvalue *keyvalue);
 int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why);
+
+/* ---- store.c */
+#define STORE_KEY_MAX_BYTES 250
+#define STORE_MAX_BYTES (256u << 20)
+/* More than an item costs in addition to its value. */
+#define STORE_ITEM_BYTES (STORE_KEY_MAX_BYTES + 128)
+/* Answer requests until the connection ends, with values of this connection, or of all. */
 int keyvalue_serve(int fd, struct failure *why);
-int keyvalue_serve_shared(int fd, int64_t exp, struct failure *why);
+int keyvalue_serve_shared(int fd, struct failure *why);
+void store_begin(int64_t exp);
+/* A store for all who connect; it returns only if it fails. */
+int store_serve(const char *address, int port, struct failure *why);
 
 /* ---- main.c */
 int agree(struct flow *flow, int count, char **words);

@@ -1,5 +1,5 @@
-/* KV_RR: requests to a key-value store in memcached's text protocol (doc/protocol.txt of memcached),
- * and a store that answers them: get and set, of one key each.
+/* KV_RR: requests to a key-value store in memcached's text protocol (doc/protocol.txt of memcached): get
+ * and set, of one key each. store.c has the store.
  *
  * The first request is a set. Each later one is, with the probability of the option `get`, a get of a
  * key that was set before; otherwise a set of such a key or, while there are fewer than KEYS and the
@@ -8,28 +8,12 @@
 #include "flow.h"
 
 #include <errno.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define KEYS 1000
-#define KEY_MAX_BYTES 250
 #define VALUE_MAX_BYTES 1000000
 #define COMMAND_MAX_BYTES 8192
-#define STORE_MAX_BYTES (256u << 20)
-/* The most that an item costs in addition to its value: the rest of its reply, and its place. */
-#define ITEM_BYTES (sizeof(struct item) + KEY_MAX_BYTES + 128)
-#define INPUT_BYTES (VALUE_MAX_BYTES + COMMAND_MAX_BYTES)
-
-/* A value, as the reply to a get. */
-struct item {
-    size_t room, size;
-    char key[KEY_MAX_BYTES + 1];
-    char reply[];
-};
-
-/* ---- the client */
 
 int keyvalue_open(struct keyvalue *keyvalue, const struct options *options, struct failure *why)
 {
@@ -54,7 +38,7 @@ static size_t make_request(struct keyvalue *keyvalue)
     uint64_t chance = random_next(&keyvalue->random);
     bool is_get = keyvalue->keys && (int64_t)(chance % 1000000) < keyvalue->get_millionths;
     bool has_room = keyvalue->keys < KEYS &&
-                    (size_t)(keyvalue->keys + 1) * (ITEM_BYTES + (size_t)keyvalue->size) <= STORE_MAX_BYTES;
+                    (size_t)(keyvalue->keys + 1) * (STORE_ITEM_BYTES + (size_t)keyvalue->size) <= STORE_MAX_BYTES;
     bool is_new = !keyvalue->keys || (!is_get && has_room && (chance >> 40 & 1));
     int64_t key = is_new ? keyvalue->keys : (int64_t)((chance >> 20) % (uint64_t)keyvalue->keys);
     char *text = keyvalue->request;
@@ -116,180 +100,4 @@ int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why)
     keyvalue->exchanges++;
     keyvalue->sent_bytes += (int64_t)size;
     return 1;
-}
-
-/* ---- the store */
-
-struct table {
-    void *items; /* a tree of tsearch(3) */
-    size_t bytes;
-    pthread_mutex_t turn;
-};
-
-/* That of all clients of a trace. */
-static struct table shared = {.turn = PTHREAD_MUTEX_INITIALIZER};
-
-struct store {
-    int fd;
-    struct table *table;
-    char *input; /* received and not yet handled */
-    size_t used, begin;
-};
-
-static int by_key(const void *one, const void *other)
-{
-    return strcmp(((const struct item *)one)->key, ((const struct item *)other)->key);
-}
-
-static struct item **place_of(const struct store *store, const char *key)
-{
-    struct item wanted;
-    strcpy(wanted.key, key);
-    return tfind(&wanted, &store->table->items, by_key);
-}
-
-/* Read until there are `size` bytes of input; false at the end of the connection. */
-static bool have(struct store *store, size_t size)
-{
-    if (store->begin + size > INPUT_BYTES) {
-        memmove(store->input, store->input + store->begin, store->used - store->begin);
-        store->used -= store->begin;
-        store->begin = 0;
-    }
-    while (store->used - store->begin < size) {
-        ssize_t got = recv(store->fd, store->input + store->used, INPUT_BYTES - store->used, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        store->used += (size_t)got;
-    }
-    return true;
-}
-
-/* The next line, without its end; NULL at the end of the connection or if the line is too long. */
-static char *next_line(struct store *store)
-{
-    for (size_t size = 1; size <= COMMAND_MAX_BYTES; size = store->used - store->begin + 1) {
-        if (!have(store, size))
-            return NULL;
-        char *line = store->input + store->begin;
-        char *end = memchr(line, '\n', store->used - store->begin);
-        if (end) {
-            store->begin += (size_t)(end + 1 - line);
-            *end = '\0';
-            if (end > line && end[-1] == '\r')
-                end[-1] = '\0';
-            return line;
-        }
-    }
-    return NULL;
-}
-
-static int reply(struct store *store, const char *text)
-{
-    return write_all(store->fd, text, strlen(text));
-}
-
-static int get(struct store *store, const char *key)
-{
-    if (strlen(key) > KEY_MAX_BYTES)
-        return reply(store, "CLIENT_ERROR bad command line format\r\n");
-    pthread_mutex_lock(&store->table->turn);
-    struct item **place = place_of(store, key);
-    size_t size = place ? (*place)->size : 0;
-    char *copy = place ? malloc(size) : NULL;
-    if (copy)
-        memcpy(copy, (*place)->reply, size);
-    pthread_mutex_unlock(&store->table->turn);
-    /* A client that does not read must not keep others waiting. */
-    int status = copy ? write_all(store->fd, copy, size)
-                      : reply(store, place ? "SERVER_ERROR out of memory\r\n" : "END\r\n");
-    free(copy);
-    return status;
-}
-
-/* Keep the first `size` bytes of the input. */
-static const char *keep_item(struct store *store, const char *key, size_t size)
-{
-    struct item **place = place_of(store, key), *item = NULL;
-    size_t room = ITEM_BYTES + size, before = place ? (*place)->room : 0;
-    if (store->table->bytes - before + room <= STORE_MAX_BYTES)
-        item = realloc(place ? *place : NULL, room);
-    if (!item)
-        return "SERVER_ERROR out of memory storing object\r\n";
-    strcpy(item->key, key);
-    if (place) {
-        *place = item;
-    } else if (!tsearch(item, &store->table->items, by_key)) {
-        free(item);
-        return "SERVER_ERROR out of memory storing object\r\n";
-    }
-    store->table->bytes += room - before;
-    item->room = room;
-    size_t head = (size_t)sprintf(item->reply, "VALUE %s 0 %zu\r\n", key, size);
-    memcpy(item->reply + head, store->input + store->begin, size);
-    memcpy(item->reply + head + size, "\r\nEND\r\n", 7);
-    item->size = head + size + 7;
-    return "STORED\r\n";
-}
-
-static int set(struct store *store, const char *line)
-{
-    char key[KEY_MAX_BYTES + 1];
-    size_t size;
-    if (sscanf(line, "set %250s %*u %*d %zu", key, &size) != 2 || size > VALUE_MAX_BYTES)
-        return reply(store, "CLIENT_ERROR bad command line format\r\n") ? -1 : 1;
-    if (!have(store, size + 2))
-        return -1;
-    pthread_mutex_lock(&store->table->turn);
-    const char *answer = memcmp(store->input + store->begin + size, "\r\n", 2)
-                             ? "CLIENT_ERROR bad data chunk\r\n"
-                             : keep_item(store, key, size);
-    pthread_mutex_unlock(&store->table->turn);
-    store->begin += size + 2;
-    return reply(store, answer);
-}
-
-/* Answer requests until the connection ends. */
-static int answer(int fd, struct table *table, struct failure *why)
-{
-    struct store store = {.fd = fd, .table = table, .input = malloc(INPUT_BYTES)};
-    int status = 0;
-    if (!store.input)
-        return fail(why, "no memory");
-    for (char *line; !status && (line = next_line(&store));) {
-        if (!strncmp(line, "get ", 4))
-            status = get(&store, line + 4);
-        else if (!strncmp(line, "set ", 4))
-            status = set(&store, line);
-        else
-            status = reply(&store, "ERROR\r\n");
-    }
-    free(store.input);
-    /* The end of a connection ends the test; it is not a failure of the store. */
-    return 0;
-}
-
-int keyvalue_serve(int fd, struct failure *why)
-{
-    struct table own = {.turn = PTHREAD_MUTEX_INITIALIZER};
-    int status = answer(fd, &own, why);
-    tdestroy(own.items, free);
-    return status;
-}
-
-/* With the values of all clients of this process in an experiment. */
-int keyvalue_serve_shared(int fd, int64_t exp, struct failure *why)
-{
-    static int64_t last_exp;
-    pthread_mutex_lock(&shared.turn);
-    if (last_exp != exp) {
-        last_exp = exp;
-        tdestroy(shared.items, free);
-        shared.items = NULL;
-        shared.bytes = 0;
-    }
-    pthread_mutex_unlock(&shared.turn);
-    return answer(fd, &shared, why);
 }

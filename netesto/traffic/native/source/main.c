@@ -3,6 +3,7 @@
  *     netesto-flow server PORT
  *     netesto-flow client ADDRESS PORT test=TCP_STREAM port=12900 duration=10 ...
  *     netesto-flow at COMMAND...
+ *     netesto-flow store ADDRESS PORT
  *     netesto-flow version
  *
  * `at` is for other tools: it executes the command at its instant (start.c). A client prints one JSON
@@ -139,8 +140,13 @@ int main(int count, char **words)
     }
     if (count == 3 && !strcmp(words[1], "server"))
         return serve(atoi(words[2]));
+    if (count == 4 && !strcmp(words[1], "store")) {
+        store_serve(words[2], atoi(words[3]), &why);
+        fprintf(stderr, "netesto-flow: %s\n", why.text);
+        return 1;
+    }
     if (count < 4 || strcmp(words[1], "client")) {
-        fprintf(stderr, "usage: netesto-flow server PORT | client ADDRESS PORT NAME=VALUE... | at COMMAND...\n");
+        fprintf(stderr, "usage: netesto-flow server PORT | client ADDRESS PORT NAME=VALUE... | at COMMAND... | store ADDRESS PORT\n");
         return 2;
     }
     if (client(words[2], atoi(words[3]), count - 4, words + 4, &why)) {

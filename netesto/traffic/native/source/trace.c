@@ -924,7 +924,8 @@ static int store_for(struct flow *flow)
         if (!status)
             close(store);
     } else {
-        status = keyvalue_serve_shared(fd, flow->options.exp, flow->why);
+        store_begin(flow->options.exp);
+        status = keyvalue_serve_shared(fd, flow->why);
     }
     close(fd);
     /* "zero" and "end". */
