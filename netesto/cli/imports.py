@@ -19,7 +19,7 @@ from netesto.lab import topology as topologies
 from netesto.language import check as checking
 from netesto.report import index, summarypage
 from netesto.report.expscript import tables
-from netesto.results import affected, cases, completions, derive, steady
+from netesto.results import affected, cases, completions, derive, steady, traces
 from netesto.results import summary as summaries
 from netesto.results.store import Store
 from netesto.run import settings, status
@@ -204,6 +204,19 @@ def _named(found: Mapping[str, _T], options: argparse.Namespace) -> dict[str, _T
     return cases.renamed(found, options.names or {})
 
 
+def _traces(options: argparse.Namespace) -> str:
+    found, faults = cases.traces(options.folder)
+    for fault in faults:
+        printing.warn(fault)
+    if not found:
+        raise UsageError(f"{options.folder}: no trace here", remedy="DO_TRACE plays one.")
+    return (
+        traces.text(found)
+        if options.format == "text"
+        else _formatted([*traces.rows(found)], options)
+    )
+
+
 def _steady(options: argparse.Namespace) -> str:
     skip = steady.SKIP if options.skip is None else options.skip
     found, faults = cases.steady_rates(options.folder, folders.evidence_of, skip)
@@ -263,4 +276,5 @@ _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
 _CASES: Mapping[str, Callable[[argparse.Namespace], str]] = {
     "completions": _completions,
     "steady": _steady,
+    "trace": _traces,
 }

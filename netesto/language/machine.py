@@ -96,6 +96,8 @@ class Machine:
         self.iterations = 0
         # How many statements failed in a run that continued.
         self.mistakes = 0
+        # Whether $rep is that of SWEEP.
+        self.sets_repetition = False
         self._max_iterations = max_iterations
         self._is_in_part = False
         self._parts: Counter[str] = Counter()

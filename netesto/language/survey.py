@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from netesto.language import ast
 from netesto.language.lines import cut_words
 from netesto.language.scope import parts, references, unwrapped
+from netesto.language.steps import REPETITION
 
 # Commands that take any text: an undefined variable in it stays as it is.
 TEXT_COMMANDS = frozenset({"SET", "DEFAULT", "ECHO", "DESC"})
@@ -138,6 +139,7 @@ def _statement(statement: ast.Statement, guards: frozenset[str], found: Survey) 
                 name = word.text.partition("=")[0]
                 if name not in ast.SWEEP_OPTIONS:
                     _assign(name, found)
+            _assign(REPETITION, found)
             _body(body, guards, found)
         case ast.Macro():
             inside = survey(statement.body)

@@ -22,6 +22,7 @@ from netesto.language.scope import (
     plain,
     undefined,
 )
+from netesto.language.steps import REPETITION
 from netesto.language.values import values_of
 from netesto.schema.kinds import looks_like_range
 from netesto.text.nearest import hint, nearest
@@ -218,7 +219,12 @@ class Walk:
         whole = machine.notes.cell()
 
         def run() -> None:
-            machine.scope.variables.update(machine.notes.factors())
+            variables = machine.scope.variables
+            variables.update(machine.notes.factors())
+            # A variable of the script's own keeps its value.
+            if machine.sets_repetition or REPETITION not in variables:
+                machine.sets_repetition = True
+                variables[REPETITION] = machine.notes.cells[-1][REPETITION]
             before = [*machine.remote.begun]
             try:
                 self.run(body, frame)

@@ -12,11 +12,13 @@ import numpy as np
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.model import COMPLETION_TESTS, GroupRequest
 from netesto.results import completions, integrity, manifest, steady, store
+from netesto.results import traces as trace_table
 from netesto.results.affected import Losses, Parted, read_losses
 from netesto.results.columns import REPETITION
 from netesto.results.completions import Times
 from netesto.results.evidence import OK, ExperimentEvidence
 from netesto.results.manifest import GroupRecord, Manifest
+from netesto.results.traces import Played
 
 EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence]
 """The evidence in the folder of an experiment, without files that are damaged."""
@@ -178,6 +180,23 @@ def steady_rates(
                         else f"no interval of 1 s between the first and the last {skip}"
                     )
                     faults.append(f"{own}: flow {number} is not in the mean: {reason}")
+    return dict(found), faults
+
+
+def traces(folder: Path) -> tuple[dict[str, list[Played]], list[str]]:
+    """What the experiments of each case have played, and unreadable files, in words."""
+    found: dict[str, list[Played]] = defaultdict(list)
+    faults: list[str] = []
+    for case, place, known in _experiments(folder, faults):
+        damage = integrity.check(place, known)
+        faults += [f"{place}/{each}: its trace is left out" for each in damage]
+        try:
+            played = None if damage else trace_table.played(place, known)
+        except (OSError, OutputError) as error:
+            faults.append(str(error))
+            continue
+        if played is not None:
+            found[case].append(played)
     return dict(found), faults
 
 

@@ -322,6 +322,23 @@ def read_ways(path: Path) -> tuple[Way, ...]:
     return tuple(Way(*(tuple(cell.split()) for cell in row[-2:])) for row in _rows(path))
 
 
+def read_numbered(folder: Path) -> list[tuple[int, int, Way]]:
+    """The ways of an experiment, each with its group and the number of its flow."""
+    rows = _rows(folder / RAW_WAYS)
+    ways = read_ways(folder / RAW_WAYS)
+    return [(int(row[0]), int(row[1]), way) for row, way in zip(rows, ways, strict=True)]
+
+
+def read_utilisations(folder: Path) -> dict[str, float]:
+    """The known utilisations in links.csv, by direction as in `Way.directions`."""
+    rows = (dict(zip(LINK_COLUMNS, row, strict=True)) for row in _rows(folder / LINKS))
+    return {
+        f"{row['link']} {row['from']}": float(row["utilisation"])
+        for row in rows
+        if row["utilisation"]
+    }
+
+
 def write_ways(path: Path, flows: Iterable[tuple[int, int, Packets, Way]]) -> None:
     """The raw file, with a row of RAW_WAY_COLUMNS for each flow of a group."""
     rows = [
