@@ -285,9 +285,9 @@ def _option(link: LinkSettings, setting: str, word: str, text: str) -> dict[str,
 
 
 def _time(duration_ms: float) -> str:
-    """In whole microseconds, or nanoseconds."""
-    nanoseconds = round(duration_ms * 1e6)
-    return f"{nanoseconds}ns" if nanoseconds % 1000 else f"{nanoseconds // 1000}us"
+    """In microseconds with nanoseconds as decimals: tc of iproute2 6.1 reads no times in ns."""
+    microseconds, rest = divmod(round(duration_ms * 1e6), 1000)
+    return f"{microseconds}.{rest:03}us" if rest else f"{microseconds}us"
 
 
 def _microseconds(duration_ms: float) -> str:
