@@ -243,8 +243,10 @@ def test_policer_that_changes_is_removed_first():
     there, _ = steps(middle(rate="10mbit", police="30K"), police="40K")
     assert there == [
         "tc filter del dev a-b egress protocol all pref 1 handle 1 matchall",
-        "tc filter add dev a-b egress protocol all pref 1 handle 1 matchall "
-        "action police rate 10000000bit burst 40000 mtu 64kb conform-exceed drop/ok",
+        (
+            "tc filter add dev a-b egress protocol all pref 1 handle 1 matchall "
+            "action police rate 10000000bit burst 40000 mtu 64kb conform-exceed drop/ok"
+        ),
         "ip link set dev a-b alias rate=10000000bit police=40000",
     ]
 
