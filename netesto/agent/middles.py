@@ -104,8 +104,11 @@ def _steps(
     if before.mtu != after.mtu:
         steps.append(Run((*ip, "mtu", str(after.mtu))))
     if old.police != new.police:
-        words = made.policing(middle.device, new.police)
-        steps.append(Run((*tc, "filter", "replace" if new.police else "del", *words)))
+        # Linux changes no matchall filter (mall_change in net/sched/cls_matchall.c).
+        if old.police:
+            steps.append(Run((*tc, "filter", "del", *made.policing(middle.device, ()))))
+        if new.police:
+            steps.append(Run((*tc, "filter", "add", *made.policing(middle.device, new.police))))
     is_in_place = _is_in_place(old, new, is_same_mtu=before.mtu == after.mtu)
     if old.stages != new.stages or not is_in_place:
         if not is_in_place and old.stages:

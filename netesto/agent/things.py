@@ -138,8 +138,8 @@ KINDS: Mapping[str, type[Thing]] = tagged.kinds(
 
 
 def at(device: str, thing: Thing) -> Thing:
-    """A thing of an interface, which is called so now."""
-    return replace(thing, device=device) if isinstance(thing, Root | Attribute) else thing
+    """A thing of an interface of ours, which is called so now."""
+    return replace(thing, device=device) if thing.interface else thing  # type: ignore[type-var]
 
 
 async def shown(thing: Thing) -> str | None:

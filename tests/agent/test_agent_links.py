@@ -234,9 +234,21 @@ def test_queue_that_derives_values_from_the_mtu_is_made_anew_with_it():
 def test_policing_begins_where_packets_enter():
     (filtered, *_), _ = steps(middle(rate="10mbit"), police="30K")
     assert filtered == (
-        "tc filter replace dev a-b egress protocol all pref 1 handle 1 matchall "
+        "tc filter add dev a-b egress protocol all pref 1 handle 1 matchall "
         "action police rate 10000000bit burst 30000 mtu 64kb conform-exceed drop/ok"
     )
+
+
+def test_policer_that_changes_is_removed_first():
+    there, _ = steps(middle(rate="10mbit", police="30K"), police="40K")
+    assert there == [
+        "tc filter del dev a-b egress protocol all pref 1 handle 1 matchall",
+        (
+            "tc filter add dev a-b egress protocol all pref 1 handle 1 matchall "
+            "action police rate 10000000bit burst 40000 mtu 64kb conform-exceed drop/ok"
+        ),
+        "ip link set dev a-b alias rate=10000000bit police=40000",
+    ]
 
 
 def test_policing_ends_with_its_filter():
