@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 
 from netesto.limits.allowed import INT_MAX, MAX_NETEM_DELAY_MS
 from netesto.links.settings import CHANGEABLE
-from netesto.model import FIELDS, LARGEST_EXPERIMENT, MAX_SECONDS, OPTIONS
+from netesto.model import (
+    FIELDS,
+    LARGEST_EXPERIMENT,
+    MAX_SECONDS,
+    OPTIONS,
+    TESTS,
+)
 from netesto.schema.kinds import Argument, Kind
 
 
@@ -51,12 +57,14 @@ _OF_COMMAND = {
     ),
     "tool": Argument("hold", Kind.FLAG, "1: wait for START_FLOWS", default="0"),
 }
+# STRESS_LINK has this test to itself.
+_TEST = replace(OPTIONS["test"], choices=tuple(sorted(TESTS)))
 DO_CLIENT_ARGUMENTS: tuple[Argument, ...] = (
     _OF_COMMAND[""],
     *(
         argument
         for name, fields in FIELDS.items()
-        for argument in (OPTIONS[fields[0]], _OF_COMMAND.get(name))
+        for argument in (_TEST if name == "test" else OPTIONS[fields[0]], _OF_COMMAND.get(name))
         if argument is not None
     ),
 )
@@ -77,6 +85,13 @@ REMOTE = _named(
         Argument("start", Kind.FLAG, default="0"),
     ),
     _remote("DO_CLIENT", *DO_CLIENT_ARGUMENTS),
+    _remote(
+        "STRESS_LINK",
+        Argument("to", Kind.HOST, required=True),
+        Argument("frames", Kind.SIZE, default="100M", low=1, high=100_000_000),
+        Argument("size", Kind.SIZE, default="1518", low=64, high=65_535),
+        Argument("interval", Kind.TIME, low=1e-9, high=MAX_SECONDS),
+    ),
     _remote("GET_DATA"),
     _remote(
         "SET_NETEM",

@@ -26,7 +26,7 @@ from netesto.language.steps import REPETITION
 from netesto.limits.allowed import LINK_ATTRIBUTES
 from netesto.links.made import delay_line_packets
 from netesto.links.settings import CHANGEABLE, LINK_SETTINGS, SETTINGS
-from netesto.model import COMPLETION_TESTS, INCOMPLETE, UDP_TESTS, UNTIL_DONE_S
+from netesto.model import COMPLETION_TESTS, INCOMPLETE, UDP_TESTS, UNTIL_DONE_S, FlowSpec
 from netesto.schema.kinds import Value
 
 CLASSIC_NAME = "Exp"
@@ -151,9 +151,12 @@ class Remote:
             message = f"`{written}` is {''.join(pair)} with a space in it: {name} ignores it"
             self._draft.warn(message, place.narrowed(pair[0]), once=(written, place))
         given = read(REMOTE[name], words)
-        takes_number = name in {"DO_SERVER", "DO_CLIENT"}
+        takes_number = name in {"DO_SERVER", "DO_CLIENT", "STRESS_LINK"}
         host = self._resolve_host(given)
-        exp = self.resolve_exp(given.values.get("exp"), takes_number=takes_number)
+        asked = given.values.get("exp")
+        if name == "STRESS_LINK" and asked is None:
+            asked = "COUNTER"
+        exp = self.resolve_exp(asked, takes_number=takes_number)
         exp_name = given.texts.get("expName", self.exp_name)
         texts = {"host": host, "exp": str(exp), "expName": exp_name}
         texts |= {key: text for key, text in given.texts.items() if key not in texts}
@@ -339,6 +342,8 @@ class Remote:
                 return steps.DoServer(**common, order=order, start=start)
             case "DO_CLIENT":
                 return self._client(given, common)
+            case "STRESS_LINK":
+                return self._stress(given, common)
             case "GET_DATA":
                 return self._get_data(common)
             case "DO_TCPDUMP":
@@ -409,6 +414,19 @@ class Remote:
             flow=asked,
             hold=given.values["hold"],
         )
+
+    def _stress(self, given: Given, common: Common) -> steps.DoClient:
+        """An experiment with one flow, in virtual time."""
+        common["arguments"]["to"] = to = self.full_name(given.texts["to"])
+        flow = FlowSpec(
+            test="LINK_STRESS",
+            tool="native",
+            count=int(given.values["frames"]),
+            size_bytes=int(given.values["size"]),
+            gap_s=given.values.get("interval") or 0.0,
+        )
+        group = self._next_group(common["exp"], 0)
+        return steps.DoClient(**common, group=group, server=to, flow=flow)
 
     def _warn_of_segments(self, given: Given, common: Common) -> None:
         """Warn of an `mss` with which a segment does not fit into the MTU of an end."""
