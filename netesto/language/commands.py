@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from netesto.language.hostcommands import HOST_COMMANDS
 from netesto.language.specification import COMMON, EXPERIMENT, Specification, named, remote
 from netesto.limits.allowed import INT_MAX
-from netesto.model import FIELDS, MAX_SECONDS, OPTIONS, TRACE_TESTS, Option
+from netesto.model import FIELDS, LINK_TESTS, MAX_SECONDS, OPTIONS, TRACE_TESTS, Option
 from netesto.schema.kinds import Argument, Kind
 
 SERVER = Argument("server", Kind.HOST, required=True)
@@ -30,11 +30,11 @@ _OF_COMMAND = {
 
 
 def _of_client(option: Option) -> Option | None:
-    """An argument of DO_CLIENT; None if it belongs to DO_TRACE."""
+    """An argument of DO_CLIENT; None if it belongs to DO_TRACE. STRESS_LINK has its own test."""
     if option.tests <= TRACE_TESTS:
         return None
     if option is OPTIONS["test"]:
-        kept = tuple(test for test in option.choices if test not in TRACE_TESTS)
+        kept = tuple(test for test in option.choices if test not in TRACE_TESTS | LINK_TESTS)
         return replace(option, choices=kept)
     return option
 
@@ -103,6 +103,13 @@ REMOTE = named(
     ),
     remote("DO_CLIENT", *DO_CLIENT_ARGUMENTS),
     Specification(name="DO_TRACE", arguments=(*COMMON[1:], *DO_TRACE_ARGUMENTS)),
+    remote(
+        "STRESS_LINK",
+        Argument("to", Kind.HOST, required=True),
+        Argument("frames", Kind.SIZE, default="100M", low=1, high=100_000_000),
+        Argument("size", Kind.SIZE, default="1518", low=64, high=65_535),
+        Argument("interval", Kind.TIME, low=1e-9, high=MAX_SECONDS),
+    ),
     remote("GET_DATA"),
     *HOST_COMMANDS,
     remote(
