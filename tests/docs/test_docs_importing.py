@@ -10,10 +10,13 @@ from netesto import cli
 from netesto.run.status import OK
 
 TEXT = (Path(__file__).parents[2] / "docs" / "importing.md").read_text(encoding="utf-8")
-RESULTS, JOBS = (
+RESULTS, JOBS, TOPOLOGIES = (
     [shlex.split(line)[1:] for line in block.splitlines()]
     for block in re.findall(r"^```\n(netesto .*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 )
+TOPOLOGY = """{"topology": {
+    "hosts": ["h1", "h2"], "switches": ["s1"], "links": [["h1", "s1"], ["s1", "h2"]]
+}}"""
 OUTPUT = """\
 [  5]   0.00-60.00  sec  70.0 GBytes  {rate} Gbits/sec    7             sender
 [  5]   0.00-60.04  sec  70.0 GBytes  {rate} Gbits/sec                  receiver
@@ -59,3 +62,10 @@ def test_the_commands_for_job_files_lead_to_dry_runs_of_all_flows_on_each_ground
         flows.append(len(re.findall(r"^DO_CLIENT ", capsys.readouterr().out, re.MULTILINE)))
     # Sections, iterations, hosts.
     assert flows == [2 * 10 * 2] * 3
+
+
+def test_the_command_for_topologies_makes_the_file_that_a_lab_is_built_from(folder):
+    Path("topology.json").write_text(TOPOLOGY)
+    (convert, (*_, made)) = TOPOLOGIES
+    assert cli.main(convert) == OK
+    assert cli.main(["lab", "cut", made, "h1", "h2"]) == OK
