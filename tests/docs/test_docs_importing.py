@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from netesto import cli
+from netesto.lab import topology
 from netesto.run.status import OK
 
 TEXT = (Path(__file__).parents[2] / "docs" / "importing.md").read_text(encoding="utf-8")
@@ -50,6 +51,16 @@ def folder(tmp_path, monkeypatch):
 def test_the_commands_that_import_results_lead_to_a_comparison(folder, capsys):
     assert [cli.main(words) for words in RESULTS] == [OK] * len(RESULTS)
     assert capsys.readouterr().out.splitlines()[-1].startswith("Better: the only comparison")
+
+
+def test_the_command_for_topologies_writes_a_file_for_a_lab(folder):
+    (folder / "topology.json").write_text(
+        '{"topology": {"hosts": ["h1", "h2"], "switches": ["s1"],'
+        ' "links": [["h1", "s1"], ["h2", "s1"]]}}'
+    )
+    imported, lab = TOPOLOGIES
+    assert cli.main(imported) == OK
+    assert topology.load(folder / lab[-1]).aliases == {"10.0.0.1": "h1", "10.0.0.2": "h2"}
 
 
 def test_the_commands_for_job_files_lead_to_dry_runs_of_all_flows_on_each_ground(folder, capsys):
