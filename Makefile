@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # netesto-flow is compiled with the installation.
-SOURCES := setup.py setup.cfg pyproject.toml $(wildcard netesto/traffic/native/source/*)
+SOURCES := setup.py setup.cfg pyproject.toml $(wildcard netesto/traffic/native/source/* netesto/emulator/source/*)
 # A lab on this kernel needs root; without sudo the demo runs in a user-mode kernel.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
 

@@ -1,4 +1,5 @@
-"""Compiles netesto-flow, the traffic generator; setup.cfg says everything else of the project."""
+"""Compiles netesto-flow, the traffic generator, and netesto-link, which carries links; setup.cfg
+says everything else of the project."""
 
 import os
 import shutil
@@ -11,15 +12,21 @@ from setuptools import Command, Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
-FOLDER = Path("netesto/traffic/native")
-SOURCES = sorted(str(path) for path in (FOLDER / "source").glob("*.[ch]"))
+PROGRAMS = {
+    "netesto-flow": Path("netesto/traffic/native"),
+    "netesto-link": Path("netesto/emulator"),
+}
+SOURCES = {
+    name: sorted(str(path) for path in (folder / "source").glob("*.[ch]"))
+    for name, folder in PROGRAMS.items()
+}
 # Linked statically it runs on every Linux, and starts without a search for libraries.
 LINKING = (["-static"], [])
 
 
 class BuildFlow(Command):
-    """The program beside the module that starts it. Without a compiler there is none, and all but
-    `tool=native` works."""
+    """Each program beside the module that starts it. Without a compiler there are none, and all but
+    `tool=native`, STRESS_LINK and links that a program carries works."""
 
     user_options: ClassVar[list[Any]] = []
     editable_mode = False
@@ -32,14 +39,18 @@ class BuildFlow(Command):
         self.set_undefined_options("build_py", ("build_lib", "build_lib"))
 
     def run(self) -> None:
-        program = Path("" if self.editable_mode else self.build_lib or "") / FOLDER / "netesto-flow"
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
         if compiler is None:
-            sys.stderr.write("netesto-flow is not built: no C compiler (cc, gcc)\n")
+            sys.stderr.write(f"not built: {', '.join(PROGRAMS)}: no C compiler (cc, gcc)\n")
             return
+        for name in PROGRAMS:
+            self._compile(compiler, name)
+
+    def _compile(self, compiler: str, name: str) -> None:
+        program = self._program(name)
         program.parent.mkdir(parents=True, exist_ok=True)
         command = [*compiler.split(), "-std=gnu11", "-O2", "-pthread", "-Wall"]
-        command += ["-o", f"{program}.new", *(name for name in SOURCES if name.endswith(".c"))]
+        command += ["-o", f"{program}.new", *(each for each in SOURCES[name] if each[-1] == "c")]
         for linking in LINKING:
             # Before glibc 2.34 timers are in librt, which is empty since.
             words = [*command, *linking, "-lm", "-lrt"]
@@ -47,13 +58,16 @@ class BuildFlow(Command):
             if built.returncode == 0:
                 Path(f"{program}.new").replace(program)
                 return
-        sys.stderr.write(f"netesto-flow is not built: {built.stderr.decode(errors='replace')}\n")
+        sys.stderr.write(f"{name} is not built: {built.stderr.decode(errors='replace')}\n")
+
+    def _program(self, name: str) -> Path:
+        return Path("" if self.editable_mode else self.build_lib or "") / PROGRAMS[name] / name
 
     def get_source_files(self) -> list[str]:
-        return SOURCES
+        return [path for paths in SOURCES.values() for path in paths]
 
     def get_outputs(self) -> list[str]:
-        return [str(Path(self.build_lib or "") / FOLDER / "netesto-flow")]
+        return [str(Path(self.build_lib or "") / PROGRAMS[name] / name) for name in PROGRAMS]
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}

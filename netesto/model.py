@@ -24,8 +24,9 @@ Address: TypeAlias = IPv4Address | IPv6Address
 STREAM_TESTS = frozenset({"TCP_STREAM", "TCP_MAERTS", "TCP_BIDI", "UDP_STREAM"})
 # KV_RR: requests to a key-value store, over TCP.
 REQUEST_TESTS = frozenset({"TCP_RR", "TCP_CRR", "UDP_RR", "KV_RR"})
-# Transfers of a given size, each of them timed: with a connection each, or all on one connection.
-COMPLETION_TESTS = frozenset({"TCP_FLOWS", "TCP_MESSAGES"})
+# Transfers of a given size, each of them timed: with a connection each, all on one connection, or
+# all in packets of UDP, as RDMA adapters send them.
+COMPLETION_TESTS = frozenset({"TCP_FLOWS", "TCP_MESSAGES", "GBN_MESSAGES"})
 # These measure the time of each request or transfer.
 TIMED_TESTS = REQUEST_TESTS | COMPLETION_TESTS
 
@@ -43,8 +44,13 @@ LATEST_S = 1e11
 # What a host does in a trace: its flows, or its requests. Each such group is one process.
 TRACE_TESTS = frozenset({"TRACE_TCP", "TRACE_UDP", "TRACE_KV"})
 
+# A stress test of a link by its engine, in virtual time: STRESS_LINK, not DO_CLIENT.
+LINK_TESTS = frozenset({"LINK_STRESS"})
+# What a frame of it takes of a processor: bench/lab measures it.
+STRESSED_FRAME_S = 1e-6
+
 TESTS = STREAM_TESTS | TIMED_TESTS | TRACE_TESTS
-UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR", "TRACE_UDP"})
+UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR", "TRACE_UDP", "GBN_MESSAGES"})
 # The default of KV_RR.
 VALUE_BYTES = 100
 # Each transfer has its own connection, and samples catch only some of them.
@@ -74,6 +80,9 @@ MIN_MSS, MAX_MSS = 88, 65_495
 LARGEST_BUFFER = 2**31 - 1
 # The payload of the largest packet of IP and UDP.
 LARGEST_DATAGRAM = 65_507
+# Of packets of GBN_MESSAGES: their header, the usual bytes of a message in each, and how many may
+# be unacknowledged.
+GBN_HEADER, GBN_LENGTH, GBN_WINDOW = 16, 1024, 128
 # The limit of memcached, with room for its overhead.
 LARGEST_VALUE = 1_000_000
 
@@ -249,7 +258,7 @@ class FlowSpec:
         "type of traffic, see the next table. In a script with LAB it has no default: it must be"
         " named, unless `req=S` makes the flow a stream",
         default="TCP_RR",
-        choices=tuple(sorted(TESTS)),
+        choices=tuple(sorted(TESTS | LINK_TESTS)),
         by="netesto",
         shown="",
     )
@@ -358,7 +367,7 @@ class FlowSpec:
         Kind.RATE,
         "maximum rate at which the kernel sends on each connection, at least 1 kbit/s",
         low=1000,
-        tests=TESTS - {"UDP_RR"},
+        tests=TESTS - {"UDP_RR", "GBN_MESSAGES"},
         shown="paced by the kernel at {} a connection",
     )
     requests_per_s: int | None = _of(
@@ -385,11 +394,11 @@ class FlowSpec:
         None,
         "size",
         Kind.SIZE,
-        "bytes of each transfer of `TCP_FLOWS` and `TCP_MESSAGES`, and of each value of `KV_RR`"
-        " (100)",
+        "bytes of each transfer of `TCP_FLOWS`, `TCP_MESSAGES` and `GBN_MESSAGES`, and of each"
+        " value of `KV_RR` (100)",
         low=1,
         high=2**30,
-        tests=COMPLETION_TESTS | {"KV_RR"},
+        tests=COMPLETION_TESTS | LINK_TESTS | {"KV_RR"},
         shown="",
     )
     count: int = _of(
@@ -401,7 +410,7 @@ class FlowSpec:
         " and `dur` the flow lasts until all are done, at most an hour",
         low=1,
         high=100_000_000,
-        tests=COMPLETION_TESTS,
+        tests=COMPLETION_TESTS | LINK_TESTS,
         shown="",
     )
     gap_s: float = _of(
@@ -412,7 +421,7 @@ class FlowSpec:
         " the previous one is complete",
         low=0,
         high=MAX_SECONDS,
-        tests=COMPLETION_TESTS,
+        tests=COMPLETION_TESTS | LINK_TESTS,
         shown="",
     )
     arrivals: str = _of(
@@ -437,10 +446,11 @@ class FlowSpec:
         None,
         "len",
         Kind.SIZE,
-        "size of one write, or of a UDP packet",
+        "size of one write, or of a UDP packet; of GBN_MESSAGES the most bytes of a message in one"
+        " packet (1024), behind a header of 16 bytes",
         low=1,
         high=2**30,
-        tests=STREAM_TESTS,
+        tests=STREAM_TESTS | {"GBN_MESSAGES"},
         shown="{} bytes in each write",
     )
     mss_bytes: int | None = _of(
@@ -468,7 +478,7 @@ class FlowSpec:
         Kind.FLAG,
         "1: datagrams are sent as ECT(0), and the receiver counts those that were marked. No tool"
         " sets it for one flow of TCP: use `SET_SYSCTL … net.ipv4.tcp_ecn=1` to set it for a host",
-        tests=UDP_TESTS,
+        tests=UDP_TESTS - {"GBN_MESSAGES"},
         shown="ECN",
     )
     client_cpus: tuple[int, ...] = _of((), "cpu", Kind.PROCESSORS, _CPU, shown="client on CPU {}")
@@ -506,6 +516,27 @@ class FlowSpec:
         asks_nothing=True,
         shown="",
     )
+    window_packets: int = _of(
+        GBN_WINDOW,
+        "window",
+        Kind.INTEGER,
+        "most packets of `GBN_MESSAGES` that may be unacknowledged (128)",
+        low=1,
+        high=65_536,
+        tests=frozenset({"GBN_MESSAGES"}),
+        shown="at most {} packets unacknowledged",
+    )
+    timeout_s: float = _of(
+        0.001,
+        "rto",
+        Kind.TIME,
+        "time without progress after which `GBN_MESSAGES` goes back to its oldest unacknowledged"
+        " packet (1 ms)",
+        low=0.00001,
+        high=60,
+        tests=frozenset({"GBN_MESSAGES"}),
+        shown="a timeout of {}",
+    )
 
     trace: str = _of(
         "",
@@ -530,7 +561,10 @@ class FlowSpec:
 
     @property
     def whole_s(self) -> float:
-        """From its start to its end: what is omitted precedes the duration."""
+        """From its start to its end: what is omitted precedes the duration. A stress test of a link
+        lasts as long as it computes."""
+        if self.test in LINK_TESTS:
+            return max(1.0, self.count * STRESSED_FRAME_S)
         return self.omit_s + self.duration_s
 
     @property
@@ -621,6 +655,15 @@ RULES = (
         "Write: len=1400",
     ),
     Rule(
+        "len",
+        lambda f: (
+            _too_large(f.test, f.length_bytes and f.length_bytes + GBN_HEADER)
+            if f.test == "GBN_MESSAGES"
+            else ""
+        ),
+        f"Write: len={GBN_LENGTH}",
+    ),
+    Rule(
         "req reply",
         lambda f: (
             f"no tool can do {f.test} with req or reply"
@@ -674,6 +717,8 @@ class GroupRequest(FlowSpec):
     @property
     def control(self) -> str:
         """What names the flows in displays: their congestion control; datagrams have none."""
+        if self.test in LINK_TESTS:
+            return "link"
         return "UDP" if self.test in UDP_TESTS else self.congestion_control
 
 

@@ -73,7 +73,7 @@ def test_without_a_compiler_the_build_says_what_is_missing_and_goes_on():
     built = process.run(
         [sys.executable, "setup.py", "-q", "build_flow"], timeout=60, cwd=ROOT, env=env
     )
-    assert built.stderr == "netesto-flow is not built: no C compiler (cc, gcc)\n"
+    assert built.stderr == "not built: netesto-flow, netesto-link: no C compiler (cc, gcc)\n"
 
 
 def test_the_build_links_the_library_in_which_older_systems_have_timers(tmp_path):

@@ -6,7 +6,7 @@ MTU and sizes of super-packets are those of `ip link`, offloads those of `ethtoo
 from collections.abc import Mapping
 
 from netesto.agent import asking
-from netesto.agent.journal import Run
+from netesto.agent.steps import Run
 from netesto.collectors import hostfacts
 from netesto.errors import MissingError
 from netesto.limits import allowed

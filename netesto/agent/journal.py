@@ -2,20 +2,21 @@
 
 One JSON object per line, append-only, so that a kill at any instant leaves it readable:
 
-    {"change": 3, "what": "sysctl …", "boot": "…", "namespace": 4026531840, "undo": [[…], …],
-     "thing": "/proc/sys/…", "interface": 0}
+    {"change": 3, "setting": {"type": "Sysctl", …}, "thing": {"type": "KernelFile", …},
+     "undo": [{"type": "Write", …}, …], "interface": 0, "boot": "…", "namespace": 4026531840}
     {"made": 3, "shows": "2"}         what the kernel shows of the thing since; with another value,
                                       somebody else changed it
     {"undoing": 3}                    several steps begin: it is between two states
     {"undone": 3}                     or left to somebody else, or not made at all
-    {"kept": "/proc/sys/…", "boot": "…", "namespace": 4026531840}
+    {"kept": {"type": "KernelFile", …}, "boot": "…", "namespace": 4026531840}
                                       all changes of it until here stay on the host
     {"left": "sysctl …"}              a difference to report to a controller
     {"told": 1}                       a controller has the first of these
     {"life": "5e0f…", "boot": "…"}    processes of this agent carry NETESTO_LIFE=5e0f… (recovery)
 
 Changes of another boot no longer exist, and those in another network namespace cannot be undone
-from here: both are ignored. A change with a step that only another version knows is kept.
+from here: both are ignored. An entry that this version does not understand is kept, and reported
+whenever changes are put back.
 
 The agent reads the file once, when it starts: what it has made itself it undoes even if the file is
 deleted or truncated meanwhile.
@@ -28,31 +29,19 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
+from netesto import hostsettings
+from netesto.agent import steps, things
+from netesto.agent.steps import Step
+from netesto.agent.things import Thing
 from netesto.errors import AgentError
 from netesto.files import jsontext
+from netesto.hostsettings import Setting
+from netesto.schema import tagged
 from netesto.system import proc
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """Write `text` to a file of the kernel."""
-
-    path: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Run a command to its end."""
-
-    argv: tuple[str, ...]
-
-
-Step: TypeAlias = Write | Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +58,32 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a `thing` (putback.shown), to be undone by these steps; None if another version
-    wrote them. `shows` is what the kernel showed after it; None if an agent was killed before, or
-    while it undid it. `interface` is the index of the interface that the steps name, which may get
-    another name; 0 if they name none."""
+    """A change of a `thing` by a setting, to be undone by these steps. `shows` is what the kernel
+    showed after it; None if an agent was killed before, or while it undid it. `interface` is the
+    index of the interface that the steps name, which may get another name; 0 if they name none."""
 
     number: int
-    what: str
-    undo: tuple[Step, ...] | None
-    thing: str = ""
+    setting: Setting
+    thing: Thing
+    undo: tuple[Step, ...]
     shows: str | None = None
     interface: int = 0
+
+    def is_ours(self, now: str) -> bool:
+        """Whether the thing is still as this change, the last one of it, has made it."""
+        return self.shows is None or self.thing.is_same(self.shows, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """The remaining work of a journal: changes to undo, the last first, lives of agents to end, and
-    sentences for a controller."""
+    """The remaining work of a journal: changes to undo, the last first, lives of agents to end,
+    sentences for a controller, and the numbers of lines that only another version understands."""
 
     changes: tuple[Change, ...] = ()
     lives: tuple[str, ...] = ()
     highest_number: int = 0
     left: tuple[str, ...] = ()
+    unread: tuple[int, ...] = ()
 
 
 class Journal:
@@ -117,18 +110,20 @@ class Journal:
                 with contextlib.suppress(OSError):
                     self._file.truncate(0)
 
-    def begin(self, what: str, undo: Sequence[Step], *, thing: str = "", interface: int = 0) -> int:
+    def begin(
+        self, setting: Setting, thing: Thing, undo: Sequence[Step], *, interface: int = 0
+    ) -> int:
         """Note a change before it is made; its number. On return it is on disk, where the next
         agent finds it."""
         self._check_place()
         self._number += 1
         entry = {
             "change": self._number,
-            "what": what,
-            **asdict(self._ground),
-            "undo": [_as_json(step) for step in undo],
-            "thing": thing,
+            "setting": tagged.record(setting),
+            "thing": tagged.record(thing),
+            "undo": [tagged.record(step) for step in undo],
             "interface": interface,
+            **asdict(self._ground),
         }
         try:
             self._append(entry)
@@ -150,9 +145,9 @@ class Journal:
         """Note that a change is undone, was not made, or is no longer ours to undo."""
         self._note({"undone": number})
 
-    def kept(self, thing: str) -> None:
+    def kept(self, thing: Thing) -> None:
         """Note that the current state of a thing stays on the host: no change of it is undone."""
-        self._append({"kept": thing, **asdict(self._ground)})
+        self._append({"kept": tagged.record(thing), **asdict(self._ground)})
 
     def left(self, sentence: str) -> None:
         """Note a difference to the state before a run, until a controller is `told`."""
@@ -217,38 +212,61 @@ class Known:
         self._changes: dict[int, Change] = {}
         self._lives: dict[str, None] = {}
         self._left: list[str] = []
+        self._unread: list[int] = []
+
+    def read(self, line: int, entry: Any) -> None:
+        """Note an entry that an agent, perhaps of another version, has written in this line."""
+        try:
+            self.note(entry)
+        except ValueError as error:
+            if not isinstance(entry, dict) or self._may_be_here(entry):
+                self._unread.append(line)
+                log.error("journal not read", extra={"line": line, "reason": str(error)})  # noqa: TRY400 - the reason says it all
 
     def note(self, entry: Any) -> None:
+        """ValueError if it is no entry of this version."""
         changes = self._changes
         match entry:
-            case {"change": int(number), "what": str(what)}:
+            case {"change": int(number)}:
                 self.highest = max(self.highest, number)
+                change = _as_change(number, entry)
                 if self._is_here(entry):
-                    changes[number] = _as_change(number, what, entry)
-            case {"made": int(number), "shows": str(shows)} if number in changes:
-                changes[number] = replace(changes[number], shows=shows)
-            case {"undoing": int(number)} if number in changes:
-                changes[number] = replace(changes[number], shows=None)
+                    changes[number] = change
+            case {"made": int(number), "shows": str(shows)}:
+                if number in changes:
+                    changes[number] = replace(changes[number], shows=shows)
+            case {"undoing": int(number)}:
+                if number in changes:
+                    changes[number] = replace(changes[number], shows=None)
             case {"undone": int(number)}:
                 changes.pop(number, None)
-            case {"kept": str(thing)} if self._is_here(entry):
-                self._changes = {n: each for n, each in changes.items() if each.thing != thing}
+            case {"kept": found}:
+                thing = tagged.read(found, things.KINDS)
+                if self._is_here(entry):
+                    self._changes = {n: each for n, each in changes.items() if each.thing != thing}
             case {"left": str(sentence)}:
                 self._left.append(sentence)
             case {"told": int(count)}:
                 del self._left[: max(0, count)]
-            case {"life": str(life), "boot": str(boot)} if boot == self._ground.boot:
-                self._lives[life] = None
+            case {"life": str(life), "boot": str(boot)}:
+                if boot == self._ground.boot:
+                    self._lives[life] = None
             case {"ended": str(life)}:
                 self._lives.pop(life, None)
+            case _:
+                raise ValueError(f"{entry!r:.100} is no entry")
 
     def _is_here(self, entry: Mapping[str, object]) -> bool:
         here = self._ground
         return (entry.get("boot", ""), entry.get("namespace", 0)) == (here.boot, here.namespace)
 
+    def _may_be_here(self, entry: dict[str, object]) -> bool:
+        return self._is_here(asdict(self._ground) | entry)
+
     def remains(self) -> Remains:
         changes = tuple(reversed(self._changes.values()))
-        return Remains(changes, tuple(self._lives), self.highest, tuple(self._left))
+        left, unread = tuple(self._left), tuple(self._unread)
+        return Remains(changes, tuple(self._lives), self.highest, left, unread)
 
 
 def replay(lines: Iterable[str], ground: Ground) -> Known:
@@ -257,35 +275,20 @@ def replay(lines: Iterable[str], ground: Ground) -> Known:
     A line that a kill cut short was not on disk, so its change was not made.
     """
     known = Known(ground)
-    for entry in jsontext.lines(lines):
-        known.note(entry)
+    for number, line in enumerate(lines, start=1):
+        with contextlib.suppress(ValueError):
+            known.read(number, jsontext.parse(line))
     return known
 
 
-def _as_json(step: Step) -> list[str]:
-    match step:
-        case Write(path, text):
-            return ["write", path, text]
-        case Run(argv):
-            return ["run", *argv]
-
-
-def _as_change(number: int, what: str, entry: Mapping[str, object]) -> Change:
+def _as_change(number: int, entry: Mapping[str, Any]) -> Change:
     match entry:
-        case {"undo": list(undo), "thing": str(thing), "interface": int(interface)}:
-            return Change(number, what, _as_steps(undo), thing, interface=interface)
-    return Change(number, what, None)
-
-
-def _as_steps(entries: Sequence[object]) -> tuple[Step, ...] | None:
-    """The steps; None if one is of a kind that this version does not know."""
-    steps: list[Step] = []
-    for entry in entries:
-        match entry:
-            case ["write", str(path), str(text)]:
-                steps.append(Write(path, text))
-            case ["run", *argv]:
-                steps.append(Run(tuple(map(str, argv))))
-            case _:
-                return None
-    return tuple(steps)
+        case {"setting": setting, "undo": list(undo), "thing": thing, "interface": int(interface)}:
+            return Change(
+                number,
+                hostsettings.read(setting),
+                tagged.read(thing, things.KINDS),
+                tuple(tagged.read(each, steps.KINDS) for each in undo),
+                interface=interface,
+            )
+    raise ValueError(f"{entry!r:.100} is no change")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from netesto.agent import asking
-from netesto.agent.journal import Run, Step
+from netesto.agent.steps import Run, Step
 from netesto.errors import AgentError
 from netesto.files import jsontext
 from netesto.hostsettings import RouteMetrics
@@ -55,20 +55,13 @@ async def find(address: str) -> Route:
 def plan(setting: RouteMetrics, route: Route) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """The steps that give the route these metrics, others as they are; and their undoing."""
     family = _family(route.address)
-    wanted = {
-        "rto_min": None if setting.rto_min_ms is None else f"{decimal(setting.rto_min_ms)}ms",
-        "initcwnd": setting.initcwnd,
-        "initrwnd": setting.initrwnd,
-    }
     kept = list(route.own or route.nexthop)
     added: list[str] = []
-    for name, value in wanted.items():
-        if value is None:
-            continue
+    for name, value in setting.metrics.items():
         if name in kept:
             place = kept.index(name)
             del kept[place : place + 2]
-        added += [name, str(value)]
+        added += [name, f"{decimal(value)}ms" if name == "rto_min" else str(value)]
     undo = ("del", route.address) if not route.own else ("replace", *route.own)
     return (
         (Run(("ip", *family, "route", "replace", *kept, *added)),),

@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from netesto import emulator
 from netesto.agent import asking
-from netesto.agent.journal import Run, Step
+from netesto.agent.steps import Run, Step
 from netesto.errors import AgentError, UsageError
 from netesto.files import jsontext
 from netesto.links import made
@@ -27,17 +28,26 @@ class NoLimitsError(AgentError):
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """The program that carries a link: its socket, and what it calls a direction."""
+
+    socket: str
+    direction: str
+
+    def steps(self, link: LinkSettings) -> tuple[Step, ...]:
+        words = emulator.words_of(self.direction, link)
+        return (Run((emulator.program(), "tell", self.socket, "set", *words)),)
+
+
+@dataclass(frozen=True, slots=True)
 class Middle:
     """One direction of a link: the interface in the namespace of the links by which packets leave
-    it."""
+    it, and the program that carries it, if one does."""
 
     namespace: str
     device: str
     settings: LinkSettings
-
-    @property
-    def thing(self) -> str:
-        return f"limits {self.namespace} {self.device}"
+    program: Program | None = None
 
     def after(self, given: Mapping[str, str]) -> LinkSettings:
         """Its settings when the given ones have changed. AgentError if it cannot have them."""
@@ -67,15 +77,22 @@ async def find(namespace: str, device: str) -> tuple[Middle, Middle]:
     if match is None:
         raise error
     there = match[1]
+    programs: tuple[Program | None, Program | None] = (None, None)
+    if recorded(ends[here].get("ifalias", "")).is_carried:
+        there, socket = ends[tap := match[1]]["ifalias"].split(" ")
+        # The socket has the name of the device at the first end's side.
+        is_first = socket.endswith(f"/.{tap}")
+        ways = emulator.DIRECTIONS if is_first else emulator.DIRECTIONS[::-1]
+        programs = Program(socket, ways[0]), Program(socket, ways[1])
     return (
-        Middle(namespace, there, recorded(ends[there].get("ifalias", ""))),
-        Middle(namespace, here, recorded(ends[here].get("ifalias", ""))),
+        Middle(namespace, there, recorded(ends[there].get("ifalias", "")), programs[0]),
+        Middle(namespace, here, recorded(ends[here].get("ifalias", "")), programs[1]),
     )
 
 
-async def shown(thing: str) -> str:
-    """What the kernel shows of a direction that is called `limits NAMESPACE DEVICE`."""
-    _, namespace, device = thing.split(" ")
+async def shown(namespace: str, device: str) -> str:
+    """The settings that the interface of a direction records, and what the kernel shows of it, in
+    parentheses."""
     link = asking.first(
         await asking.output("ip", "-netns", namespace, "-j", "link", "show", "dev", device)
     )
@@ -83,7 +100,7 @@ async def shown(thing: str) -> str:
     made_of = ", ".join(
         _COUNT.sub("", line).strip() for line in qdiscs.splitlines() if made.ENTRANCE not in line
     )
-    return f"{link.get('ifalias', '')} mtu {link.get('mtu')} ({made_of})"
+    return f"{link.get('ifalias', '')} (mtu {link.get('mtu')}, {made_of})"
 
 
 def plan(
@@ -104,12 +121,15 @@ def _steps(
     old, new = made.direction(before, maker), made.direction(after, maker)
     tc = ("tc", "-netns", middle.namespace)
     ip = ("ip", "-netns", middle.namespace, "link", "set", "dev", middle.device)
-    steps: list[Step] = []
+    steps: list[Step] = [] if middle.program is None else [*middle.program.steps(after)]
     if before.mtu != after.mtu:
         steps.append(Run((*ip, "mtu", str(after.mtu))))
     if old.police != new.police:
-        words = made.policing(middle.device, new.police)
-        steps.append(Run((*tc, "filter", "replace" if new.police else "del", *words)))
+        # Linux changes no matchall filter (mall_change in net/sched/cls_matchall.c).
+        if old.police:
+            steps.append(Run((*tc, "filter", "del", *made.policing(middle.device, ()))))
+        if new.police:
+            steps.append(Run((*tc, "filter", "add", *made.policing(middle.device, new.police))))
     is_in_place = _is_in_place(old, new, is_same_mtu=before.mtu == after.mtu)
     if old.stages != new.stages or not is_in_place:
         if not is_in_place and old.stages:

@@ -54,10 +54,9 @@ def parse(text: str) -> RootQdisc | None:
     return RootQdisc(root["kind"], root["handle"], root.get("options", {}), len(found) > 1)
 
 
-async def read_root(device: str) -> tuple[RootQdisc | None, str]:
-    """The root qdisc, parsed and as tc shows it. AgentError if there is no such interface."""
-    show = ("qdisc", "show", "dev", device, "root")
-    return await root(device), (await asking.output("tc", *show)).strip()
+async def text_of_root(device: str) -> str:
+    """The root qdisc as tc shows it to people. AgentError if there is no such interface."""
+    return (await asking.output("tc", "qdisc", "show", "dev", device, "root")).strip()
 
 
 async def root(device: str) -> RootQdisc | None:

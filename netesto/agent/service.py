@@ -140,7 +140,7 @@ class Service:
             run=run,
             held_s=premises.clock.now() - session.begun_s if session else 0.0,
             unfetched=tuple(await asyncio.to_thread(premises.spool.unfetched, without=run)),
-            settings=tuple(each.what for each in reversed(remains.changes)),
+            settings=tuple(each.setting.words for each in reversed(remains.changes)),
             left=remains.left,
         )
 

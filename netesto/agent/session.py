@@ -60,7 +60,7 @@ class Session:
         """Make a setting. A setting that a lab's host would keep vanishes with the lab; settings of
         the whole kernel are put back."""
         if setting.keep and self._premises.is_in_lab:
-            setting = replace(setting, keep=False)
+            setting = setting.having(keep=False)
         if setting.keep:
             self._premises.limits.check_keep()
         return await self._settings.apply(setting)

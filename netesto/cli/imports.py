@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from netesto.cli import folders, printing
 from netesto.controller import hostlist, watched
@@ -18,11 +19,14 @@ from netesto.lab import topology as topologies
 from netesto.language import check as checking
 from netesto.report import index, summarypage
 from netesto.report.expscript import tables
-from netesto.results import cases, completions, derive, steady, traces
+from netesto.results import affected, cases, completions, derive, steady, stress, traces
 from netesto.results import summary as summaries
 from netesto.results.store import Store
 from netesto.run import settings, status
 
+_T = TypeVar("_T")
+
+_TIMED = "TCP_FLOWS, TCP_MESSAGES and GBN_MESSAGES measure them, and requests at a rate."
 _SHOWN_FAILURES = 20
 _SHOWN_IGNORED = 5
 
@@ -95,6 +99,8 @@ def summary(options: argparse.Namespace) -> int:
     folders.must_be_results(options.folder)
     if options.skip is not None and options.kind != "steady":
         raise UsageError("--skip is an option of --as steady")
+    if options.by is not None and options.kind != "completions":
+        raise UsageError("--by is an option of --as completions")
     if options.kind in _CASES:
         printing.deliver(_CASES[options.kind](options), options.out)
         return status.OK
@@ -113,6 +119,9 @@ def summary(options: argparse.Namespace) -> int:
     if kind is None:
         kind, reason = summaries.fitting(data)
         printing.err(f"summary: as {kind}, because {reason}")
+    if options.names and kind == "iperf-lab":
+        raise UsageError("--names: the rows of iperf-lab are files, not cases")
+    data = _with_names(data, options)
     text = _FORMS[kind](data, options)
     failures = list(summaries.failures(data))
     for line in failures[:_SHOWN_FAILURES]:
@@ -130,21 +139,69 @@ def summary(options: argparse.Namespace) -> int:
     return status.OK
 
 
+def _with_names(data: summaries.Data, options: argparse.Namespace) -> summaries.Data:
+    """The runs with the names of `--names` for their tests."""
+    names: Mapping[str, str] = options.names or {}
+    _named({run.test: None for run in data.runs}, options)
+    runs = [replace(run, test=names.get(run.test, run.test)) for run in data.runs]
+    return replace(data, runs=runs)
+
+
 def _completions(options: argparse.Namespace) -> str:
-    found, failed, faults = cases.times(options.folder)
-    for fault in faults:
-        printing.warn(fault)
-    for case, count in failed.items():
-        printing.err(f"failed: {case}: {count} of {count + len(found[case])} did not complete")
-    if not found:
-        raise UsageError(
-            f"{options.folder}: no completion times here",
-            remedy="Tests TCP_FLOWS and TCP_MESSAGES measure them, and requests at a rate.",
-        )
+    if options.by:
+        return _by_affected(options)
+    times, count, faults = cases.times(options.folder)
+    _tell_incomplete(times, count, faults)
+    if not times:
+        raise UsageError(f"{options.folder}: no completion times here", remedy=_TIMED)
+    found, failed = _named(times, options), _named(count, options)
     if options.format == "csv":
         return completions.to_csv(found)
     table = completions.table(found, failed, marks=options.format == "text")
-    return _formatted([dict(zip(("µs", *found), row, strict=True)) for row in table], options)
+    rows = [dict(zip(("µs", *found), row, strict=True)) for row in table]
+    return _formatted(rows, options, functools.partial(summarypage.completions, {"all": found}))
+
+
+def _by_affected(options: argparse.Namespace) -> str:
+    """A table for each part of the transfers, and how many there are."""
+    transfers, count, faults = cases.by_affected(options.folder)
+    _tell_incomplete({case: each.times for case, each in transfers.items()}, count, faults)
+    if not transfers:
+        raise UsageError(f"{options.folder}: no completion times here", remedy=_TIMED)
+    found = _named(transfers, options)
+    parts = {
+        part: {case: each.part(part) for case, each in found.items()} for part in affected.PARTS
+    }
+    if options.format == "csv":
+        return completions.parts_to_csv(parts)
+    if options.format != "text":
+        rows = [
+            dict(zip(("part", "µs", *found), (part, *row), strict=True))
+            for part, times in parts.items()
+            for row in (*completions.table(times), *(affected.counts(found) * (part == "all")))
+        ]
+        return _formatted(rows, options, functools.partial(summarypage.completions, parts))
+    tables_of = {f"{part} (µs)": completions.table(parts[part], marks=True) for part in parts}
+    tables_of["transfers"] = affected.counts(found)
+    return "\n".join(
+        _formatted([dict(zip((title, *found), row, strict=True)) for row in table], options)
+        for title, table in tables_of.items()
+    )
+
+
+def _tell_incomplete(
+    found: Mapping[str, completions.Times], failed: Mapping[str, int], faults: Sequence[str]
+) -> None:
+    for fault in faults:
+        printing.warn(fault)
+    for case, count in failed.items():
+        done = len(found.get(case, ()))
+        printing.err(f"failed: {case}: {count} of {count + done} did not complete")
+
+
+def _named(found: Mapping[str, _T], options: argparse.Namespace) -> dict[str, _T]:
+    """Cases with the names of `--names`, in its order."""
+    return cases.renamed(found, options.names or {})
 
 
 def _traces(options: argparse.Namespace) -> str:
@@ -173,9 +230,10 @@ def _steady(options: argparse.Namespace) -> str:
             f" last {skip}",
             remedy="Run longer flows, or leave out fewer intervals with --skip.",
         )
+    named = _named(found, options)
     if options.format == "csv":
-        return steady.to_csv(found)
-    return _formatted(steady.rows(found), options)
+        return steady.to_csv(named)
+    return _formatted(steady.rows(named), options)
 
 
 def _formatted(
@@ -215,7 +273,29 @@ _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
     "harness": _harness,
     "iperf-lab": _lab,
 }
+
+
+def _stress(options: argparse.Namespace) -> str:
+    found, faults = cases.stress_tests(options.folder)
+    for fault in faults:
+        printing.warn(fault)
+    if not found:
+        raise UsageError(
+            f"{options.folder}: no stress test of a link here", remedy="STRESS_LINK makes one."
+        )
+    match options.format:
+        case "text":
+            return stress.to_text(found)
+        case "json":
+            return stress.to_json(found)
+        case "csv":
+            return stress.to_csv(found)
+        case _:
+            return _formatted([stress.texts(row) for row in stress.rows(found)], options)
+
+
 _CASES: Mapping[str, Callable[[argparse.Namespace], str]] = {
+    "stress": _stress,
     "completions": _completions,
     "steady": _steady,
     "trace": _traces,

@@ -297,11 +297,17 @@ def _summary(commands: Commands) -> None:
         "netesto summary results/6.8 --as harness", "imports.summary")
     _results_folder(summary)
     summary.add_argument("--as", dest="kind",
-        choices=["harness", "iperf-lab", "completions", "steady", "trace"], help=
+        choices=["harness", "iperf-lab", "completions", "steady", "stress", "trace"], help=
         "harness: tests and hosts with their CPUs; iperf-lab: a row for each run; completions: how"
         " long transfers took, in µs; steady: throughput without the start and the end of flows;"
-        " trace: flows and requests of DO_TRACE, as the course CS 145 counts them and as we do"
+        " stress: losses, speed and buffers of STRESS_LINK; trace: flows and requests of DO_TRACE,"
+        " as the course CS 145 counts them and as we do"
         " (default: harness or iperf-lab, the one that fits)")
+    summary.add_argument("--names", type=values.names, metavar="CASE=NAME,...", help=
+        "names of cases (of tests, in harness), which are shown in this order, before all others")
+    summary.add_argument("--by", choices=["affected"], help=
+        "with --as completions: a table of the transfers that losses affected, one of the others,"
+        " one of all")
     summary.add_argument("--skip", type=values.skip, metavar="N", help=
         "with --as steady: leave out N intervals of 1 s at the start and at the end of each flow"
         " (default: 5)")

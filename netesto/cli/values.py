@@ -49,6 +49,15 @@ def _finite(text: str) -> float:
     return number if math.isfinite(number) else math.nan
 
 
+def names(text: str) -> dict[str, str]:
+    """ "off=none,loss=0.1 ca=x=y" is {"off": "none", "loss=0.1 ca=x": "y"}: names of cases contain
+    equals signs."""
+    pairs = [each.rpartition("=") for each in text.split(",")]
+    if not all(old and new for old, _, new in pairs):
+        raise argparse.ArgumentTypeError(f"{text!r} is not CASE=NAME,...; example: off=none")
+    return {old.strip(): new.strip() for old, _, new in pairs}
+
+
 def memory(text: str) -> int:
     """MiB. With less memory the kernel cannot run netesto."""
     try:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import signal
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +17,6 @@ from netesto.system import process
 
 Warn = Callable[[str], None]
 Parsed = TypeVar("Parsed")
-
-# A host is not trusted. Its samples become values that take ten times as much memory.
-CONTENT_BYTES_MAX = 2**30
 
 
 @dataclass(eq=False, slots=True)
@@ -97,15 +93,6 @@ def entries(path: Path, parse: Callable[[Any], Parsed], *, what: str) -> Iterato
             yield parse(jsontext.parse(line))
         except jsontext.INVALID as error:
             raise OutputError(f"{path}:{number}: not {what}: {error}") from None
-
-
-def unzipped(path: Path) -> bytes:
-    """The content of a host's compressed file; unlike with gzip.open, all that a killed agent has
-    written. zlib.error, or ValueError if it is too large."""
-    content = zlib.decompressobj(wbits=31).decompress(path.read_bytes(), CONTENT_BYTES_MAX + 1)
-    if len(content) > CONTENT_BYTES_MAX:
-        raise ValueError(f"it has more than {CONTENT_BYTES_MAX} bytes")
-    return content
 
 
 class Recording(ABC):

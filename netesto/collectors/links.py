@@ -14,11 +14,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from netesto.collectors.base import Recording, Warn, count, unzipped
+from netesto.collectors.base import Recording, Warn, count
 from netesto.collectors.clock import Clock, instant
 from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
 from netesto.errors import OutputError
-from netesto.files import jsontext
+from netesto.files import compressed, jsontext
 from netesto.measured import Counted, InstalledQdisc, LinkSamples
 from netesto.model import SAME_CLOCK, ClockOffset
 
@@ -113,7 +113,7 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> dict[str, LinkSampl
     is invalid.
     """
     try:
-        return _samples(unzipped(path).rpartition(b"\n")[0].splitlines(), offset)
+        return _samples(compressed.read(path).rpartition(b"\n")[0].splitlines(), offset)
     except (zlib.error, MemoryError, *jsontext.INVALID) as error:
         raise OutputError(f"{path}: not a file of link samples: {error}") from None
 

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netesto.collectors import netlink, sockdiag
-from netesto.collectors.base import unzipped
 from netesto.collectors.clock import instant
 from netesto.errors import OutputError
-from netesto.files import jsontext
+from netesto.files import compressed, jsontext
 from netesto.measured import SocketSample, address_of
 from netesto.model import SAME_CLOCK, ClockOffset
 
@@ -311,7 +310,7 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> list[SocketSample]:
     clock from the one that the samples use. OutputError if the file is invalid.
     """
     try:
-        content = unzipped(path)
+        content = compressed.read(path)
         begin = content.find(b"\n") + 1
         if not begin:
             return []

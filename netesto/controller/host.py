@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from netesto.collectors.clock import Clock, ClockTrack, Exchange
@@ -119,9 +119,9 @@ class HostConnection:
         self._reader: asyncio.Task[None] | None = None
         self._track = ClockTrack()
         self._tracker: asyncio.Task[None] | None = None
-        # The settings of the run, by the thing that is set.
+        # The settings of the run, by their targets.
         self._wanted = Standing[tuple[Setting, ...]]()
-        # The first of each thing that is to be put back, and the last.
+        # The first of each target that is to be put back, and the last.
         self._first: dict[str, Applied] = {}
         self._last: dict[str, Applied] = {}
         self._lost_at_s = 0.0
@@ -234,19 +234,22 @@ class HostConnection:
             if isinstance(setting, Command) and (is_lost or (self.lost is not None and not why)):
                 # It may have begun.
                 after = f"not known: {error.message}"
-                self.settings.append(
-                    SettingRecord(setting.words, "", after, made_s=made_s, why=why)
-                )
+                self.settings.append(SettingRecord(setting, "", after, made_s=made_s, why=why))
             raise
         if applied.made_s is not None:
             made_s = self.from_agent_clock(applied.made_s)
-        self.settings.append(SettingRecord(**asdict(applied) | {"made_s": made_s}, why=why))
+        self.settings.append(
+            SettingRecord(
+                applied.setting, applied.before, applied.after, made_s, applied.undo, why=why
+            )
+        )
+        target = applied.setting.target
         if setting.keep:
-            self._first.pop(applied.thing, None)
-            self._last.pop(applied.thing, None)
+            self._first.pop(target, None)
+            self._last.pop(target, None)
         elif applied.undo:
-            self._first.setdefault(applied.thing, applied)
-            self._last[applied.thing] = applied
+            self._first.setdefault(target, applied)
+            self._last[target] = applied
         return applied
 
     def give_up(self) -> None:
@@ -338,14 +341,14 @@ class HostConnection:
         """Report, if anything is set, that it may not be put back, and how to do it. A lab's
         interfaces vanish with it, and only parameters of modules stay."""
         changed = {
-            thing: applied
-            for thing, applied in self._last.items()
-            if not self._shares_clock or thing.startswith("/sys/module/")
+            target: applied
+            for target, applied in self._last.items()
+            if not self._shares_clock or applied.setting.is_of_machine
         }
         if not changed:
             return
-        settings = "; ".join(applied.setting for applied in changed.values())
-        undo = "; ".join(filter(None, (self._first[thing].undo for thing in reversed(changed))))
+        settings = "; ".join(applied.words for applied in changed.values())
+        undo = "; ".join(filter(None, (self._first[target].undo for target in reversed(changed))))
         by_hand = f"; by hand: {undo}" if undo else ""
         self.note_left(
             f"did not confirm that it put its settings back ({reason}); it may still have:"
@@ -403,11 +406,11 @@ class HostConnection:
                         if isinstance(setting, Command):
                             self.ran_again.append(setting.words)
                         made = await self._make(self._agent, setting, why=self.lost or "")
-                        before = first.pop(made.thing, made)
+                        before = first.pop(made.setting.target, made)
                         if before.undo != made.undo:
                             # Its journal was lost, too.
                             self.note_left(
-                                f"{before.setting}: was not put back when the agent was lost; to"
+                                f"{before.words}: was not put back when the agent was lost; to"
                                 f" undo it: {before.undo}"
                             )
             except BaseException:

@@ -9,12 +9,10 @@ from netesto import units
 from netesto.controller import requests
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
-from netesto.hostsettings import Command, Sysctl
 from netesto.language import steps
 from netesto.language.finding import Finding
-from netesto.limits import allowed
-from netesto.model import ALWAYS_THERE, RECEIVERS, Endpoint, HostInfo
-from netesto.text.nearest import hint
+from netesto.limits import allowed, needs
+from netesto.model import Endpoint, HostInfo
 
 
 def suffixes(commands: Sequence[steps.RemoteCommand]) -> tuple[str, ...]:
@@ -98,17 +96,10 @@ def missing(
         return Finding(text, command.place, remedy=remedy, chain=command.chain)
 
     info = infos[endpoints[command.host].host]
-    qdisc = requests.needed_qdisc(command)
-    if qdisc and info.qdiscs and qdisc not in info.qdiscs:
-        yield finding(*_not_in_kernel(info, "qdisc", qdisc))
-    if isinstance(command, steps.Configure):
-        for kind, name in _missing_names(command, info):
-            yield finding(*_not_in_kernel(info, kind, name))
-        for setting in command.settings:
-            if isinstance(setting, Command) and setting.name not in info.commands:
-                said = f"{info.host}: its agent allows no command {setting.name}"
-                allow = f"Write [commands.{setting.name}] in the agent.toml of an installed agent."
-                yield finding(said, hint(setting.name, info.commands, otherwise=allow))
+    for name, wanted in command.needs.items():
+        host = infos[endpoints[name].host]
+        for need in needs.unmet(wanted, needs.has(host)):
+            yield finding(*needs.lack(need, host))
     if not isinstance(command, steps.DoClient):
         return
     flow, server = command.flow, infos[endpoints[command.server].host]
@@ -116,23 +107,19 @@ def missing(
         said = f"{command.host} and {command.server} are one host, {info.host}:"
         said = f"{said} flows between them never leave it"
         yield replace(finding(said), severity="warning")
-    is_reverse = flow.is_reverse
-    for host, control, is_sender in (
-        (info, flow.congestion_controls[0], not is_reverse),
-        (server, flow.congestion_controls[1], is_reverse),
-    ):
-        # A receiver's default is replaced on hosts that lack it.
-        is_chosen = (
-            is_sender or "remoteCa" in command.arguments or control not in {RECEIVERS, ALWAYS_THERE}
-        )
-        if is_chosen and control not in host.congestion_controls:
-            yield finding(*_not_in_kernel(host, "congestion control", control))
-        elif is_chosen and control not in host.usable_congestion_controls:
-            yield finding(
-                f"{host.host}: congestion control {control}: only root may use it,"
-                f" its agent may use {', '.join(host.allowed_congestion_controls)}",
-                allowed.allowing_control(control),
-            )
+    for name, wanted in command.needs.items():
+        host = infos[endpoints[name].host]
+        may_use: needs.Has = {
+            **needs.has(host), "congestion control": host.usable_congestion_controls,
+        }  # fmt: skip
+        lacking = needs.unmet(wanted, needs.has(host))
+        for need in needs.unmet(wanted, may_use):
+            if need not in lacking:
+                yield finding(
+                    f"{host.host}: {need}: only root may use it,"
+                    f" its agent may use {', '.join(host.allowed_congestion_controls)}",
+                    allowed.allowing_control(need.name),
+                )
     for host, cpus in (
         (info, flow.client_cpus + flow.client_cores),
         (server, flow.server_cpus + flow.server_cores),
@@ -155,29 +142,6 @@ def missing(
         )
     except WorldError as error:
         yield finding(f"{info.host}→{server.host}: {error.message}", error.remedy)
-
-
-def _there(info: HostInfo, kind: str) -> Sequence[str]:
-    return info.qdiscs if kind == "qdisc" else info.congestion_controls
-
-
-def _not_in_kernel(info: HostInfo, kind: str, name: str) -> tuple[str, str]:
-    """The problem and the remedy."""
-    there = _there(info, kind)
-    has = f", which has {', '.join(there)}"
-    module = f"{'sch' if kind == 'qdisc' else 'tcp'}_{name}"
-    remedy = hint(name, there, otherwise=f"Use another one, or a kernel with {module}.")
-    return f"{info.host}: {kind} {name}: not in this kernel ({info.kernel}){has}", remedy
-
-
-def _missing_names(command: steps.Configure, info: HostInfo) -> Iterator[tuple[str, str]]:
-    """The qdiscs and congestion controls that sysctls name and a host does not have: kind, name."""
-    for setting in command.settings:
-        if isinstance(setting, Sysctl) and (kind := allowed.NAMING_SYSCTLS.get(setting.name)):
-            there = _there(info, kind)
-            for name in setting.value.split():
-                if name not in there and (there or kind != "qdisc"):
-                    yield kind, name
 
 
 # ---- REQUIRE ---------------------------------------------------------------------------------
@@ -219,21 +183,21 @@ def _written(requirement: steps.Requirement) -> str:
 
 def _unmet_at(requirement: steps.Requirement, info: HostInfo) -> str:
     """Why a host does not meet a requirement; "" if it does."""
-    what, words = requirement.what, requirement.value.split(",")
-    if what == "kernel":
+    if requirement.what == "kernel":
         holds = _OPERATORS[requirement.operator]
         is_met = holds(compare_versions(info.kernel, requirement.value), 0)
         return "" if is_met else f"runs {info.kernel}"
-    by_what = {"ca": info.congestion_controls, "qdisc": info.qdiscs, "tool": tuple(info.tools)}
-    has = by_what[what]
-    if what == "qdisc" and not has:
-        return "could not find out which qdiscs its kernel has"
+    wanted, has = requirement.needs, needs.has(info)
+    there = has[wanted[0].kind]
+    if there is None:
+        return f"could not find out which {wanted[0].kind}s its kernel has"
+    lacking = needs.unmet(wanted, has)
     if requirement.operator == "!=":
-        found = [word for word in words if word in has]
+        found = [need.name for need in wanted if need not in lacking]
         return f"has {' '.join(found)}" if found else ""
-    installed = info.unusable_tools if what == "tool" else ()
-    absent = [f"usable {w}" if w in installed else w for w in words if w not in has]
-    return f"has no {' '.join(absent)}, only {' '.join(has) or 'none'}" if absent else ""
+    installed = info.unusable_tools if requirement.what == "tool" else ()
+    absent = [f"usable {n.name}" if n.name in installed else n.name for n in lacking]
+    return f"has no {' '.join(absent)}, only {' '.join(there) or 'none'}" if absent else ""
 
 
 def compare_versions(left: str, right: str) -> int:

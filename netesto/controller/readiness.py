@@ -19,7 +19,7 @@ from netesto import traffic, units
 from netesto.controller import preflight
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.errors import MissingError, NetestoError, WorldError, told_place
-from netesto.hostsettings import Command, Netem, Qdisc
+from netesto.hostsettings import Command
 from netesto.language import steps
 from netesto.limits import amounts
 from netesto.model import (
@@ -381,8 +381,9 @@ def placements(
             continue
         host = inventory.find(command.host).host
         for setting in command.settings:
-            if isinstance(setting, Qdisc | Netem) and (setting.device or host in infos):
-                device = setting.device or infos[host].device
+            qdisc = setting.root_qdisc
+            if qdisc is not None and (qdisc.device or host in infos):
+                device = qdisc.device or infos[host].device
                 placed = Placement(host, command.name, device, str(command.place))
                 found.setdefault((host, command.name, device), placed)
     return list(found.values())
@@ -431,7 +432,8 @@ def _refusals(
         case steps.Configure(settings=settings, kept=kept):
             if any(not isinstance(each, Command) for each in settings):
                 yield _error, state.setting_refusal
-            if any(isinstance(each, Qdisc | Netem) and not each.device for each in settings):
+            qdiscs = [each.root_qdisc for each in settings if each.root_qdisc is not None]
+            if any(not each.device for each in qdiscs):
                 yield _error, _of_several(state)
             if kept:
                 yield _error, state.keep_refusal

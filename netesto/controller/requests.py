@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from netesto import traffic
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
-from netesto.hostsettings import LinkAttribute, LinkLimits, Netem, Qdisc, RouteMetrics, Setting
+from netesto.hostsettings import LinkAttribute, LinkLimits, RouteMetrics, Setting
 from netesto.language import steps
 from netesto.model import (
     ALWAYS_THERE,
@@ -230,15 +230,16 @@ def of_agents(
             case LinkLimits(to=to):
                 # Interfaces of a lab have the names of their neighbours.
                 peer = _neighbour(inventory, to or device)
-                if peer is None:
-                    own.append(replace(setting, to=to or device))
-                    continue
-                if setting.direction != "from":
-                    own.append(replace(setting, to=peer.host, direction="to"))
-                if setting.direction != "to":
-                    host = inventory.find(command.host).host
-                    back = replace(setting, to=host, direction="to")
-                    others.append((peer.host, replace(command, host=peer.host, settings=(back,))))
+                for direction in setting.among("to", "from"):
+                    if peer is None:
+                        own.append(replace(setting, to=to or device, direction=direction))
+                    elif direction == "to":
+                        own.append(replace(setting, to=peer.host, direction=direction))
+                    else:
+                        host = inventory.find(command.host).host
+                        back = replace(setting, to=host, direction="to")
+                        theirs = replace(command, host=peer.host, settings=(back,))
+                        others.append((peer.host, theirs))
             case _:
                 own.append(setting)
     return [(command.host, replace(command, settings=tuple(own))), *others]
@@ -249,14 +250,3 @@ def _neighbour(inventory: Inventory, name: str) -> Endpoint | None:
     with contextlib.suppress(WorldError):
         return inventory.find(name)
     return None
-
-
-def needed_qdisc(command: steps.RemoteCommand) -> str:
-    """The kind of qdisc that a command needs; "" if it needs none."""
-    match command:
-        case steps.Configure(settings=(Qdisc(kind=kind, action=action),)):
-            return kind if action != "delete" else ""
-        case steps.Configure(settings=(Netem(delay_ms=delay_ms, loss_percent=loss),)):
-            return "netem" if delay_ms or loss else ""
-        case _:
-            return ""

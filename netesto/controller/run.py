@@ -219,7 +219,7 @@ class Run:
             await configured.configure(each)
             for setting in each.settings:
                 if isinstance(setting, LinkLimits) and "rate" in setting.given:
-                    rate_bps = SETTINGS["rate"].read(setting.given["rate"])
+                    rate_bps = SETTINGS["rate"].read(setting.values["rate"])
                     there, back = (configured.name, setting.to), (setting.to, configured.name)
                     for direction in setting.among(there, back):
                         self._changed_rates_bps[direction] = rate_bps

@@ -14,10 +14,10 @@ from pathlib import Path
 SIMULATED = "sim"
 
 # A run reaches its first experiment some microseconds earlier or later, depending on the number of
-# its files and the length of their names. The kernel's clock ticks at whole hundredths of a second,
-# so experiments begin between two ticks: at a tick, the order would depend on chance.
+# its files and the length of their names. The kernel's clock ticks at whole milliseconds, so
+# experiments begin between two ticks: at a tick, the order would depend on chance.
 MOMENT_NS = 100_000_000
-BETWEEN_TICKS_NS = 5_000_000
+BETWEEN_TICKS_NS = 5_500_000
 EARLY_NS = 1_000_000
 
 # sleep() rounds its argument, which is not exact, up to whole nanoseconds.

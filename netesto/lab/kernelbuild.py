@@ -68,6 +68,8 @@ ELSEWHERE = "XDG_CACHE_HOME names another folder for caches."
 # exists while make runs. make removes unfinished files, but not if it is killed: then a
 # half-written file may be newer than its source.
 HEADER, UNFINISHED = "netesto-seed.h", "netesto-unfinished"
+# There, too: the source's top Kconfig with further prompts.
+MENU = "netesto-Kconfig"
 
 
 def build(source: Path | None = None, *, progress: Progress) -> Kernel:
@@ -241,7 +243,8 @@ def _build(given: Path, cache: Path, key: str, progress: Progress) -> Kernel:
         name = sha256(str(tree).encode()).hexdigest()[:16]
         objects = cache / f"objects-{name}" if is_tree else work / "objects"
         make = make_command(tree, objects, key=key, jobs=os.cpu_count() or 1)
-        made = _compile(make, objects, work, progress)
+        menu = kernelconfig.menu((tree / "Kconfig").read_text(encoding="utf-8"))
+        made = _compile(make, objects, menu, work, progress)
         if key_of(given) != key:
             raise LabError(
                 f"{given} changed during the build",
@@ -281,6 +284,7 @@ def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]
         "ARCH=um",
         f"--jobs={jobs}",
         f"LOCALVERSION=-{key[:6]}",
+        f"KBUILD_KCONFIG={objects / MENU}",
         f"KCPPFLAGS=-include {objects / HEADER}",
         *kernelconfig.SEED_FLAGS,
         *kernelconfig.BUILD_NAMES,
@@ -288,9 +292,9 @@ def make_command(tree: Path, objects: Path, *, key: str, jobs: int) -> list[str]
     return process.tethered(argv)
 
 
-def _compile(make: Sequence[str], objects: Path, work: Path, progress: Progress) -> Path:
+def _compile(make: Sequence[str], objects: Path, menu: str, work: Path, progress: Progress) -> Path:
     """The stripped kernel, in a folder with its configuration."""
-    _prepare(objects)
+    _prepare(objects, menu)
     total = "" if (objects / "linux").exists() else f" of about {FILES}"
     log, config, result = work / "make.log", objects / ".config", work / "result"
     _make([*make, "defconfig"], objects, log, lambda _: None)
@@ -308,28 +312,29 @@ def _compile(make: Sequence[str], objects: Path, work: Path, progress: Progress)
     return stripped
 
 
-def _prepare(objects: Path) -> None:
+def _prepare(objects: Path, menu: str) -> None:
     """The folder that make writes to; objects of an earlier build stay, unless it was killed."""
     if (objects / UNFINISHED).exists():
         shutil.rmtree(objects)
     objects.mkdir(exist_ok=True)
-    headers = {
+    files = {
+        MENU: menu,
         HEADER: kernelconfig.seed_header(),
         kernelconfig.WIRE_HEADER: kernelconfig.wire_header(),
         kernelconfig.PHYSMEM_HEADER: kernelconfig.physmem_header(),
     }
-    for name, text in headers.items():
+    for name, text in files.items():
         # make rebuilds objects older than a header, so do not touch an unchanged one.
-        header = objects / name
-        if not header.is_file() or header.read_text(encoding="utf-8") != text:
-            header.write_text(text, encoding="utf-8")
+        file = objects / name
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
 
 
 def _check_options(config: str, progress: Progress) -> None:
     missing = kernelconfig.missing(config)
     essential = [name for name in missing if name in kernelconfig.ESSENTIAL]
     if essential:
-        raise LabError(f"this source has no {', '.join(essential)}; Linux 6.1 has")
+        raise LabError(f"this source cannot set {', '.join(essential)}; Linux 6.1 can")
     if missing:
         progress(f"not in this source: {', '.join(missing)}")
 

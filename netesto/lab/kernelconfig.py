@@ -10,6 +10,7 @@ from importlib.resources import files
 ESSENTIAL = (
     "UML_TIME_TRAVEL_SUPPORT",
     "HIGH_RES_TIMERS",
+    "HZ",
     "HOSTFS",
     "OVERLAY_FS",
     "TMPFS",
@@ -43,6 +44,13 @@ SEQUENCES: Mapping[str, Sequence[str]] = {
 # compiles in the folder of objects.
 WIRE_HEADER, PHYSMEM_HEADER = "netesto-wire.h", "netesto-physmem.h"
 BEFORE: Mapping[str, Sequence[str]] = {"sch_netem": ("-include", WIRE_HEADER)}
+
+# On ARCH=um the ticks in a second have a default, and no prompt. A second definition adds one.
+PROMPTS = """\
+config HZ
+	int "Ticks in a second"
+
+"""
 
 # The files that are compiled with one of the headers' parts (kbuild's per-file flags): the kernel's
 # own memory; random numbers; the clock, system calls, and waiting; memory; switches; and the files
@@ -90,6 +98,12 @@ def fragment() -> str:
     return _text("kernel.config")
 
 
+def menu(given: str) -> str:
+    """A source's top Kconfig, where options that this architecture sets by itself have a prompt, so
+    that `fragment` sets them."""
+    return given.replace("\nsource ", f"\n{PROMPTS}source ", 1)
+
+
 def seed_header() -> str:
     """The header that is included before every source file of the kernel, whose sources stay
     untouched."""
@@ -114,15 +128,16 @@ def _text(name: str) -> str:
 def recipe() -> str:
     """A name for exactly these options and headers: kernels of one recipe behave alike."""
     headers = (seed_header(), wire_header(), physmem_header())
-    text = "\0".join((fragment(), *headers, *SEED_FLAGS, *BUILD_NAMES))
+    text = "\0".join((fragment(), PROMPTS, *headers, *SEED_FLAGS, *BUILD_NAMES))
     return sha256(text.encode()).hexdigest()[:12]
 
 
 def missing(config: str) -> list[str]:
-    """The options of the fragment that are not built in according to a finished configuration."""
+    """The options of the fragment that a finished configuration does not have: that are not built
+    in, or have another value."""
     present = set(config.splitlines())
     return [
-        line.removeprefix("CONFIG_").removesuffix("=y")
+        line.removeprefix("CONFIG_").partition("=")[0]
         for line in fragment().splitlines()
-        if line.endswith("=y") and line not in present
+        if line.startswith("CONFIG_") and not line.endswith("=n") and line not in present
     ]

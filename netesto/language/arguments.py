@@ -1,29 +1,14 @@
 """Parses `key=value` words into values, checked against the table of commands. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from netesto.language.commands import MAX_ARGUMENTS, MAX_VALUE, Specification
 from netesto.language.lines import refuse
 from netesto.language.scope import MisuseError, needed, plain, unquoted
+from netesto.language.specification import MAX_ARGUMENTS, MAX_VALUE, Given, Specification
 from netesto.model import FIELDS, FlowSpec
 from netesto.schema.kinds import Argument, Kind, Value, looks_like_range
 from netesto.text.nearest import hint, nearest
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The arguments of a line: by argument name values, each of the type of its kind, and texts.
-    `texts` includes the defaults, `written` are the names of arguments that the line gives;
-    `others` are the keys of a command with open names.
-    """
-
-    values: Mapping[str, Any]
-    texts: Mapping[str, str]
-    others: Mapping[str, str]
-    written: frozenset[str]
 
 
 def flow(given: Given, **other: Value) -> FlowSpec:

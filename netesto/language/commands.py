@@ -1,4 +1,4 @@
-"""The table of commands: their arguments with type, range and default. Literals only.
+"""The table of commands: their arguments with type, range and default.
 
 The defaults of the classic commands are those of the classic tool, because scripts depend on them.
 """
@@ -6,44 +6,13 @@ The defaults of the classic commands are those of the classic tool, because scri
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from netesto.limits.allowed import INT_MAX, MAX_NETEM_DELAY_MS
-from netesto.links.settings import CHANGEABLE
-from netesto.model import (
-    FIELDS,
-    LARGEST_EXPERIMENT,
-    MAX_SECONDS,
-    OPTIONS,
-    TRACE_TESTS,
-    Option,
-)
+from netesto.language.hostcommands import HOST_COMMANDS
+from netesto.language.specification import COMMON, EXPERIMENT, Specification, named, remote
+from netesto.limits.allowed import INT_MAX
+from netesto.model import FIELDS, LINK_TESTS, MAX_SECONDS, OPTIONS, TRACE_TESTS, Option
 from netesto.schema.kinds import Argument, Kind
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Specification:
-    """A command that takes `key=value` words. `open_names` says what other keys it takes. There is
-    one for each command, so its identity is its hash."""
-
-    name: str
-    arguments: tuple[Argument, ...]
-    open_names: str = ""
-
-
-# host, exp and expName fall back to the ones used last: their defaults are not in this table.
-HOST = Argument("host", Kind.HOST)
-COMMON = (
-    HOST,
-    Argument("exp", Kind.EXPERIMENT, high=LARGEST_EXPERIMENT),
-    Argument("expName", Kind.TEXT),
-)
-# An argument of SET_ commands: leave the setting on the host. It has no default, because every dry
-# run would show it.
-KEEP = Argument("keep", Kind.FLAG)
 SERVER = Argument("server", Kind.HOST, required=True)
-
-# More arguments than this, or longer ones, come from a loop that went wrong.
-MAX_ARGUMENTS = 1000
-MAX_VALUE = 10_000
 
 # What DO_CLIENT takes beside the options of the flow, each behind one of these ("": the first).
 _OF_COMMAND = {
@@ -61,11 +30,11 @@ _OF_COMMAND = {
 
 
 def _of_client(option: Option) -> Option | None:
-    """An argument of DO_CLIENT; None if it belongs to DO_TRACE."""
+    """An argument of DO_CLIENT; None if it belongs to DO_TRACE. STRESS_LINK has its own test."""
     if option.tests <= TRACE_TESTS:
         return None
     if option is OPTIONS["test"]:
-        kept = tuple(test for test in option.choices if test not in TRACE_TESTS)
+        kept = tuple(test for test in option.choices if test not in TRACE_TESTS | LINK_TESTS)
         return replace(option, choices=kept)
     return option
 
@@ -126,86 +95,36 @@ DO_TRACE_ARGUMENTS: tuple[Argument, ...] = (
 )
 
 
-def _named(*commands: Specification) -> Mapping[str, Specification]:
-    return {each.name: each for each in commands}
-
-
-def _remote(name: str, *arguments: Argument, open_names: str = "") -> Specification:
-    return Specification(name=name, arguments=(*COMMON, *arguments), open_names=open_names)
-
-
-REMOTE = _named(
-    _remote(
+REMOTE = named(
+    remote(
         "DO_SERVER",
         Argument("order", Kind.INTEGER, default="0", low=0, high=1),
         Argument("start", Kind.FLAG, default="0"),
     ),
-    _remote("DO_CLIENT", *DO_CLIENT_ARGUMENTS),
+    remote("DO_CLIENT", *DO_CLIENT_ARGUMENTS),
     Specification(name="DO_TRACE", arguments=(*COMMON[1:], *DO_TRACE_ARGUMENTS)),
-    _remote("GET_DATA"),
-    _remote(
-        "SET_NETEM",
-        Argument("netem_delay", Kind.MILLISECONDS, required=True, low=0, high=MAX_NETEM_DELAY_MS),
-        Argument("limit", Kind.INTEGER, low=1, high=INT_MAX),
-        Argument("loss", Kind.PERCENT, default="0", low=0, high=100),
-        KEEP,
-    ),
-    _remote(
-        "SET_QDISC",
-        Argument("qdisc", Kind.WORD, required=True),
-        Argument("action", Kind.WORD, default=""),
-        Argument("rate", Kind.RATE, low=1),
-        Argument("burst", Kind.WORD),
-        Argument("limit", Kind.WORD),
-        Argument("other", Kind.WORDS),
-        KEEP,
-    ),
-    _remote("SET_SYSCTL", KEEP, open_names="the dotted name of a sysctl"),
-    _remote(
-        "SET_LINK",
-        Argument("to", Kind.HOST),
-        Argument("mtu", Kind.INTEGER),
-        *(
-            Argument(name, Kind.WORD, choices=("on", "off"))
-            for name in ("tso", "gso", "gro", "lro", "gro_hw")
-        ),
-        *(Argument(f"{of}_max_size", Kind.SIZE) for of in ("gso", "gro", "gso_ipv4", "gro_ipv4")),
-        *(Argument(name, Kind.TEXT) for name in CHANGEABLE),
-        Argument("dir", Kind.WORD, choices=("to", "from", "both"), default="both"),
-        KEEP,
-    ),
-    _remote(
-        "SET_ROUTE",
+    remote(
+        "STRESS_LINK",
         Argument("to", Kind.HOST, required=True),
-        Argument("rto_min", Kind.MILLISECONDS),
-        Argument("initcwnd", Kind.INTEGER),
-        Argument("initrwnd", Kind.INTEGER),
-        KEEP,
+        Argument("frames", Kind.SIZE, default="100M", low=1, high=100_000_000),
+        Argument("size", Kind.SIZE, default="1518", low=64, high=65_535),
+        Argument("interval", Kind.TIME, low=1e-9, high=MAX_SECONDS),
     ),
-    _remote(
-        "DO_COMMAND",
-        Argument("name", Kind.WORD, required=True),
-        open_names="a parameter of the command",
-    ),
-    _remote(
-        "SET_MODULE_PARAMS",
-        Argument("module", Kind.WORD, required=True),
-        KEEP,
-        open_names="a parameter of the module",
-    ),
-    _remote(
+    remote("GET_DATA"),
+    *HOST_COMMANDS,
+    remote(
         "DO_TCPDUMP",
         SERVER,
         Argument("packets", Kind.INTEGER, default="10000", low=1, high=INT_MAX),
         Argument("snap", Kind.INTEGER, default="0", low=0, high=262_144),
     ),
-    _remote("CLOSE"),
-    _remote("EXIT"),
+    remote("CLOSE"),
+    remote("EXIT"),
 )
 
 # Local commands that take key=value words.
-LOCAL_KEYED = _named(
-    Specification(name="PROCESS_EXP", arguments=COMMON[1:2]),
+LOCAL_KEYED = named(
+    Specification(name="PROCESS_EXP", arguments=(EXPERIMENT,)),
     Specification(
         name="WAIT_FLOWS", arguments=(Argument("timeout", Kind.TIME, low=0, high=MAX_SECONDS),)
     ),

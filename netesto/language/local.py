@@ -11,12 +11,13 @@ from netesto import units
 from netesto.language import ast, steps
 from netesto.language.arguments import check_once, read
 from netesto.language.claims import check_kinds, claim, verdict
-from netesto.language.commands import LOCAL, LOCAL_KEYED, MAX_ARGUMENTS
+from netesto.language.commands import LOCAL, LOCAL_KEYED
 from netesto.language.dimensions import check_units
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.permitted import slip
 from netesto.language.requirements import requirement
 from netesto.language.scope import Frame, MisuseError, NoExperimentError, check_name, needed, plain
+from netesto.language.specification import MAX_ARGUMENTS
 from netesto.language.steps import REPETITION
 from netesto.language.values import Count, values_of
 from netesto.model import MAX_SECONDS
@@ -183,8 +184,8 @@ def require(machine: Machine, words: Words, row: ast.Row) -> None:
     found = [requirement(needed(word), row) for word in words]
     for each in found:
         # Other names are errors, unless they are known.
-        for name in each.value.split(",") if each.what == "ca" else ():
-            if message := slip("congestion control", name):
+        for need in each.needs:
+            if message := slip(need):
                 place = row.place(f"ca{each.operator}")
                 machine.draft.warn(message, place, once=(message, each.place))
     machine.draft.require(found)

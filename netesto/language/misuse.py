@@ -4,22 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from netesto.language import arguments, ast, local, permitted
 from netesto.language.claims import claim
-from netesto.language.commands import (
-    ALL_NAMES,
-    COMMON,
-    LOCAL,
-    LOCAL_KEYED,
-    REMOTE,
-    Specification,
-)
+from netesto.language.commands import ALL_NAMES, LOCAL, LOCAL_KEYED, REMOTE
 from netesto.language.dimensions import check_units
 from netesto.language.draft import Draft
 from netesto.language.expressions import Arithmetic
 from netesto.language.lines import find_colon
 from netesto.language.machine import Machine
-from netesto.language.remote import settings_of
 from netesto.language.requirements import requirement
 from netesto.language.scope import REFERENCE, MisuseError, Scope, unquoted, unwrapped
+from netesto.language.specification import COMMON, Specification
 from netesto.language.walk import macro_arguments, unknown_command
 
 # Commands that can be tried before a run; the words of LAB one by one.
@@ -81,7 +74,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
     known = tuple(unquoted(raw) for raw in own if "$" not in raw)
     # The meaning of a word of SET_QDISC or SET_NETEM depends on the others.
     is_known = len(known) == len(own) or specification.open_names
-    if not specification.name.startswith("SET_") or not is_known:
+    if specification.settings is None or not is_known:
         return
     try:
         given = arguments.read(specification, known)
@@ -89,7 +82,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
         # Reported already, or only the run knows the rest.
         return
     if given.others or not specification.open_names:
-        yield from permitted.misuses(settings_of(specification.name, given))
+        yield from permitted.misuses(specification.settings(given))
 
 
 def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:

@@ -4,27 +4,18 @@ have a place.
 An agent checks again; both use the same tables.
 """
 
-import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from netesto import units
 from netesto.errors import NotAllowedError, Place
-from netesto.hostsettings import (
-    LinkAttribute,
-    ModuleParameter,
-    Netem,
-    Qdisc,
-    RouteMetrics,
-    Setting,
-    Sysctl,
-)
+from netesto.hostsettings import Setting
 from netesto.language import steps
 from netesto.language.commands import REMOTE
 from netesto.language.scope import MisuseError
-from netesto.limits import allowed
-from netesto.model import CONGESTION_CONTROLS, QDISCS
+from netesto.limits.needs import KNOWN, Need, unmet
 from netesto.schema.kinds import Kind
-from netesto.text.nearest import hint, nearest
+from netesto.text.nearest import nearest
 
 # Ethernet's, of 1500 bytes: what TCP sends where nothing says otherwise.
 _FULL_PACKET_BYTES = 1514
@@ -46,54 +37,10 @@ def misuses(settings: Iterable[Setting]) -> Iterator[MisuseError]:
     """The errors of settings that no script may make so."""
     for setting in settings:
         try:
-            _check(setting)
+            setting.check()
         except NotAllowedError as error:
-            yield _misuse(setting, error)
-
-
-def _check(setting: Setting) -> None:
-    """NotAllowedError if no agent makes a setting. (Only agents know the names of commands.)"""
-    match setting:
-        case Netem(delay_ms=delay_ms, limit_packets=limit, loss_percent=loss):
-            allowed.check_netem(delay_ms, limit, loss)
-        case Qdisc(kind=kind, options=options, action=action):
-            allowed.check_qdisc(kind, options, action)
-        case LinkAttribute(name=name, value=value):
-            allowed.check_link_attribute(name, value)
-        case RouteMetrics(rto_min_ms=rto_min, initcwnd=sent, initrwnd=received):
-            allowed.check_route_metrics(rto_min, sent, received)
-        case Sysctl(name=name, value=value):
-            allowed.check_sysctl(name, value)
-        case ModuleParameter(module=module, name=name, value=value):
-            allowed.check_module_parameter(module, name, value)
-
-
-def _misuse(setting: Setting, error: NotAllowedError) -> MisuseError:
-    """The error of a script, at the argument that the agents' error is about."""
-    remedy = _sentence(error.remedy)
-    match setting:
-        case Netem() | Qdisc():
-            words = ("action", "rate", "burst", "limit", "loss")
-            about = [f"{word}=" for word in words if f" {word}" in error.message]
-            near = (*about[:1], "other=", "qdisc=", "netem_delay=")
-        case Sysctl(name=name):
-            near, remedy = _near_name(name, allowed.SYSCTLS, remedy)
-        case ModuleParameter(module=module, name=name) if module in allowed.MODULE_PARAMETERS:
-            near, remedy = _near_name(name, allowed.MODULE_PARAMETERS[module], remedy)
-        case ModuleParameter(module=module):
-            near = ("module=",)
-            remedy = hint(module, allowed.MODULE_PARAMETERS, otherwise=remedy)
-        case _:
-            # The message begins with the argument.
-            near = (f"{re.split('[:=]', error.message)[0]}=",)
-    return MisuseError(error.message, near=near, remedy=remedy)
-
-
-def _near_name(name: str, names: Collection[str], remedy: str) -> tuple[tuple[str, ...], str]:
-    """What to point at, and the remedy: the value if the name is known, else the name."""
-    if name in names:
-        return (f"{name}=",), remedy
-    return (name,), hint(name, names, otherwise=remedy)
+            near, remedy = setting.blamed(error)
+            yield MisuseError(error.message, near=near, remedy=_sentence(remedy))
 
 
 def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
@@ -118,17 +65,16 @@ def slips(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
             " loopback interface, and no link or queue of a path"
         )
         yield message, command.place.narrowed("server=")
-    for kind, name, near in named(command):
-        if message := slip(kind, name):
-            yield message, command.place.narrowed(near)
+    for need in dict.fromkeys(chain.from_iterable(command.needs.values())):
+        if message := slip(need):
+            yield message, command.place.narrowed(need.near)
     yield from _rates_in_bytes(command)
 
 
-def slip(kind: str, name: str) -> str:
-    """The warning of the name of a qdisc or congestion control; "" if there is none."""
-    known = QDISCS if kind == "qdisc" else CONGESTION_CONTROLS
-    meant = None if name in known else nearest(name, known)
-    return "" if meant is None else f"unknown {kind} {name}: did you mean {meant}?"
+def slip(need: Need) -> str:
+    """The warning of a name that no known kernel has, and that is like one; "" without one."""
+    meant = [nearest(each.name, KNOWN[each.kind] or ()) for each in unmet([need], KNOWN)]
+    return f"unknown {need}: did you mean {meant[0]}?" if meant and meant[0] else ""
 
 
 def _rates_in_bytes(command: steps.RemoteCommand) -> Iterator[tuple[str, Place]]:
@@ -148,23 +94,6 @@ def _tiny_limit(command: steps.RemoteCommand) -> str:
     has_bytes = command.arguments.get("qdisc") in _LIMITED_IN_BYTES
     is_tiny = limit.isdecimal() and int(limit) < _FULL_PACKET_BYTES
     return limit if command.name == "SET_QDISC" and has_bytes and is_tiny else ""
-
-
-def named(command: steps.RemoteCommand) -> Iterator[tuple[str, str, str]]:
-    """What a kernel must have for a command: kind, name, and what stands before the name."""
-    if isinstance(command, steps.DoClient):
-        for argument in ("ca", "remoteCa"):
-            if argument in command.arguments:
-                yield "congestion control", command.arguments[argument], f"{argument}="
-    for setting in command.settings if isinstance(command, steps.Configure) else ():
-        match setting:
-            case Qdisc(kind=kind, action=action) if action != "delete":
-                yield "qdisc", kind, "qdisc="
-            case Sysctl(name=sysctl, value=value) if sysctl in allowed.NAMING_SYSCTLS:
-                for name in value.split():
-                    yield allowed.NAMING_SYSCTLS[sysctl], name, f"{sysctl}="
-            case _:
-                pass
 
 
 def _sentence(text: str) -> str:

@@ -38,7 +38,7 @@ from netesto.model import fault
 V = TypeVar("V")
 
 # The version of the file format; another one is refused. It is part of every hash.
-FORMAT = 2
+FORMAT = 3
 
 # The beginning of every plan of any version.
 BEGINNING = b'{"netesto_plan": '

@@ -8,26 +8,17 @@ from typing import TypedDict
 
 from netesto.errors import Place, written_line
 from netesto.hostsettings import (
-    Command,
     LinkAttribute,
-    LinkLimits,
-    ModuleParameter,
-    Netem,
-    Qdisc,
-    RouteMetrics,
-    Setting,
     Sysctl,
 )
 from netesto.language import permitted, steps
-from netesto.language.arguments import Given, flow, read, value_of, without_torn
+from netesto.language.arguments import flow, read, value_of, without_torn
 from netesto.language.commands import REMOTE
 from netesto.language.draft import Draft
 from netesto.language.plan import seed_of
 from netesto.language.scope import MisuseError, NoExperimentError
+from netesto.language.specification import Given
 from netesto.language.steps import REPETITION
-from netesto.limits.allowed import LINK_ATTRIBUTES
-from netesto.links.made import delay_line_packets
-from netesto.links.settings import CHANGEABLE, LINK_SETTINGS, SETTINGS
 from netesto.model import COMPLETION_TESTS, INCOMPLETE, OPTIONS, UDP_TESTS, UNTIL_DONE_S, FlowSpec
 from netesto.schema.kinds import Value
 from netesto.traces import format as trace_format
@@ -166,9 +157,12 @@ class Remote:
         if name == "DO_TRACE":
             self._trace(given, place, chain)
             return
-        takes_number = name in {"DO_SERVER", "DO_CLIENT"}
+        takes_number = name in {"DO_SERVER", "DO_CLIENT", "STRESS_LINK"}
         host = self._resolve_host(given)
-        exp = self.resolve_exp(given.values.get("exp"), takes_number=takes_number)
+        asked = given.values.get("exp")
+        if name == "STRESS_LINK" and asked is None:
+            asked = "COUNTER"
+        exp = self.resolve_exp(asked, takes_number=takes_number)
         exp_name = given.texts.get("expName", self.exp_name)
         texts = {"host": host, "exp": str(exp), "expName": exp_name}
         texts |= {key: text for key, text in given.texts.items() if key not in texts}
@@ -237,7 +231,9 @@ class Remote:
                 # Another interface of the host may have a larger one.
                 least = self._mtus.get(command.host, self.lab_mtu or 0) if setting.to else 0
                 self._mtus[command.host] = max(int(setting.value), least)
-        is_lasting = command.kept or all(map(_resets, command.settings))
+        is_lasting = command.kept or all(
+            each.removes or not each.is_for_flows for each in command.settings
+        )
         if command.place in self._used_settings or is_lasting:
             return
         if self._draft.is_idle():
@@ -354,6 +350,8 @@ class Remote:
                 return steps.DoServer(**common, order=order, start=start)
             case "DO_CLIENT":
                 return self._client(given, common)
+            case "STRESS_LINK":
+                return self._stress(given, common)
             case "GET_DATA":
                 return self._get_data(common)
             case "DO_TCPDUMP":
@@ -363,7 +361,9 @@ class Remote:
             case "EXIT":
                 return steps.Exit(**common)
             case name:
-                settings = settings_of(name, given)
+                asked_of = REMOTE[name].settings
+                assert asked_of is not None, f"{name} is executed nowhere"
+                settings = asked_of(given)
                 permitted.check(settings)
                 # The fields of sysctls are separated by spaces.
                 values = {each.name: each.value for each in settings if isinstance(each, Sysctl)}
@@ -424,6 +424,19 @@ class Remote:
             flow=asked,
             hold=given.values["hold"],
         )
+
+    def _stress(self, given: Given, common: Common) -> steps.DoClient:
+        """An experiment with one flow, in virtual time."""
+        common["arguments"]["to"] = to = self.full_name(given.texts["to"])
+        flow = FlowSpec(
+            test="LINK_STRESS",
+            tool="native",
+            count=int(given.values["frames"]),
+            size_bytes=int(given.values["size"]),
+            gap_s=given.values.get("interval") or 0.0,
+        )
+        group = self._next_group(common["exp"], 0)
+        return steps.DoClient(**common, group=group, server=to, flow=flow)
 
     def _trace(self, given: Given, place: Place, chain: tuple[str, ...]) -> None:
         """DO_TRACE: a group for each host's flows, and one for its requests, all of which start
@@ -564,89 +577,3 @@ def _bitrate(given: Given) -> tuple[float | None, bool]:
     if text is None:
         return None, True
     return float(str(value_of(OPTIONS["bitrate_bps"], text))), True
-
-
-def _resets(setting: Setting) -> bool:
-    """Whether a setting removes an earlier one, or is not meant for flows."""
-    match setting:
-        case Netem(delay_ms=delay_ms, loss_percent=loss):
-            return not delay_ms and not loss
-        case Qdisc(action=action):
-            return action == "delete"
-        case _:
-            return isinstance(setting, Command)
-
-
-def settings_of(name: str, given: Given) -> tuple[Setting, ...]:
-    """The settings of a SET_ command, or DO_COMMAND."""
-    texts, others = given.texts, given.others
-    keep = bool(given.values.get("keep"))
-    match name:
-        case "SET_NETEM":
-            delay_ms, loss = given.values["netem_delay"], given.values["loss"]
-            limit = given.values.get("limit") or delay_line_packets(None, delay_ms)
-            return (Netem(delay_ms, limit, loss, keep=keep),)
-        case "SET_QDISC":
-            named = [(key, texts[key]) for key in ("rate", "burst", "limit") if key in texts]
-            options = (*[word for pair in named for word in pair], *given.values.get("other", ()))
-            return (Qdisc(texts["qdisc"], options, texts["action"], keep=keep),)
-        case "SET_LINK":
-            return _link(given, keep=keep)
-        case "DO_COMMAND":
-            words = tuple(f"{key}={text}" for key, text in others.items())
-            return (Command(texts["name"], words),)
-        case "SET_ROUTE":
-            return (_route(given, keep=keep),)
-        case "SET_SYSCTL":
-            _need_others(given, "sysctl", "SET_SYSCTL host=h net.ipv4.tcp_ecn=1")
-            values = {key: " ".join(text.replace(",", " ").split()) for key, text in others.items()}
-            return tuple(Sysctl(key, value, keep) for key, value in values.items())
-        case _:
-            _need_others(given, "parameter", "SET_MODULE_PARAMS host=h module=tcp_cubic hystart=0")
-            module = texts["module"]
-            return tuple(ModuleParameter(module, key, text, keep) for key, text in others.items())
-
-
-def _route(given: Given, *, keep: bool) -> RouteMetrics:
-    """The settings of SET_ROUTE."""
-    made = RouteMetrics(
-        given.texts["to"],
-        rto_min_ms=given.values.get("rto_min"),
-        initcwnd=given.values.get("initcwnd"),
-        initrwnd=given.values.get("initrwnd"),
-        keep=keep,
-    )
-    if made == RouteMetrics(made.to, keep=keep):
-        raise MisuseError("no metric given", remedy="Write: SET_ROUTE host=h to=h2 initcwnd=20")
-    return made
-
-
-def _link(given: Given, *, keep: bool) -> tuple[Setting, ...]:
-    """The settings of SET_LINK, in an order that works."""
-    to = given.texts.get("to", "")
-    attributes = [
-        LinkAttribute(name, str(given.values[name]), to, keep=keep)
-        for name in LINK_ATTRIBUTES
-        if name in given.values
-    ]
-    texts = {name: given.texts[name] for name in CHANGEABLE if name in given.texts}
-    for name, text in texts.items():
-        try:
-            SETTINGS.get(name, SETTINGS["delay"]).read(text)
-        except ValueError as error:
-            raise MisuseError(
-                f"{name}={text}: {error}",
-                remedy=f"{name}: {LINK_SETTINGS[name]}",
-                near=(f"{name}=",),
-            ) from None
-    words = tuple(f"{name}={text}" for name, text in texts.items())
-    settings: list[Setting] = [*attributes]
-    settings += [LinkLimits(words, to, given.texts["dir"], keep=keep)] if words else []
-    if not settings:
-        raise MisuseError("nothing to set", remedy="Write: SET_LINK host=h mtu=9000")
-    return tuple(settings)
-
-
-def _need_others(given: Given, what: str, example: str) -> None:
-    if not given.others:
-        raise MisuseError(f"no {what} given", remedy=f"Write: {example}")

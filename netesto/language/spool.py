@@ -3,24 +3,14 @@
 import json
 import tempfile
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeAlias, get_args
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, get_args
 
-from cattrs.gen import make_dict_unstructure_fn, override
+from cattrs.gen import make_dict_unstructure_fn
 
+from netesto import hostsettings
 from netesto.files import jsontext, typed
-from netesto.hostsettings import (
-    Command,
-    LinkAttribute,
-    LinkLimits,
-    ModuleParameter,
-    Netem,
-    Qdisc,
-    RouteMetrics,
-    Setting,
-    Sysctl,
-)
+from netesto.hostsettings import Setting
 from netesto.language.steps import (
     Close,
     Configure,
@@ -34,6 +24,7 @@ from netesto.language.steps import (
     Step,
 )
 from netesto.model import FlowSpec
+from netesto.schema import tagged
 
 Record: TypeAlias = dict[str, object]
 
@@ -44,18 +35,6 @@ _STRIDE = 64
 
 CONVERTER = typed.converter()
 
-# Settings that one of their fields identifies, and those that record their kind.
-_OF_FIELD: Mapping[str, type[Setting]] = {
-    "kind": Qdisc,
-    "delay_ms": Netem,
-    "module": ModuleParameter,
-    "value": Sysctl,
-}
-_OF_NAME: Mapping[str, type[Setting]] = {
-    kind.__name__: kind for kind in (Command, LinkAttribute, LinkLimits, RouteMetrics)
-}
-_SETTING = "setting"
-
 
 def _register_flows() -> None:
     """Options that a flow does not have are omitted: one that is added later changes no hash."""
@@ -64,25 +43,8 @@ def _register_flows() -> None:
 
 
 def _register_settings() -> None:
-    """Fields that are omitted from plans and hashes of any version unless they are given."""
-    for kind in get_args(Setting):
-        plain = make_dict_unstructure_fn(kind, CONVERTER, keep=override(omit_if_default=True))
-        CONVERTER.register_unstructure_hook(kind, partial(_named, plain))
-    CONVERTER.register_structure_hook(Setting, _structured)
-
-
-def _named(plain: Callable[[Setting], Record], setting: Setting) -> Record:
-    name = type(setting).__name__
-    return ({_SETTING: name} if name in _OF_NAME else {}) | plain(setting)
-
-
-def _structured(record: Any, _: Any) -> Any:
-    if _SETTING in record:
-        kind = _OF_NAME[record[_SETTING]]
-        record = {key: value for key, value in record.items() if key != _SETTING}
-    else:
-        kind = next(kind for field, kind in _OF_FIELD.items() if field in record)
-    return CONVERTER.structure(record, kind)
+    CONVERTER.register_unstructure_hook_func(hostsettings.is_kind, tagged.record)
+    CONVERTER.register_structure_hook(Setting, lambda found, _: hostsettings.read(found))
 
 
 _register_flows()

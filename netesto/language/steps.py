@@ -5,26 +5,16 @@ checked every type and range. `arguments` of a command are the same as text, all
 for showing.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
 from netesto.errors import Place, ScriptError
-from netesto.hostsettings import (
-    Command,
-    LinkAttribute,
-    LinkLimits,
-    ModuleParameter,
-    Netem,
-    Qdisc,
-    RouteMetrics,
-    Setting,
-    Sysctl,
-)
+from netesto.hostsettings import Qdisc, Setting
 from netesto.limits import amounts
-from netesto.limits.allowed import NAMING_SYSCTLS
-from netesto.model import OPTIONS, FlowSpec
+from netesto.limits.needs import Kind, Need
+from netesto.model import ALWAYS_THERE, OPTIONS, RECEIVERS, FlowSpec
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"
@@ -74,6 +64,11 @@ class RemoteCommand:
         """Of commands with equal demands, the one with the largest extent may exceed a limit."""
         return 0.0
 
+    @property
+    def needs(self) -> Mapping[str, tuple[Need, ...]]:
+        """What its hosts must have, by their names."""
+        return {}
+
     def place_of_host(self, name: str) -> Place:
         """The place of a host's name in the command's line, if it comes from there."""
         short = name.removesuffix(f".{self.suffix}") if self.suffix else name
@@ -108,6 +103,19 @@ class DoClient(RemoteCommand):
     def extent(self) -> float:
         return amounts.whole_s(self.flow)
 
+    @property
+    def needs(self) -> Mapping[str, tuple[Need, ...]]:
+        sender, receiver = self.flow.congestion_control, self.flow.reverse_congestion_control
+        is_chosen = "remoteCa" in self.arguments or receiver not in {RECEIVERS, ALWAYS_THERE}
+        of_sender = (Need("congestion control", sender, "ca="),)
+        # A receiver's default is replaced on hosts that lack it.
+        of_receiver = (Need("congestion control", receiver, "remoteCa="),) if is_chosen else ()
+        ends = (self.host, self.server)
+        sending, receiving = reversed(ends) if self.flow.is_reverse else ends
+        if sending == receiving:
+            return {sending: (*of_sender, *of_receiver)}
+        return {sending: of_sender, receiving: of_receiver}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoTrace(DoClient):
@@ -139,81 +147,41 @@ class Configure(RemoteCommand):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        routes = (each.to for each in self.settings if isinstance(each, RouteMetrics))
-        return (self.host, *routes)
+        return (self.host, *(host for each in self.settings for host in each.leads_to))
 
     @property
     def demands(self) -> Hashable:
-        return (self.name, self.host, *map(_demand, self.settings))
+        return (self.name, self.host, *(each.demand for each in self.settings))
+
+    @property
+    def needs(self) -> Mapping[str, tuple[Need, ...]]:
+        return {self.host: tuple(need for each in self.settings for need in each.needs)}
 
     @property
     def target(self) -> tuple[str, ...]:
         """The target of the setting: a later command with the same target replaces this one, unless
         it `is_change`. Limits and metrics that it leaves as they are do not belong to it."""
-        given = (name for each in self.settings for name in _given(each))
-        return (self.host, *map(_target, self.settings), *given)
+        given = (name for each in self.settings for name in each.given)
+        return (self.host, *(each.target for each in self.settings), *given)
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The names of what it leaves on the host on purpose: `net.ipv4.tcp_ecn`, `qdisc`."""
-        return tuple(_target(each) for each in self.settings if each.keep)
+        """What it leaves on the host on purpose: `sysctl net.ipv4.tcp_ecn`, `qdisc`."""
+        return tuple(each.target for each in self.settings if each.keep)
 
     @property
     def is_change(self) -> bool:
         """Whether it changes the qdisc that is there: a SET_QDISC with an action."""
-        return any(isinstance(each, Qdisc) and each.action != "" for each in self.settings)
+        return any(each.action != "" for each in self._qdiscs)
 
     @property
     def is_assignment(self) -> bool:
         """Whether it may be executed twice, so that the second time counts."""
-        changes = {"", "change", "replace"}
-        return all(not isinstance(each, Qdisc) or each.action in changes for each in self.settings)
+        return all(each.action in {"", "change", "replace"} for each in self._qdiscs)
 
-
-def _target(setting: Setting) -> str:
-    match setting:
-        case Sysctl(name=name):
-            return name
-        case ModuleParameter(module=module, name=name):
-            return f"{module}/{name}"
-        case LinkAttribute(name=name, to=to):
-            return f"{name} of {to}" if to else name
-        case LinkLimits(to=to, direction=direction):
-            of = f"limits of {to}" if to else "limits"
-            return of if direction == "both" else f"{of}, {direction}"
-        case Command(name=name, values=values):
-            return " ".join(("command", name, *values))
-        case RouteMetrics(to=to):
-            return f"route to {to}"
-        case Qdisc() | Netem():
-            return "qdisc"
-
-
-def _given(setting: Setting) -> Iterator[str]:
-    """The names of the limits of a link, or metrics of a route, that a setting changes."""
-    if isinstance(setting, LinkLimits):
-        yield from setting.given
-    if isinstance(setting, RouteMetrics):
-        for each in fields(setting):
-            if getattr(setting, each.name) not in {None, ""}:
-                yield each.name
-
-
-def _demand(setting: Setting) -> Hashable:
-    """Equal for settings that need the same of a host."""
-    needs: tuple[Hashable, ...] = ()
-    match setting:
-        case Qdisc():
-            needs = (setting.kind, setting.action, setting.options)
-        case Netem():
-            needs = (bool(setting.delay_ms or setting.loss_percent),)
-        case LinkLimits():
-            needs = (setting.direction, setting.settings)
-        case Sysctl() if setting.name in NAMING_SYSCTLS:
-            needs = (setting.value,)
-        case _:
-            """Its target is all that matters."""
-    return (_target(setting), setting.keep, *needs)
+    @property
+    def _qdiscs(self) -> list[Qdisc]:
+        return [each for each in self.settings if isinstance(each, Qdisc)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +249,13 @@ class Requirement:
     operator: str
     value: str
     place: Place = field(compare=False, repr=False)
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What every host must have; with the operator != none of it."""
+        kinds: Mapping[str, Kind] = {"ca": "congestion control", "qdisc": "qdisc", "tool": "tool"}
+        names = self.value.split(",") if self.what in kinds else ()
+        return tuple(Need(kinds[self.what], name) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from netesto.errors import NotAllowedError
+from netesto.limits.needs import Kind
 from netesto.text.nearest import nearest
 from netesto.units import decimal
 
@@ -170,7 +171,7 @@ KERNEL_WIDE = frozenset({
 })  # fmt: skip
 
 # Their values are names of kernel modules.
-NAMING_SYSCTLS: Mapping[str, str] = {
+NAMING_SYSCTLS: Mapping[str, Kind] = {
     "net.core.default_qdisc": "qdisc",
     "net.ipv4.tcp_allowed_congestion_control": "congestion control",
     "net.ipv4.tcp_congestion_control": "congestion control",

@@ -118,7 +118,10 @@ class Direction:
 
 
 def direction(link: LinkSettings, maker: Maker) -> Direction:
-    """What is made of one direction; nothing of a plain link."""
+    """What is made of one direction; nothing of a plain link, and of one that the program
+    carries."""
+    if link.is_carried:
+        return Direction((), ())
     queue = _queue(link)
     if link.is_down:
         # What is queued or under way is lost, too, as on a cable that is cut.
@@ -164,7 +167,8 @@ def policing(device: str, police: Words) -> Words:
 
 def error_bytes(link: LinkSettings, maker: Maker) -> int:
     """What a link that was idle passes at once, instead of packet after packet at its rate."""
-    if link.rate_bps is None or maker.has_wires or link.police_bytes is not None:
+    is_exact = maker.has_wires or link.is_carried
+    if link.rate_bps is None or is_exact or link.police_bytes is not None:
         return 0
     return burst_bytes(link.rate_bps, link.mtu, maker.burst_s)
 
@@ -281,9 +285,9 @@ def _option(link: LinkSettings, setting: str, word: str, text: str) -> dict[str,
 
 
 def _time(duration_ms: float) -> str:
-    """In whole microseconds, or nanoseconds."""
-    nanoseconds = round(duration_ms * 1e6)
-    return f"{nanoseconds}ns" if nanoseconds % 1000 else f"{nanoseconds // 1000}us"
+    """In microseconds with nanoseconds as decimals: tc of iproute2 6.1 reads no times in ns."""
+    microseconds, rest = divmod(round(duration_ms * 1e6), 1000)
+    return f"{microseconds}.{rest:03}us" if rest else f"{microseconds}us"
 
 
 def _microseconds(duration_ms: float) -> str:

@@ -38,6 +38,19 @@ DISTRIBUTIONS = ("uniform", "normal", "pareto", "paretonormal")
 
 OFFLOADS = ("host", "on", "off")
 
+# What carries a link: the kernel's qdiscs, or the program of netesto.emulator.
+EMULATORS = ("kernel", "program")
+
+# How a link is protected: "off", or how its receiver hands frames on.
+PROTECTIONS = ("off", "ordered", "nonblocking")
+MOST_COPIES = 8
+# What `copies=auto` leaves of the losses, unless target= says otherwise.
+DEFAULT_LOSS_TARGET = 1e-8
+# What the number of a protected frame takes on the wire.
+NUMBER_BYTES = 3
+# More frames than this are never unacknowledged.
+MOST_NOTICES = 2**15
+
 
 @dataclass(frozen=True, slots=True)
 class QueueLimit:
@@ -193,6 +206,24 @@ def _one_of(choices: Iterable[str]) -> Callable[[str], str]:
     return read
 
 
+def _copies(text: str) -> int | None:
+    return None if text == "auto" else whole_number(text, 1, MOST_COPIES)
+
+
+def _target(text: str) -> float:
+    """Milliseconds of an AQM; the probability of `copies=auto` is a bare number, too."""
+    try:
+        number = float(text)
+    except ValueError:
+        return _milliseconds(text)
+    return number if 0 < number < 1 else _milliseconds(text)
+
+
+def _write_number(number: float) -> str:
+    """Also numbers that `units.decimal` would cut."""
+    return units.decimal(number) if number >= 1e-3 else f"{number:g}"
+
+
 def _switch(text: str) -> bool:
     if text not in {"0", "1", "on", "off"}:
         raise ValueError("neither 1 (on) nor 0 (off)")
@@ -239,6 +270,10 @@ def _write_switch(value: bool) -> str:
 
 
 # ---- the settings ----------------------------------------------------------------------------
+
+
+# tc rounds what is shorter.
+_SMALLEST_TARGET_MS = 0.001
 
 
 def _of(
@@ -321,10 +356,11 @@ class LinkSettings:
     target_ms: float | None = _of(
         None,
         "target",
-        _milliseconds,
-        "of an AQM: the queueing delay that it allows, in ms: 5",
-        "target {} ms",
-        write=units.decimal,
+        _target,
+        "of an AQM: the queueing delay that it allows, in ms: 5; with copies=auto the share of "
+        "frames that may stay lost: 1e-8",
+        "target {}",
+        write=_write_number,
     )
     interval_ms: float | None = _of(
         None,
@@ -390,11 +426,141 @@ class LinkSettings:
         "super-packets of up to 64 kB, faster to compute",
     )
 
+    emulator: str = _of(
+        "kernel",
+        "emulator",
+        _one_of(EMULATORS),
+        "what carries the link: kernel, or program, which can protect it",
+        "carried by the {}",
+    )
+    overhead_bytes: int = _of(
+        0,
+        "overhead",
+        lambda text: whole_number(text, 0, 1000),
+        "bytes that a frame takes on the wire beside its own: 24 of Ethernet",
+        "overhead {} B",
+    )
+    protect: str = _of(
+        "off",
+        "protect",
+        _one_of(PROTECTIONS),
+        "off, or what is lost is sent again by the link: ordered, nonblocking",
+        "protect {}",
+    )
+    copies: int | None = _of(
+        2,
+        "copies",
+        _copies,
+        f"how often a lost frame is sent again: 1 to {MOST_COPIES}; auto: so often that at most "
+        "target= of the frames stay lost",
+        "copies {}",
+        write=lambda copies: "auto" if copies is None else str(copies),
+    )
+    reaction_ms: float = _of(
+        0.0,
+        "reaction",
+        _milliseconds,
+        "of the sender, from a notice to the first copy, in ms: 4.3us",
+        "reaction {} ms",
+        write=units.decimal,
+    )
+    hold_given_ms: float | None = _of(
+        None,
+        "hold",
+        _milliseconds,
+        "ordered: how long a gap is waited for, in ms",
+        "hold {} ms",
+        write=units.decimal,
+    )
+    pause_given_bytes: int | None = _of(
+        None,
+        "pause",
+        _size,
+        "of the receiver: the sender pauses from so much on: 40000",
+        "pause {}",
+    )
+    resume_given_bytes: int | None = _of(
+        None,
+        "resume",
+        _size,
+        "of the receiver: the sender goes on from so little: 36800",
+        "resume {}",
+    )
+    txbuffer_bytes: int | None = _of(
+        None, "txbuffer", _or_none(_size), "most bytes of copies: 100K; none", "txbuffer {}"
+    )
+    rxbuffer_bytes: int | None = _of(
+        None, "rxbuffer", _or_none(_size), "most bytes of held frames: 100K; none", "rxbuffer {}"
+    )
+    notice: int = _of(
+        5,
+        "notice",
+        lambda text: whole_number(text, 0, MOST_NOTICES),
+        "the most consecutive missing frames that are reported: 5",
+        "notice {}",
+    )
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether netesto's own program carries the link."""
+        return self.emulator == "program"
+
+    @property
+    def frame_bytes(self) -> int:
+        """The size of a full frame."""
+        return self.mtu + FRAME_HEADER_BYTES
+
+    @property
+    def copies_made(self) -> int:
+        """How often a frame is sent again: for `auto` the smallest N with p^(N+1) up to the
+        target. ValueError if there is none."""
+        if self.copies is not None:
+            return self.copies
+        loss = self.loss.mean_percent / 100
+        target = self.target_ms if self.target_ms is not None else DEFAULT_LOSS_TARGET
+        if not 0 < loss < 1:
+            raise ValueError(f"a loss of {units.decimal(loss * 100)} % needs no copies, or all")
+        # A hair above the target is the target, written in decimals.
+        for copies in range(1, MOST_COPIES + 1):
+            if loss ** (copies + 1) <= target * (1 + 1e-9):
+                return copies
+        raise ValueError(f"{MOST_COPIES} copies leave more than target={target:g}")
+
+    @property
+    def _recovery_s(self) -> float:
+        """From a notice to the first copy, without the time of frames on the wire."""
+        return (2 * self.delay_ms + self.reaction_ms) / 1000
+
+    @property
+    def hold_ms(self) -> float:
+        """How long a gap is waited for."""
+        if self.hold_given_ms is not None:
+            return self.hold_given_ms
+        on_wire = self.frame_bytes + self.overhead_bytes + NUMBER_BYTES
+        frame_s = on_wire * 8 / self.rate_bps if self.rate_bps is not None else 0.0
+        waited = self.notice * self.copies_made + 4
+        return 2000 * (self._recovery_s + waited * frame_s)
+
+    @property
+    def pause_bytes(self) -> int | None:
+        """From how many held bytes on the sender pauses; None: it never does."""
+        if self.pause_given_bytes is not None or self.rate_bps is None:
+            return self.pause_given_bytes
+        return round(1.5 * self.rate_bps / 8 * self._recovery_s + 10 * self.frame_bytes)
+
+    @property
+    def resume_bytes(self) -> int | None:
+        """From how few held bytes on it goes on."""
+        if self.resume_given_bytes is not None or self.pause_bytes is None:
+            return self.resume_given_bytes
+        return round(0.9 * self.pause_bytes)
+
     @property
     def queue_kind(self) -> str:
         """The qdisc of the queue; "" for a FIFO that counts the unit of its limit. One that marks,
-        without a qdisc, is a codel that never drops."""
-        return self.qdisc or ("codel" if self.mark is not None else "")
+        without a qdisc, is a codel that never drops, unless the program marks."""
+        marks = self.mark is not None and not self.is_carried
+        return self.qdisc or ("codel" if marks else "")
 
     @property
     def queue(self) -> QueueLimit | None:
@@ -418,6 +584,8 @@ class LinkSettings:
     def emulates(self) -> tuple[str, ...]:
         """The settings that need netem, as written in a script: ("delay=20", "loss=1")."""
         written = as_text(self)
+        if self.is_carried:
+            return ()
         return tuple(f"{name}={written[name]}" for name in EMULATED if name in written)
 
     @property
@@ -462,7 +630,8 @@ _OF_PACKETS = ("loss", "reorder", "duplicate", "corrupt", "mark", "police")
 _OF_QDISCS = tuple(dict.fromkeys(name for kind in QUEUES.values() for name in kind.settings))
 
 # Those that the two directions of a link share.
-OF_BOTH = ("mtu", "offload")
+FIELDS_OF_BOTH = ("mtu", "offload", "emulator")
+OF_BOTH = FIELDS_OF_BOTH
 
 # Those of SET_LINK, which sets mtu at an interface.
 CHANGEABLE = tuple(name for name in (*SETTINGS, "rtt") if name not in OF_BOTH)
@@ -491,6 +660,8 @@ def link_settings(given: Mapping[str, str], *, what: str) -> LinkSettings:
     """
     if "delay" in given and "rtt" in given:
         raise UsageError(f"{what}: give delay or rtt (which is twice the delay), not both")
+    if "protect" in given:
+        given = {"emulator": "program", **given}
     values: dict[str, Any] = {
         field: value(given, name, setting.read, None, what=what)
         for field, setting in _BY_FIELD.items()
@@ -515,12 +686,20 @@ def link_settings(given: Mapping[str, str], *, what: str) -> LinkSettings:
             remedy="limit= sets what the queue of a link holds: limit=100M",
         )
     _check_super_packets(settings, given, what)
+    _check_carried(settings, given, what)
     return settings
 
 
 def changed(settings: LinkSettings, given: Mapping[str, str], *, what: str) -> LinkSettings:
     """The settings of a link that is up when some change. The others stay, also the size of its
-    queue. UsageError as in `link_settings`."""
+    queue. UsageError as in `link_settings`, and if the kernel carries a link that should be
+    protected."""
+    for name in _OF_PROGRAM:
+        if name in given and not settings.is_carried:
+            raise UsageError(
+                f"{what}: {name}={given[name]}: the kernel carries this link, which cannot protect",
+                remedy="Give it emulator=program, or protect=, in LAB.",
+            )
     queue = settings.queue
     return merged(settings if queue is None else replace(settings, limit=queue), given, what=what)
 
@@ -582,6 +761,10 @@ def _check_delays(settings: LinkSettings, given: Mapping[str, str], what: str) -
 def _check_queue(settings: LinkSettings, given: Mapping[str, str], what: str) -> None:
     kind = QUEUES.get(settings.queue_kind, QueueKind("bytes"))
     for name in _OF_QDISCS:
+        if name == "target" and settings.copies is None:
+            continue
+        if name == "mark" and settings.is_carried and not settings.qdisc:
+            continue
         if name in given and name not in kind.settings:
             able = ", ".join(each for each, one in QUEUES.items() if name in one.settings)
             raise UsageError(
@@ -619,6 +802,55 @@ def _check_super_packets(settings: LinkSettings, given: Mapping[str, str], what:
             f"{what}: {name}={given.get(name, '')}: a super-packet of offload=on counts as one",
             remedy="Leave out offload=on: packets then have the MTU of the link.",
         )
+
+
+_NOT_CARRIED = ("qdisc", "reorder", "duplicate")
+# The settings that only the program has.
+_OF_PROGRAM = (
+    "overhead", "protect", "copies", "reaction", "hold", "pause", "resume", "txbuffer", "rxbuffer",
+    "notice",
+)  # fmt: skip
+
+
+def _check_carried(settings: LinkSettings, given: Mapping[str, str], what: str) -> None:
+    """What only one of kernel and program has; limits that contradict each other."""
+    if not settings.is_carried:
+        for name in _OF_PROGRAM:
+            if name in given:
+                raise UsageError(
+                    f"{what}: {name}={given[name]}: only with protect= or emulator=program"
+                )
+        if settings.copies is None or (settings.target_ms or 1) < _SMALLEST_TARGET_MS:
+            raise UsageError(f"{what}: target={given.get('target', '')}: shorter than 1 us")
+        return
+    written = as_text(settings)
+    for name in _NOT_CARRIED:
+        if name in written:
+            raise UsageError(
+                f"{what}: {name}={written[name]}: the program that carries it has no {name}=",
+                remedy="Leave out protect= and emulator=program: the kernel's qdiscs have it.",
+            )
+    if settings.offload == "on":
+        raise UsageError(f"{what}: offload=on: the program carries packets of the MTU")
+    if settings.distribution.startswith("pareto"):
+        raise UsageError(
+            f"{what}: distribution={settings.distribution}: the program has uniform and normal"
+        )
+    pause, resume = settings.pause_bytes, settings.resume_bytes
+    if resume is not None and (pause is None or resume > pause):
+        raise UsageError(f"{what}: resume={resume}: above pause={pause}")
+    smallest = settings.txbuffer_bytes
+    if smallest is not None and smallest < settings.frame_bytes:
+        raise UsageError(
+            f"{what}: txbuffer={smallest}: does not hold one frame of {settings.frame_bytes} bytes"
+        )
+    if settings.protect != "off":
+        try:
+            _ = settings.copies_made
+        except ValueError as error:
+            raise UsageError(
+                f"{what}: copies=auto: {error}", remedy="Set loss=, or the number of copies."
+            ) from None
 
 
 def _fitting(limit: QueueLimit | float, link: LinkSettings) -> QueueLimit:

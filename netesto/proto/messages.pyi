@@ -249,144 +249,24 @@ class Event(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., time_s: _Optional[float] = ..., kind: _Optional[str] = ..., exp: _Optional[int] = ..., group: _Optional[int] = ..., instance: _Optional[int] = ..., rate_bps: _Optional[float] = ..., text: _Optional[str] = ..., last_lines: _Optional[str] = ...) -> None: ...
 
 class Setting(_message.Message):
-    __slots__ = ("sysctl", "qdisc", "netem", "module_parameter", "link_attribute", "link_limits", "route_metrics", "command")
-    SYSCTL_FIELD_NUMBER: _ClassVar[int]
-    QDISC_FIELD_NUMBER: _ClassVar[int]
-    NETEM_FIELD_NUMBER: _ClassVar[int]
-    MODULE_PARAMETER_FIELD_NUMBER: _ClassVar[int]
-    LINK_ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
-    LINK_LIMITS_FIELD_NUMBER: _ClassVar[int]
-    ROUTE_METRICS_FIELD_NUMBER: _ClassVar[int]
-    COMMAND_FIELD_NUMBER: _ClassVar[int]
-    sysctl: Sysctl
-    qdisc: Qdisc
-    netem: Netem
-    module_parameter: ModuleParameter
-    link_attribute: LinkAttribute
-    link_limits: LinkLimits
-    route_metrics: RouteMetrics
-    command: Command
-    def __init__(self, sysctl: _Optional[_Union[Sysctl, _Mapping]] = ..., qdisc: _Optional[_Union[Qdisc, _Mapping]] = ..., netem: _Optional[_Union[Netem, _Mapping]] = ..., module_parameter: _Optional[_Union[ModuleParameter, _Mapping]] = ..., link_attribute: _Optional[_Union[LinkAttribute, _Mapping]] = ..., link_limits: _Optional[_Union[LinkLimits, _Mapping]] = ..., route_metrics: _Optional[_Union[RouteMetrics, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ...) -> None: ...
-
-class Sysctl(_message.Message):
-    __slots__ = ("name", "value", "keep")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    VALUE_FIELD_NUMBER: _ClassVar[int]
-    KEEP_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    value: str
-    keep: bool
-    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
-
-class Qdisc(_message.Message):
-    __slots__ = ("kind", "options", "action", "device", "keep")
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    OPTIONS_FIELD_NUMBER: _ClassVar[int]
-    ACTION_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_FIELD_NUMBER: _ClassVar[int]
-    KEEP_FIELD_NUMBER: _ClassVar[int]
-    kind: str
-    options: _containers.RepeatedScalarFieldContainer[str]
-    action: str
-    device: str
-    keep: bool
-    def __init__(self, kind: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., device: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
-
-class Netem(_message.Message):
-    __slots__ = ("delay_ms", "limit_packets", "loss_percent", "device", "keep")
-    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_PACKETS_FIELD_NUMBER: _ClassVar[int]
-    LOSS_PERCENT_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_FIELD_NUMBER: _ClassVar[int]
-    KEEP_FIELD_NUMBER: _ClassVar[int]
-    delay_ms: float
-    limit_packets: int
-    loss_percent: float
-    device: str
-    keep: bool
-    def __init__(self, delay_ms: _Optional[float] = ..., limit_packets: _Optional[int] = ..., loss_percent: _Optional[float] = ..., device: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
-
-class ModuleParameter(_message.Message):
-    __slots__ = ("module", "name", "value", "keep")
-    MODULE_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    VALUE_FIELD_NUMBER: _ClassVar[int]
-    KEEP_FIELD_NUMBER: _ClassVar[int]
-    module: str
-    name: str
-    value: str
-    keep: bool
-    def __init__(self, module: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
-
-class LinkAttribute(_message.Message):
-    __slots__ = ("name", "value", "to", "address", "device", "keep")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    VALUE_FIELD_NUMBER: _ClassVar[int]
-    TO_FIELD_NUMBER: _ClassVar[int]
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_FIELD_NUMBER: _ClassVar[int]
-    KEEP_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    value: str
-    to: str
-    address: str
-    device: str
-    keep: bool
-    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., to: _Optional[str] = ..., address: _Optional[str] = ..., device: _Optional[str] = ..., keep: _Optional[bool] = ...) -> None: ...
-
-class Command(_message.Message):
-    __slots__ = ("name", "values", "keep")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    VALUES_FIELD_NUMBER: _ClassVar[int]
-    KEEP_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    values: _containers.RepeatedScalarFieldContainer[str]
-    keep: bool
-    def __init__(self, name: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., keep: _Optional[bool] = ...) -> None: ...
-
-class LinkLimits(_message.Message):
-    __slots__ = ("to", "keep", "settings", "direction")
-    TO_FIELD_NUMBER: _ClassVar[int]
-    KEEP_FIELD_NUMBER: _ClassVar[int]
-    SETTINGS_FIELD_NUMBER: _ClassVar[int]
-    DIRECTION_FIELD_NUMBER: _ClassVar[int]
-    to: str
-    keep: bool
-    settings: _containers.RepeatedScalarFieldContainer[str]
-    direction: str
-    def __init__(self, to: _Optional[str] = ..., keep: _Optional[bool] = ..., settings: _Optional[_Iterable[str]] = ..., direction: _Optional[str] = ...) -> None: ...
-
-class RouteMetrics(_message.Message):
-    __slots__ = ("to", "address", "rto_min_ms", "initcwnd", "initrwnd", "keep")
-    TO_FIELD_NUMBER: _ClassVar[int]
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    RTO_MIN_MS_FIELD_NUMBER: _ClassVar[int]
-    INITCWND_FIELD_NUMBER: _ClassVar[int]
-    INITRWND_FIELD_NUMBER: _ClassVar[int]
-    KEEP_FIELD_NUMBER: _ClassVar[int]
-    to: str
-    address: str
-    rto_min_ms: float
-    initcwnd: int
-    initrwnd: int
-    keep: bool
-    def __init__(self, to: _Optional[str] = ..., address: _Optional[str] = ..., rto_min_ms: _Optional[float] = ..., initcwnd: _Optional[int] = ..., initrwnd: _Optional[int] = ..., keep: _Optional[bool] = ...) -> None: ...
+    __slots__ = ("setting",)
+    SETTING_FIELD_NUMBER: _ClassVar[int]
+    setting: str
+    def __init__(self, setting: _Optional[str] = ...) -> None: ...
 
 class Applied(_message.Message):
-    __slots__ = ("setting", "before", "after", "made_s", "thing", "undo")
+    __slots__ = ("setting", "before", "after", "made_s", "undo")
     SETTING_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     MADE_S_FIELD_NUMBER: _ClassVar[int]
-    THING_FIELD_NUMBER: _ClassVar[int]
     UNDO_FIELD_NUMBER: _ClassVar[int]
     setting: str
     before: str
     after: str
     made_s: float
-    thing: str
     undo: str
-    def __init__(self, setting: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., made_s: _Optional[float] = ..., thing: _Optional[str] = ..., undo: _Optional[str] = ...) -> None: ...
+    def __init__(self, setting: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., made_s: _Optional[float] = ..., undo: _Optional[str] = ...) -> None: ...
 
 class Left(_message.Message):
     __slots__ = ("sentences",)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from netesto import hostsettings
 from netesto.errors import UsageError
 from netesto.files import jsontext
 from netesto.results import derive, fields, hostdiffs, made, manifest, store
@@ -96,7 +97,10 @@ def _settings(found: Any) -> dict[str, dict[str, str]]:
     records = {
         str(name): [
             SettingRecord(
-                str(each["setting"]), str(each["before"]), str(each["after"]), each["made_s"]
+                hostsettings.read(each["setting"]),
+                str(each["before"]),
+                str(each["after"]),
+                each["made_s"],
             )
             for each in host.get("settings", ())
         ]

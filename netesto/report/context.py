@@ -4,6 +4,7 @@ Pure."""
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from netesto.hostsettings import LinkLimits
 from netesto.results import made
 from netesto.results.made import Made
 from netesto.results.manifest import Manifest, PathRecord
@@ -50,8 +51,8 @@ def of(manifest: Manifest) -> Context:
     """
     ends = [{group.request.client, group.request.server} for group in manifest.groups]
     paths = [path for path in manifest.paths if {path.source, path.destination} in ends]
-    has_other_rates = _shaped_by_script(manifest) or _links_changed(manifest, "rate")
-    has_other_rtts = has_other_rates or _links_changed(manifest, "delay")
+    has_other_rates = _shaped_by_script(manifest) or _links_changed(manifest, "rate_bps")
+    has_other_rtts = has_other_rates or _links_changed(manifest, "delay_ms")
     capacities = _references(
         paths,
         lambda path: None if path.asked_rate_bps is None else path.asked_rate_bps / 1e6,
@@ -66,7 +67,7 @@ def of(manifest: Manifest) -> Context:
         one_machine=manifest.on_one_machine,
         simulated=manifest.simulated_time,
         changes=tuple(
-            Reference(each.at_s, f"{each.host}: {each.record.setting}")
+            Reference(each.at_s, f"{each.host}: {each.record.words}")
             for each in settings(manifest)
             if each.at_s is not None
         ),
@@ -81,43 +82,37 @@ def settings(manifest: Manifest) -> tuple[Made, ...]:
 
 def _shaped_by_script(manifest: Manifest) -> bool:
     """True if a qdisc that the script set, and did not remove, may slow down or delay traffic."""
-    last: dict[tuple[str, str], list[str]] = {}
-    for name, host in manifest.hosts.items():
-        for applied in host.settings:
-            # As in: qdisc eth0: replace tbf rate 10mbit
-            device, _, words = applied.setting.partition(": ")
-            if device.startswith("qdisc "):
-                last[name, device] = words.split()
+    last = {
+        (name, record.setting.target): record.setting
+        for name, host in manifest.hosts.items()
+        for record in host.settings
+    }
     return any(
-        words[:1] not in (["delete"], ["no"]) and _UNSHAPED.isdisjoint(words[:2])
-        for words in last.values()
+        setting.root_qdisc is not None
+        and not setting.removes
+        and setting.root_qdisc.kind not in _UNSHAPED
+        for setting in last.values()
     )
 
 
-def _links_changed(manifest: Manifest, limit: str) -> bool:
-    """True if the script changed the rate or delay of a link of the lab at any time of the
+def _links_changed(manifest: Manifest, field: str) -> bool:
+    """True if the script changed this setting of a link of the lab at any time of the
     experiment."""
     first: dict[tuple[str, str], str] = {}
     had: dict[tuple[str, str], list[str]] = {}
     for name, host in manifest.hosts.items():
-        for applied in host.settings:
-            # As in: link b: netem limit 1034 delay 0.01s 0s 0%, tbf rate 20000000bit burst 12500 …
-            device, _, what = applied.setting.partition(": ")
-            if device.startswith("link ") and "=" not in what:
-                link = name, device
-                first.setdefault(link, applied.before)
-                is_during = applied.made_s >= manifest.started_s
-                had[link] = [*(had.get(link, ()) if is_during else ()), applied.after]
+        for record in host.settings:
+            if isinstance(record.setting, LinkLimits):
+                link = name, record.setting.target
+                first.setdefault(link, record.before)
+                is_during = record.made_s >= manifest.started_s
+                had[link] = [*(had.get(link, ()) if is_during else ()), record.after]
     return any(
-        _limit(first[link], limit) != _limit(stages, limit)
-        for link, all_stages in had.items()
-        for stages in all_stages
+        getattr(LinkLimits.achieved(first[link]), field)
+        != getattr(LinkLimits.achieved(each), field)
+        for link, all_of_it in had.items()
+        for each in all_of_it
     )
-
-
-def _limit(stages: str, name: str) -> str:
-    """The value of the first word of this name; empty if there is none."""
-    return stages.partition(f" {name} ")[2].partition(" ")[0]
 
 
 def _references(

@@ -5,13 +5,21 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from netesto.report import plotting, ticks
+from netesto.report import drawing, looks, plotting, spread, ticks
 from netesto.report.expscript import page, tables
-from netesto.report.expscript.page import Block, Heading, Paragraph, PlotBlock, TableBlock
+from netesto.report.expscript.page import (
+    Block,
+    ChoiceBlock,
+    Heading,
+    Paragraph,
+    PlotBlock,
+    TableBlock,
+)
 from netesto.report.expscript.tables import Table
-from netesto.report.figures import Axis, Kind, Mark, Panel, Plot, Style, Trace
+from netesto.report.figures import Axis, Chart, Kind, Layer, Mark, Panel, Plot, Style, Trace
 from netesto.report.ticks import Scale, Tick
 from netesto.results import summary
+from netesto.results.completions import Times
 from netesto.results.summary import Data
 
 _STYLE = Style(width_px=1100, height_px=520, axis_in=7.5)
@@ -43,6 +51,44 @@ def rows(found: Sequence[Mapping[str, str]], title: str) -> str:
     """The page of a table alone; its first column has names."""
     first = next(iter(found[0]))
     return page.render(title, [TableBlock(table(found, texts=[first]), "table")])
+
+
+def completions(
+    parts: Mapping[str, Mapping[str, Times]], found: Sequence[Mapping[str, str]], title: str
+) -> str:
+    """The page of the durations of transfers: how many took longer than each time, for each part of
+    them, one of which is shown at a time; and the table."""
+    charts = {part: _exceeding(part, cases) for part, cases in parts.items()}
+    shown = [(part, chart) for part, chart in charts.items() if chart is not None]
+    choices = tuple(
+        (part, PlotBlock(chart, svg, f"slower-{part}"))
+        for (part, chart), svg in zip(shown, drawing.draw(each for _, each in shown), strict=True)
+    )
+    texts = [name for name in found[0] if name in {"part", "µs"}]
+    blocks: list[Block] = [ChoiceBlock("Transfers", choices, "slower")] if choices else []
+    return page.render(title, [*blocks, TableBlock(table(found, texts=texts), "table")])
+
+
+def _exceeding(part: str, cases: Mapping[str, Times]) -> Chart | None:
+    """The complementary distribution of each case; None without a time."""
+    layers = [
+        Layer(case, looks.of_line(place), "steps", *spread.exceeding(times[times > 0]))
+        for place, (case, times) in enumerate(cases.items())
+        if (times > 0).any()
+    ]
+    if not layers:
+        return None
+    which = "" if part == "all" else f" ({part} by losses)"
+    counts = ", ".join(f"{case} {len(times):,}" for case, times in cases.items())
+    return Chart(
+        f"Durations of transfers{which}",
+        "microseconds",
+        "share that took longer",
+        tuple(layers),
+        1.0,
+        (f"Both axes are logarithmic. Transfers: {counts}.",),
+        "log",
+    )
 
 
 def table(found: Sequence[Mapping[str, str]], *, texts: Collection[str]) -> Table:

@@ -117,7 +117,7 @@ def asked(request: GroupRequest) -> str:
 
 
 def _transfers(request: GroupRequest) -> str:
-    """The transfers of TCP_FLOWS and TCP_MESSAGES."""
+    """The transfers of tests that measure them."""
     count = f"{request.count:,} transfers" if request.count else "transfers"
     size = f"{count} of {format_size(request.size_bytes or 0)} bytes"
     if not request.gap_s:

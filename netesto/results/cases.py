@@ -3,15 +3,17 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from netesto.errors import OutputError, ResultsError
-from netesto.model import COMPLETION_TESTS, GroupRequest
-from netesto.results import completions, integrity, manifest, steady, store
+from netesto.errors import OutputError, ResultsError, UsageError
+from netesto.model import COMPLETION_TESTS, LINK_TESTS, GroupRequest
+from netesto.results import completions, integrity, manifest, steady, store, stress
 from netesto.results import traces as trace_table
+from netesto.results.affected import Losses, Parted, read_losses
 from netesto.results.columns import REPETITION
 from netesto.results.completions import Times
 from netesto.results.evidence import OK, ExperimentEvidence
@@ -21,6 +23,10 @@ from netesto.results.traces import Played
 EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence]
 """The evidence in the folder of an experiment, without files that are damaged."""
 
+_T = TypeVar("_T")
+
+# The frames that a protected link lost, by its other end.
+_LOSSES = re.compile(r"losses\.[^/]+\.csv")
 # Of a group and a flow.
 _FILE = re.compile(r"(?:completions|times)\.(\d{1,9})\.(\d{1,9})(?:\.csv)?")
 
@@ -51,6 +57,61 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
     found: dict[str, list[Times]] = defaultdict(list)
     failed: dict[str, int] = defaultdict(int)
     faults: list[str] = []
+    for each in _files(folder, faults):
+        try:
+            part, count = completions.read_all(each.whole())
+        except (OSError, OutputError) as error:
+            faults.append(str(error))
+        else:
+            found[each.case].append(part)
+            if count:
+                failed[each.case] += count
+    joined = {case: np.concatenate(parts) for case, parts in found.items()}
+    return joined, dict(failed), faults
+
+
+def by_affected(folder: Path) -> tuple[dict[str, Parted], dict[str, int], list[str]]:
+    """The transfers of each case, and which of them losses affected; the rest as `times`.
+    Transactions are not transfers."""
+    found: dict[str, list[Parted]] = defaultdict(list)
+    failed: dict[str, int] = defaultdict(int)
+    faults: list[str] = []
+    losses: dict[Path, Sequence[Losses] | None] = {}
+    for each in _files(folder, faults):
+        if each.asked.test not in COMPLETION_TESTS:
+            continue
+        try:
+            if each.place not in losses:
+                losses[each.place] = _losses(each.place, each.known)
+            transfers, count = completions.read_transfers(each.whole())
+        except (OSError, OutputError) as error:
+            faults.append(str(error))
+        else:
+            source = str(each.asked.client_address)
+            found[each.case].append(Parted.of(transfers, source, losses[each.place]))
+            if count:
+                failed[each.case] += count
+    return {case: Parted.joined(parts) for case, parts in found.items()}, dict(failed), faults
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file with the times of a flow that ended well."""
+
+    case: str
+    place: Path
+    known: Manifest
+    asked: GroupRequest
+    path: str
+
+    def whole(self) -> Path:
+        """Its place, if it is unchanged and its times are right; else OSError or OutputError."""
+        completions.check(self.place, self.known, self.path)
+        return _unchanged(self.place, self.known, self.path)
+
+
+def _files(folder: Path, faults: list[str]) -> Iterator[_File]:
+    """The files with times, in the order of the experiments; failures go to `faults`."""
     for case, place, known in _experiments(folder, faults):
         files = {
             path: (int(match[1]), int(match[2]))
@@ -58,32 +119,35 @@ def times(folder: Path) -> tuple[dict[str, Times], dict[str, int], list[str]]:
             if (match := _FILE.fullmatch(PurePosixPath(path).name))
         }
         measured = {number for number, _ in files.values()}
-        timed = [
-            group
+        timed = {
+            group.request.group: group
             for group in known.groups
             if _is_timed(group.request) or group.request.group in measured
-        ]
-        cases = _by_group(case, [group.request for group in timed])
+        }
+        cases = _by_group(case, [group.request for group in timed.values()])
         good = set()
-        for group in timed:
-            number = group.request.group
+        for number, group in timed.items():
             good |= {(number, flow.instance) for flow in group.instances if flow.status == OK}
             faults += _failed_flows(cases[number], known.exp, group)
         for path, flow in files.items():
-            if flow not in good:
-                continue
-            try:
-                completions.check(place, known, path)
-                part, count = _read(place / path, known.files[path])
-            except (OSError, OutputError) as error:
-                faults.append(str(error))
-            else:
-                own = cases[flow[0]]
-                found[own].append(part)
-                if count:
-                    failed[own] += count
-    joined = {case: np.concatenate(parts) for case, parts in found.items()}
-    return joined, dict(failed), faults
+            if flow in good:
+                yield _File(cases[flow[0]], place, known, timed[flow[0]].request, path)
+
+
+def _losses(place: Path, known: Manifest) -> Sequence[Losses] | None:
+    """The lost frames of the links of an experiment; None without a file of them."""
+    paths = [path for path in sorted(known.files) if _LOSSES.fullmatch(PurePosixPath(path).name)]
+    return [read_losses(_unchanged(place, known, path)) for path in paths] if paths else None
+
+
+def renamed(found: Mapping[str, _T], names: Mapping[str, str]) -> dict[str, _T]:
+    """Cases with other names, those of `names` first, in their order; names of no case are ignored.
+    UsageError if two cases have the same name then."""
+    ordered = dict.fromkeys((*(name for name in names if name in found), *found))
+    result = {names.get(case, case): found[case] for case in ordered}
+    if len(result) < len(found):
+        raise UsageError("--names: two cases have the same name")
+    return result
 
 
 def steady_rates(
@@ -136,6 +200,31 @@ def traces(folder: Path) -> tuple[dict[str, list[Played]], list[str]]:
     return dict(found), faults
 
 
+def stress_tests(folder: Path) -> tuple[dict[str, list[stress.Test]], list[str]]:
+    """The stress tests of each case, in the order of the experiments; and those that failed and
+    unreadable files, in words."""
+    found: dict[str, list[stress.Test]] = defaultdict(list)
+    faults: list[str] = []
+    for case, place, known in _experiments(folder, faults):
+        for group in known.groups:
+            asked = group.request
+            if asked.test not in LINK_TESTS:
+                continue
+            faults += _failed_flows(case, known.exp, group)
+            for flow in group.instances:
+                path = f"raw/{asked.client}/flow.{asked.group}.{flow.instance}.out"
+                if flow.status != OK:
+                    continue
+                if not integrity.is_unchanged(place, known, path):
+                    faults.append(f"{place / path}: is damaged or missing")
+                    continue
+                try:
+                    found[case].append(stress.read((place / path).read_text(encoding="utf-8")))
+                except (OSError, OutputError) as error:
+                    faults.append(f"{place / path}: {error}")
+    return dict(found), faults
+
+
 def _experiments(folder: Path, faults: list[str]) -> Iterator[tuple[str, Path, Manifest]]:
     """The case, the folder and the manifest of each experiment; problems go to `faults`."""
     factors = store.factors(folder)
@@ -159,7 +248,7 @@ def _failed_flows(case: str, exp: int, group: GroupRecord) -> Iterator[str]:
             yield f"{case}: flow {exp}.{group.request.group}.{flow.instance} failed: {flow.status}"
 
 
-def _read(path: Path, sha256: str) -> tuple[Times, int]:
-    if integrity.sha256_of(path) != sha256:
-        raise OutputError(f"{path}: is damaged (its SHA-256 differs)")
-    return completions.read_all(path)
+def _unchanged(place: Path, known: Manifest, path: str) -> Path:
+    if integrity.sha256_of(place / path) != known.files[path]:
+        raise OutputError(f"{place / path}: is damaged (its SHA-256 differs)")
+    return place / path

@@ -7,6 +7,7 @@ standard deviation has n - 1 in its denominator. Incomplete transfers are not in
 import csv
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
@@ -74,6 +75,13 @@ def to_csv(cases: Mapping[str, Times]) -> str:
     return csvfile.text([("row", *cases)], table(cases))
 
 
+def parts_to_csv(parts: Mapping[str, Mapping[str, Times]]) -> str:
+    """A table for each part as CSV: `part,row,CASE…`."""
+    cases = next(iter(parts.values()))
+    rows = [(part, *row) for part, times in parts.items() for row in table(times)]
+    return csvfile.text([("part", "row", *cases)], rows)
+
+
 # ---- files (docs/data-formats.md) ----------------------------------------------------------------
 
 
@@ -105,6 +113,41 @@ def read_all(path: Path) -> tuple[Times, int]:
         return read_as(content)
     except (ValueError, KeyError, UnicodeDecodeError, csv.Error, IndexError) as error:
         raise OutputError(f"{path}: no times: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A transfer that was completed. `port` is the client's, 0 if an older netesto did not keep
+    it."""
+
+    start_s: float
+    us: float
+    size: int
+    retransmits: int
+    port: int
+
+
+def read_transfers(path: Path) -> tuple[list[Transfer], int]:
+    """The transfers in `completions.G.I.csv`, and the number of incomplete ones. OSError;
+    OutputError if it is something else."""
+    try:
+        rows = list(csv.DictReader(io.StringIO(path.read_bytes().decode())))
+        found = [
+            Transfer(
+                start_s=float(row["start_s"]),
+                us=float(row["us"]),
+                size=int(row["bytes"]),
+                retransmits=int(row["retransmits"]),
+                port=int(row.get("port") or 0),
+            )
+            for row in rows
+            if row["status"] == "ok"
+        ]
+        if not np.isfinite([(each.start_s, each.us) for each in found]).all():
+            raise ValueError("a time is not a number")
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        raise OutputError(f"{path}: no transfers: {error}") from error
+    return found, len(rows) - len(found)
 
 
 def _of_transfers(content: bytes) -> tuple[Times, int]:

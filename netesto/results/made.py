@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from netesto.limits import allowed
 from netesto.results.manifest import SettingRecord
 
 # Of a qdisc that got no handle, which the kernel counts up.
@@ -30,47 +29,34 @@ class Made:
 
 def of(settings: Mapping[str, Iterable[SettingRecord]], started_s: float) -> tuple[Made, ...]:
     """The settings of hosts that an experiment had which began at `started_s`, in their order: of
-    those made before, the last of each thing."""
-    held: dict[tuple[str, str], Made] = {}
+    those made before, the last of each target."""
+    held: dict[tuple[str, str, tuple[str, ...]], Made] = {}
     meanwhile: list[Made] = []
     for host, records in settings.items():
         for record in records:
             if record.made_s >= started_s:
                 meanwhile.append(Made(host, record, record.made_s - started_s))
                 continue
-            key = host, thing(record)
+            key = host, record.setting.target, record.setting.given
             held.pop(key, None)
             held[key] = Made(host, record, None)
     return (*held.values(), *sorted(meanwhile, key=lambda each: each.at_s or 0.0))
 
 
-def thing(record: SettingRecord) -> str:
-    """What was set, as it is called in words: `sysctl net.ipv4.tcp_ecn`, `qdisc eth0`; a command is
-    one of its own."""
-    if record.setting.startswith("command "):
-        return record.setting
-    name, separator, _ = record.setting.partition(": ")
-    if separator and "=" not in name:
-        # As in: qdisc eth0: tbf rate 10mbit; but: link eth0: mtu=9000
-        attribute = record.setting.removeprefix(f"{name}: ").partition("=")[0]
-        return f"{name} {attribute}" if attribute in allowed.LINK_ATTRIBUTES else name
-    return record.setting.partition("=")[0]
-
-
 def conditions(
     settings: Mapping[str, Iterable[SettingRecord]], started_s: float, flows_s: float
 ) -> dict[str, dict[str, str]]:
-    """By host and thing, what was requested and achieved, and when after the flows' common start
+    """By host and target, what was requested and achieved, and when after the flows' common start
     `flows_s`, in half seconds: what two experiments have in common, or not."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for each in of(settings, started_s):
-        asked = each.record.setting.removeprefix(thing(each.record)).lstrip(":= ")
+        asked = each.record.setting.requested
         achieved = _HANDLE.sub("", each.record.after)
         words = asked if achieved in {asked, ""} else f"{asked} [{achieved}]"
         if each.at_s is not None:
             after_s = started_s + each.at_s - flows_s
             words = f"at {math.floor(2 * after_s + _EARLY) / 2:g} s {words}"
-        found[each.host][thing(each.record)].append(words)
+        found[each.host][each.record.setting.target].append(words)
     return {
         host: {name: ", ".join(words) for name, words in things.items()}
         for host, things in found.items()

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from netesto.errors import ResultsError
-from netesto.files import jsontext
+from netesto.files import compressed, jsontext
 from netesto.measured import address_of
 from netesto.model import Address
 
@@ -27,7 +27,7 @@ def read(path: Path) -> Samples:
     """The samples in a `sockets.bin.gz`, one record each; all complete ones of a truncated file.
     ResultsError if it is not such a file."""
     try:
-        content = zlib.decompressobj(wbits=31).decompress(path.read_bytes())
+        content = compressed.read(path)
         header, _, records = content.partition(b"\n")
         dtype = np.dtype(jsontext.parse(header)["dtype"])
         return np.frombuffer(records, dtype, len(records) // dtype.itemsize)

@@ -8,6 +8,7 @@ from netesto.results import csvfile
 
 # The number of intervals at the start and the end of a flow that do not count.
 SKIP = 5
+_GIGA = 1e9
 # The rest at the end of a flow is not an interval.
 _REST_S = 0.5
 
@@ -44,17 +45,14 @@ def to_csv(cases: Mapping[str, Sequence[float]]) -> str:
 
 
 def rows(cases: Mapping[str, Sequence[float]]) -> list[dict[str, str]]:
-    """A row for each case, for people."""
+    """A row for each case, for people: in Gbit/s, or in Mbit/s if all are below 1 Gbit/s."""
+    means = {case: statistics.fmean(rates) if rates else None for case, rates in cases.items()}
+    is_fast = any(mean is not None and mean >= _GIGA for mean in means.values())
+    unit, bps = ("Gbps", _GIGA) if is_fast else ("Mbps", 1e6)
     return [
         {
             "case": case,
-            "flows": str(len(rates)),
-            "throughput": _rate(statistics.fmean(rates)) if rates else "",
+            f"avg_throughput({unit})": "" if mean is None else f"{mean / bps:.2f}",
         }
-        for case, rates in cases.items()
+        for case, mean in means.items()
     ]
-
-
-def _rate(bps: float) -> str:
-    """In Gbit/s, below 1 in Mbit/s, with 2 decimals."""
-    return f"{bps / 1e9:.2f} Gbit/s" if bps >= 1e9 else f"{bps / 1e6:.2f} Mbit/s"

@@ -13,9 +13,9 @@ from netesto.hostsettings import Sysctl
 from netesto.lab import guest, kernelbuild, kernels, netns
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
-from netesto.language import permitted, steps
+from netesto.language import steps
 from netesto.language.plan import Head, Warned
-from netesto.limits import allowed
+from netesto.limits import allowed, needs
 from netesto.run import labcommands, labs
 from netesto.run.request import Request
 
@@ -102,16 +102,12 @@ def network(head: Head) -> Topology:
 
 def lacking(commands: Sequence[steps.RemoteCommand], kernel: Capabilities) -> list[str]:
     """What commands need and a kernel lacks: "qdisc fq", "congestion control dctcp"."""
-    there = {"qdisc": kernel.qdiscs, "congestion control": kernel.congestion_controls}
-    wanted: dict[str, None] = {}
-    for command in commands:
-        needed = [(kind, name) for kind, name, _ in permitted.named(command)]
-        needed.append(("qdisc", requests.needed_qdisc(command)))
-        for kind, name in needed:
-            known = there[kind]
-            if name and known is not None and name not in known:
-                wanted[f"{kind} {name}"] = None
-    return list(wanted)
+    has: needs.Has = {
+        "qdisc": kernel.qdiscs, "congestion control": kernel.congestion_controls,
+        "tool": None, "command": None,
+    }  # fmt: skip
+    wanted = (need for command in commands for each in command.needs.values() for need in each)
+    return [str(need) for need in needs.unmet(wanted, has)]
 
 
 def check_script(request: Request, head: Head) -> None:

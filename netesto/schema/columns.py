@@ -346,7 +346,9 @@ BLOCKS: Mapping[str, tuple[Description | Composed, ...]] = {
         Description(
             "sndbuf_limited", "avg", "µs",
             "of that, the send buffer was full of unacknowledged data",
-            details="`tcpi_sndbuf_limited`; as rwnd_limited.",
+            details="`tcpi_sndbuf_limited`; as rwnd_limited. A lower bound: Linux begins to count"
+            " when it sends the last data of a full buffer (`tcp_cwnd_validate`); if all data was"
+            " sent before the buffer was full, as with a small `localBuffer`, this is 0.",
         ),
     ),
     "Latency under load": (

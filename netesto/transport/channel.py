@@ -10,7 +10,7 @@ Options: TypeAlias = tuple[tuple[str, int], ...]
 
 # Incremented when an end with the old number would misunderstand one with the new. 0: a version
 # without a number.
-PROTOCOL = 4
+PROTOCOL = 5
 
 
 def check(other: str, protocol: int, version: str, *, host: str = "") -> None:

@@ -35,6 +35,7 @@ from netesto.model import (
     TimeSync,
 )
 from netesto.proto import messages as pb
+from netesto.schema import tagged
 from netesto.schema.described import differing
 from netesto.text.printable import printable
 from netesto.transport.faults import Fault, FaultKind
@@ -47,13 +48,6 @@ TEXT_MAX, ITEMS_MAX = 4_000, 1_000
 
 # Values that a message takes as they are.
 _UNCHANGED = frozenset({str, int, float, bool, bytes, type(None)})
-
-# All settings, by their names in the message.
-_SETTINGS: Mapping[str, type[Setting]] = {
-    each.name: getattr(hostsettings, each.message_type.name)
-    for each in pb.Setting.DESCRIPTOR.fields
-    if each.message_type is not None
-}
 
 
 def prepare() -> None:
@@ -169,6 +163,8 @@ def _plain_value(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple):
         return list(map(_plain_value, value))
+    if isinstance(value, Setting):
+        return json.dumps(tagged.record(value))
     return _plain(value) if is_dataclass(value) else value
 
 
@@ -191,6 +187,8 @@ def _readers(kind: Any, message: Any) -> tuple[tuple[str, bool, Callable[[Any], 
 def _reader(hint: Any) -> Callable[[Any], Any]:
     if hint == Address:
         return _address
+    if hint is Setting:
+        return _setting
     if hint == Address | None:
         return lambda text: _address(text) if text else None
     if get_origin(hint) is tuple:
@@ -209,6 +207,17 @@ def _address(text: str) -> Address:
         return ip_address(text)
     except ValueError:
         raise AgentError(f"request not understood: invalid address {text!r}") from None
+
+
+def _setting(text: str) -> Setting:
+    """AgentError for one that this version does not know."""
+    try:
+        return hostsettings.read(jsontext.parse(text, finite=True))
+    except ValueError as error:
+        raise AgentError(
+            f"setting not understood: {printable(str(error)[:TEXT_MAX])}",
+            remedy="Install the same version of netesto at both ends.",
+        ) from None
 
 
 def to_addresses(texts: Iterable[str]) -> list[Address]:
@@ -242,15 +251,13 @@ def to_finished(message: pb.Finished, *, host: str) -> Finished:
 
 
 def from_setting(setting: Setting) -> pb.Setting:
-    name = next(name for name, kind in _SETTINGS.items() if isinstance(setting, kind))
-    return pb.Setting(**{name: _plain(setting)})
+    return pb.Setting(setting=json.dumps(tagged.record(setting)))
 
 
 def to_setting(message: pb.Setting) -> Setting:
-    name = message.WhichOneof("kind")
-    if name is None:
-        raise AgentError("request not understood: a kind of setting that this agent does not know")
-    return decode_request(_SETTINGS[name], getattr(message, name))
+    if len(UnknownFieldSet(message)):
+        raise _unknown_option()
+    return _setting(message.setting)
 
 
 def to_event(message: pb.Event) -> Event | None:

@@ -179,7 +179,7 @@ class AgentServer:
         applied = await self._held(
             context, lambda: self._service.configure(codec.to_setting(message))
         )
-        self._note(context, "change", setting=applied.setting)
+        self._note(context, "change", setting=applied.words)
         return applied
 
     async def TakeStats(self, message: pb.TakeStatsRequest, context: Context) -> None:

@@ -1,10 +1,13 @@
 """HTTP/2 (RFC 9113) without a gRPC library, valid or not."""
 
+import json
 import random
 import struct
 from collections.abc import Iterator
 
+from netesto.hostsettings import Sysctl
 from netesto.proto import messages as pb
+from netesto.schema import tagged
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -64,7 +67,7 @@ _START = pb.StartRequest(
 _CALLS = (
     ("Info", pb.Nothing()),
     ("Hold", pb.HoldRequest(controller="c", run="r")),
-    ("Configure", pb.Setting(sysctl=pb.Sysctl(name="net.ipv4.tcp_ecn", value="1"))),
+    ("Configure", pb.Setting(setting=json.dumps(tagged.record(Sysctl("net.ipv4.tcp_ecn", "1"))))),
     ("Start", _START),
     ("Fetch", pb.FetchRequest(exp=1, paths=["flow.1.1.out", "../journal"])),
     ("Release", pb.Nothing()),

@@ -150,5 +150,5 @@ async def test_an_agent_runs_what_its_file_allows_and_tells_which(
         applied = await a.configure(Command("tell"))
     assert (known, replace(applied, made_s=None)) == (
         ("tell",),
-        Applied("command tell", "", "exit status 0: hello"),
+        Applied(Command("tell"), "", "exit status 0: hello"),
     )

@@ -11,8 +11,8 @@ import pytest
 from agent_daemons import Daemon, StartDaemon
 
 from netesto.agent import interfaces, metrics, middles
-from netesto.agent.journal import Run
 from netesto.agent.middles import Middle
+from netesto.agent.steps import Run
 from netesto.errors import AgentError, MissingError, NotAllowedError
 from netesto.hostsettings import LinkAttribute, LinkLimits, RouteMetrics, Setting
 from netesto.lab import netns, plan, records, topology
@@ -234,9 +234,21 @@ def test_queue_that_derives_values_from_the_mtu_is_made_anew_with_it():
 def test_policing_begins_where_packets_enter():
     (filtered, *_), _ = steps(middle(rate="10mbit"), police="30K")
     assert filtered == (
-        "tc filter replace dev a-b egress protocol all pref 1 handle 1 matchall "
+        "tc filter add dev a-b egress protocol all pref 1 handle 1 matchall "
         "action police rate 10000000bit burst 30000 mtu 64kb conform-exceed drop/ok"
     )
+
+
+def test_policer_that_changes_is_removed_first():
+    there, _ = steps(middle(rate="10mbit", police="30K"), police="40K")
+    assert there == [
+        "tc filter del dev a-b egress protocol all pref 1 handle 1 matchall",
+        (
+            "tc filter add dev a-b egress protocol all pref 1 handle 1 matchall "
+            "action police rate 10000000bit burst 40000 mtu 64kb conform-exceed drop/ok"
+        ),
+        "ip link set dev a-b alias rate=10000000bit police=40000",
+    ]
 
 
 def test_policing_ends_with_its_filter():
@@ -265,8 +277,10 @@ async def test_everything_is_set_while_held_and_put_back(linked: Linked):
             "32768",
             "150000",
             (
-                "rate=5000000bit limit=50000 mtu=9000 mtu 9000 (qdisc tbf 1: root "
-                "rate 5Mbit burst 18027b lat 51.2ms)"
+                "rate=5000000bit limit=50000 mtu=9000"
+                " (mtu 9000, qdisc tbf 1: root rate 5Mbit burst 18027b lat 51.2ms);"
+                " rate=5000000bit limit=50000"
+                " (mtu 1500, qdisc tbf 1: root rate 5Mbit burst 3027b lat 75.2ms)"
             ),
         ],
         "10.0.1.2 dev b scope link src 10.0.1.1 initcwnd 30 rto_min lock 50ms initrwnd 40",
@@ -344,4 +358,4 @@ async def test_lab_without_limits_of_links_allows_what_labs_allow_and_keeps_noth
     agent = start_daemon("a", "--device", "b", "--links", "", prefix=prefix)
     async with agent.held() as a:
         applied = await a.configure(LinkAttribute("mtu", "1500", device="lo", keep=True))
-    assert applied.setting == "link lo: mtu=1500"
+    assert applied.words == "link lo: mtu=1500"

@@ -246,7 +246,7 @@ async def test_sysctl_is_set_while_held_and_put_back(agent: Daemon, namespace: s
     async with agent.held() as a:
         applied = await a.configure(ECN)
         during = ecn(namespace)
-    assert ((applied.setting, applied.before, applied.after), during, ecn(namespace)) == (
+    assert ((applied.words, applied.before, applied.after), during, ecn(namespace)) == (
         ("sysctl net.ipv4.tcp_ecn=1", before, "1"),
         "1",
         before,
@@ -285,7 +285,7 @@ async def test_setting_that_failed_leaves_nothing_to_undo(agent: Daemon):
             await a.configure(Sysctl("net.ipv4.tcp_congestion_control", "nosuch"))
     changes = [json.loads(line) for line in (agent.state / "journal").read_text().splitlines()]
     assert [sorted(change) for change in changes[1:]] == [
-        ["boot", "change", "interface", "namespace", "thing", "undo", "what"],
+        ["boot", "change", "interface", "namespace", "setting", "thing", "undo"],
         ["undone"],
     ]
 
@@ -295,7 +295,7 @@ async def test_qdisc_is_set_while_held_and_taken_away(agent: Daemon, namespace: 
         applied = await a.configure(TBF)
         during = qdiscs(namespace)
     options = {"rate": 1250000, "burst": 15000, "lat": 50000}
-    assert (during, qdiscs(namespace), applied.setting, applied.before) == (
+    assert (during, qdiscs(namespace), applied.words, applied.before) == (
         [("v0", "tbf", options)],
         [],
         "qdisc v0: tbf rate 10mbit burst 15000 latency 50ms",
@@ -528,10 +528,10 @@ async def test_a_setting_is_recorded_with_its_instant_and_how_to_undo_it(
         ecn, tbf = [await a.configure(each) for each in (ECN, TBF)]
         after_s = (await a.probe_clock()).received_s
     times = [before_s, ecn.made_s or 0.0, tbf.made_s or 0.0, after_s]
-    assert (ecn.thing, ecn.undo, tbf.thing, tbf.undo, times == sorted(times)) == (
-        "/proc/sys/net/ipv4/tcp_ecn",
+    assert (ecn.setting, ecn.undo, tbf.setting, tbf.undo, times == sorted(times)) == (
+        ECN,
         "sysctl -w net.ipv4.tcp_ecn=2",
-        "qdisc v0",
+        TBF,
         "tc qdisc del dev v0 root",
         True,
     )
@@ -622,7 +622,7 @@ def test_change_of_another_version_keeps_no_agent_from_starting(
     journal = tmp_path / "a" / "journal"
     journal.write_text(json.dumps(change) + "\n")
     agent = start_daemon("a", "--device", "v0", prefix=("ip", "netns", "exec", namespace))
-    assert "later: not put back: another version" in agent.log.read_text()
+    assert "journal not read line=1" in agent.log.read_text()
     agent.child.terminate()
     agent.child.wait(TIMEOUT_S)
     assert json.loads(journal.read_text().splitlines()[0]) == change
@@ -643,7 +643,7 @@ async def test_kept_settings_stay_after_the_hold(keeping: Daemon, namespace: str
     set_ecn(namespace, "2")
     pfifo = Qdisc("pfifo", ("limit", "7"), "", "v0", keep=True)
     async with keeping.held() as a:
-        applied = [(await a.configure(each)).setting for each in (KEPT_ECN, pfifo)]
+        applied = [(await a.configure(each)).words for each in (KEPT_ECN, pfifo)]
     assert (applied, ecn(namespace), qdiscs(namespace)) == (
         [f"{ECN_SET} (kept)", "qdisc v0: pfifo limit 7 (kept)"],
         "1",
@@ -716,7 +716,7 @@ async def test_agent_of_a_lab_keeps_nothing(namespace: str, start_daemon: StartD
     options = ("--device", "v0", "--links", "no-such-namespace")
     agent = start_daemon("a", *options, prefix=("ip", "netns", "exec", namespace))
     async with agent.held() as a:
-        assert (await a.configure(KEPT_ECN)).setting == ECN_SET
+        assert (await a.configure(KEPT_ECN)).words == ECN_SET
     assert ecn(namespace) == "2"
 
 

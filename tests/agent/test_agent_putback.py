@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from netesto.agent import putback
-from netesto.agent.journal import Journal, Run, Step, Write
+from netesto.agent import putback, steps
+from netesto.agent.journal import Journal
+from netesto.agent.steps import Run, Step, Write
+from netesto.agent.things import KernelFile
+from netesto.hostsettings import Sysctl
 
 IMPOSSIBLE = Run(("false",))
 
@@ -32,7 +35,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def change(journal: Journal, thing: Path, *undo: Step) -> None:
-    journal.made(journal.begin("it", undo, thing=str(thing)), "made")
+    journal.made(journal.begin(Sysctl("it", "1"), KernelFile(str(thing)), undo), "made")
 
 
 def restored(journal: Journal) -> tuple[int, list[str]]:
@@ -52,7 +55,7 @@ def test_change_that_a_killed_agent_had_half_undone_is_undone(
 ):
     change(journal, thing, Write(str(thing), "half"), Write(str(thing), "then"))
     with monkeypatch.context() as patched:
-        patched.setattr(putback, "do", killed_after(putback.do))
+        patched.setattr(steps, "do", killed_after(steps.do))
         with pytest.raises(KilledError):
             restored(journal)
     assert thing.read_text() == "half"
@@ -61,7 +64,7 @@ def test_change_that_a_killed_agent_had_half_undone_is_undone(
 
 def test_change_that_could_be_half_undone_is_tried_again(thing: Path, journal: Journal):
     change(journal, thing, Write(str(thing), "half"), IMPOSSIBLE)
-    left = "it: not put back; the log of the agent has the reason"
+    left = "sysctl it=1: not put back; the log of the agent has the reason"
     assert [restored(journal) for _ in "12"] == [(0, [left])] * 2
 
 
@@ -71,5 +74,5 @@ def test_change_that_could_be_half_undone_and_then_was_changed_is_left(
     change(journal, thing, Write(str(thing), "half"), IMPOSSIBLE)
     restored(journal)
     thing.write_text("else")
-    left = "it: another program changed it since, to else, which is left as it is"
+    left = "sysctl it=1: another program changed it since, to else, which is left as it is"
     assert (restored(journal), thing.read_text()) == ((0, [left]), "else")

@@ -1,17 +1,25 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.agent.journal import Run, Write
+from netesto.agent.making import Plan, plan_file, plan_netem, plan_qdisc
 from netesto.agent.qdiscs import RootQdisc
-from netesto.agent.settings import (
-    Plan,
-    plan_netem,
-    plan_qdisc,
-    plan_value,
-)
+from netesto.agent.steps import Run, Write
+from netesto.agent.things import KernelFile, Root
 from netesto.errors import AgentError
-from netesto.hostsettings import ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.hostsettings import (
+    Command,
+    LinkAttribute,
+    LinkLimits,
+    ModuleParameter,
+    Netem,
+    Qdisc,
+    RouteMetrics,
+    Setting,
+    Sysctl,
+)
 from netesto.limits import allowed
 
 PFIFO = RootQdisc("pfifo", "8001:", {"limit": 50})
@@ -29,13 +37,14 @@ def added(*words: str, action: str = "add") -> Run:
 
 
 def test_sysctl_is_written_and_put_back():
-    assert plan_value(
-        Sysctl("net.ipv4.tcp_wmem", "10000 262144  33554432"), "4096 16384 9"
-    ) == Plan(
-        "sysctl net.ipv4.tcp_wmem=10000 262144 33554432",
-        "/proc/sys/net/ipv4/tcp_wmem",
-        (Write("/proc/sys/net/ipv4/tcp_wmem", "10000 262144 33554432"),),
-        (Write("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 9"),),
+    setting = Sysctl("net.ipv4.tcp_wmem", "10000 262144  33554432")
+    path = "/proc/sys/net/ipv4/tcp_wmem"
+    assert plan_file(setting, Path(path), "4096 16384 9") == Plan(
+        setting,
+        KernelFile(path),
+        "4096 16384 9",
+        (Write(path, "10000 262144 33554432"),),
+        (Write(path, "4096 16384 9"),),
     )
 
 
@@ -52,8 +61,7 @@ def test_sysctl_is_written_and_put_back():
     ],
 )
 def test_value_within_its_range_is_allowed(name: str, value: str):
-    path = f"/proc/sys/{name.replace('.', '/')}"
-    assert plan_value(Sysctl(name, value), "").steps == (Write(path, value),)
+    Sysctl(name, value).check()
 
 
 @pytest.mark.parametrize(
@@ -81,24 +89,15 @@ def test_value_within_its_range_is_allowed(name: str, value: str):
 )
 def test_value_outside_its_range_is_refused(name: str, value: str, text: str):
     with pytest.raises(AgentError) as caught:
-        plan_value(Sysctl(name, value), "")
+        Sysctl(name, value).check()
     assert str(caught.value) == f"sysctl {name}={value}: not allowed\n{text}"
 
 
 def test_other_sysctl_is_refused_with_the_list_of_those_allowed():
     with pytest.raises(AgentError) as caught:
-        plan_value(Sysctl("kernel.core_pattern", "|/bin/sh"), "")
+        Sysctl("kernel.core_pattern", "|/bin/sh").check()
     assert str(caught.value) == (
         "sysctl kernel.core_pattern is not allowed\nallowed are: " + ", ".join(allowed.SYSCTLS)
-    )
-
-
-def test_module_parameter_is_written_and_put_back():
-    assert plan_value(ModuleParameter("tcp_cubic", "hystart", "0"), "1") == Plan(
-        "module parameter tcp_cubic hystart=0",
-        "/sys/module/tcp_cubic/parameters/hystart",
-        (Write("/sys/module/tcp_cubic/parameters/hystart", "0"),),
-        (Write("/sys/module/tcp_cubic/parameters/hystart", "1"),),
     )
 
 
@@ -127,33 +126,38 @@ allowed for tcp_nv are: nv_min_cwnd, nv_pad, nv_reset_period""",
 )
 def test_other_module_parameter_is_refused(setting: ModuleParameter, text: str):
     with pytest.raises(AgentError) as caught:
-        plan_value(setting, "")
+        setting.check()
     assert str(caught.value) == text
 
 
 def test_first_qdisc_covers_the_kernels_own():
     setting = Qdisc("tbf", ("rate", "10mbit", "burst", "15000", "limit", "9000"), "", "eth0")
     assert plan_qdisc(setting, None) == Plan(
-        "qdisc eth0: tbf rate 10mbit burst 15000 limit 9000",
-        "qdisc eth0",
+        setting,
+        Root("eth0"),
+        "",
         (added("tbf", "rate", "10mbit", "burst", "15000", "limit", "9000"),),
         (DELETE,),
     )
 
 
 def test_qdisc_without_action_deletes_the_old_one_first():
-    assert plan_qdisc(Qdisc("fq", (), "", "eth0"), PFIFO) == Plan(
-        "qdisc eth0: fq",
-        "qdisc eth0",
+    setting = Qdisc("fq", (), "", "eth0")
+    assert plan_qdisc(setting, PFIFO) == Plan(
+        setting,
+        Root("eth0"),
+        'pfifo 8001: {"limit": 50}',
         (DELETE, added("fq")),
         (added("handle", "8001:", "pfifo", "limit", "50", action="replace"),),
     )
 
 
 def test_action_is_passed_on():
-    assert plan_qdisc(Qdisc("fq", ("limit", "9"), "replace", "eth0"), PFIFO) == Plan(
-        "qdisc eth0: replace fq limit 9",
-        "qdisc eth0",
+    setting = Qdisc("fq", ("limit", "9"), "replace", "eth0")
+    assert plan_qdisc(setting, PFIFO) == Plan(
+        setting,
+        Root("eth0"),
+        'pfifo 8001: {"limit": 50}',
         (added("fq", "limit", "9", action="replace"),),
         (added("handle", "8001:", "pfifo", "limit", "50", action="replace"),),
     )
@@ -167,9 +171,8 @@ def test_qdisc_that_is_changed_in_place_is_deleted_before_it_is_put_back(action:
 
 
 def test_deleting_the_kernels_own_qdisc_is_nothing():
-    assert plan_qdisc(Qdisc("", (), "delete", "eth0"), None) == Plan(
-        "qdisc eth0: delete", "qdisc eth0", (), ()
-    )
+    setting = Qdisc("", (), "delete", "eth0")
+    assert plan_qdisc(setting, None) == Plan(setting, Root("eth0"), "", (), ())
 
 
 def test_qdisc_that_cannot_be_made_again_is_told():
@@ -197,7 +200,7 @@ def test_qdisc_that_cannot_be_made_again_is_told():
 )
 def test_words_that_could_mean_anything_else_are_refused(setting: Qdisc, text: str):
     with pytest.raises(AgentError) as caught:
-        plan_qdisc(setting, None)
+        setting.check()
     assert str(caught.value) == text
 
 
@@ -208,18 +211,19 @@ def test_netem_that_duplicates_is_deleted_before_the_old_one_is_put_back():
 
 
 def test_netem_is_a_root_qdisc():
-    assert plan_netem(Netem(20.5, 2000, 0.01, "eth0"), None) == Plan(
-        "qdisc eth0: netem limit 2000 delay 20.5ms loss 0.01%",
-        "qdisc eth0",
+    setting = Netem(20.5, 2000, 0.01, "eth0")
+    assert plan_netem(setting, None) == Plan(
+        setting,
+        Root("eth0"),
+        "",
         (added("netem", "limit", "2000", "delay", "20.5ms", "loss", "0.01%"),),
         (DELETE,),
     )
 
 
 def test_netem_of_nothing_removes_netem():
-    assert plan_netem(Netem(0, device="eth0"), NETEM) == Plan(
-        "qdisc eth0: delete netem",
-        "qdisc eth0",
+    plan = plan_netem(Netem(0, device="eth0"), NETEM)
+    assert (plan.steps, plan.undo) == (
         (DELETE,),
         (
             added(
@@ -232,9 +236,8 @@ def test_netem_of_nothing_removes_netem():
 
 @pytest.mark.parametrize("before", [None, PFIFO])
 def test_netem_of_nothing_removes_nothing_else(before: RootQdisc | None):
-    assert plan_netem(Netem(0, device="eth0"), before) == Plan(
-        "qdisc eth0: no netem", "qdisc eth0", (), ()
-    )
+    plan = plan_netem(Netem(0, device="eth0"), before)
+    assert (plan.steps, plan.undo) == ((), ())
 
 
 @given(st.decimals("0.000001", "100", places=6))
@@ -257,5 +260,48 @@ def test_loss_arrives_as_it_was_asked_for(loss):
 )
 def test_netem_out_of_range_is_refused(setting: Netem, text: str):
     with pytest.raises(AgentError) as caught:
-        plan_netem(setting, None)
+        setting.check()
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("setting", "needs"),
+    [
+        (Qdisc("fq"), ["qdisc fq"]),
+        (Qdisc("fq", (), "delete"), []),
+        (Netem(10.5), ["qdisc netem"]),
+        (Netem(0.0), []),
+        (Sysctl("net.ipv4.tcp_ecn", "1"), []),
+        (Sysctl("net.core.default_qdisc", "fq"), ["qdisc fq"]),
+        (
+            Sysctl("net.ipv4.tcp_allowed_congestion_control", "reno bbr"),
+            ["congestion control reno", "congestion control bbr"],
+        ),
+        (Command("rings", ("rx=1",)), ["command rings"]),
+    ],
+)
+def test_what_a_host_must_have_for_a_setting(setting: Setting, needs: list[str]):
+    assert list(map(str, setting.needs)) == needs
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        (Sysctl("net.ipv4.tcp_ecn", "1"), "sysctl net.ipv4.tcp_ecn=1"),
+        (ModuleParameter("tcp_cubic", "hystart", "0"), "module parameter tcp_cubic hystart=0"),
+        (Qdisc("fq", ("limit", "9"), "replace", "eth0"), "qdisc eth0: replace fq limit 9"),
+        (Qdisc("", (), "delete", "eth0"), "qdisc eth0: delete"),
+        (
+            Netem(20.5, 2000, 0.01, "eth0"),
+            "qdisc eth0: netem limit 2000 delay 20.5ms loss 0.01%",
+        ),
+        (Netem(0, device="eth0"), "qdisc eth0: no netem"),
+        (LinkAttribute("mtu", "9000", device="eth0"), "link eth0: mtu=9000"),
+        (LinkLimits(("rate=5mbit", "delay=1"), "b", "to"), "link b: rate=5mbit delay=1"),
+        (LinkLimits(("rate=5mbit",), "b", "from"), "link from b: rate=5mbit"),
+        (RouteMetrics("b", rto_min_ms=50, initcwnd=20), "route to b: rto_min=50 initcwnd=20"),
+        (Command("rings", ("rx=1",)), "command rings rx=1"),
+    ],
+)
+def test_setting_in_words(setting: Setting, words: str):
+    assert setting.words == words

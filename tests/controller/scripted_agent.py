@@ -188,14 +188,13 @@ class ScriptedAgent:
             raise MissingError(f"{self.host}: sysctl {setting.name}: not in this kernel")
         if isinstance(setting, Sysctl):
             return Applied(
-                f"sysctl {setting.name}={setting.value}",
+                setting,
                 self.sysctl,
                 setting.value,
                 time.time(),
-                f"sysctl {setting.name}",
                 f"sysctl -w {setting.name}={self.sysctl}",
             )
-        return Applied(str(setting), "", "")
+        return Applied(setting, "", "")
 
     async def _expire_at(self, call: str) -> None:
         if self.expires == call:

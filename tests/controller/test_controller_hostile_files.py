@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netesto.collectors import base, cpu, hostfacts, links, ping, queues, socketfile
+from netesto.collectors import cpu, hostfacts, links, ping, queues, socketfile
 from netesto.controller import digest, rawfiles, record
-from netesto.errors import OutputError
+from netesto.errors import OutputError, ResultsError
+from netesto.files import compressed
 from netesto.model import ClockOffset, HostInfo, Ports
-from netesto.results import derive, fields, manifest
+from netesto.results import derive, fields, manifest, sockets
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.traffic import TOOLS
@@ -426,11 +427,13 @@ def test_a_file_that_is_too_large_is_not_read(folder: Path):
 
 
 def test_a_small_file_that_would_fill_the_memory_is_not_unpacked(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(base, "CONTENT_BYTES_MAX", 10**6)
+    monkeypatch.setattr(compressed, "CONTENT_BYTES_MAX", 10**6)
     path = written(tmp_path, "sockets.bin.gz", gzip.compress(bytes(10**8)))
     tracemalloc.start()
     with pytest.raises(OutputError, match="more than 1000000 bytes"):
         socketfile.read(path)
+    with pytest.raises(ResultsError, match="more than 1000000 bytes"):
+        sockets.read(path)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 10**7

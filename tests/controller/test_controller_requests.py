@@ -7,12 +7,11 @@ from itertools import pairwise
 from types import MappingProxyType
 
 import pytest
-from scripted_agent import HERE, do_client
+from scripted_agent import do_client
 from test_controller_preflight import A, B, info
 
 from netesto.controller import requests
 from netesto.errors import MissingError, ScriptError, WorldError
-from netesto.hostsettings import Netem, Qdisc, Setting, Sysctl
 from netesto.language import steps
 from netesto.model import LabLink
 
@@ -32,23 +31,6 @@ def test_ecn_of_one_flow_is_refused_with_what_can_be_done():
     with pytest.raises(ScriptError, match="no tool sets ecn for a single flow") as caught:
         requests.check_possible(do_client(ecn=True))
     assert caught.value.remedy == "SET_SYSCTL host=a net.ipv4.tcp_ecn=1 sets it for the host."
-
-
-@pytest.mark.parametrize(
-    ("setting", "kind"),
-    [
-        (Qdisc("fq"), "fq"),
-        (Qdisc("fq", (), "delete"), ""),
-        (Netem(10.5), "netem"),
-        (Netem(0.0), ""),
-        (Sysctl("net.ipv4.tcp_ecn", "1"), ""),
-    ],
-)
-def test_qdisc_that_a_setting_needs(setting: Setting, kind: str):
-    command = steps.Configure(
-        name="SET", host="a", exp=0, exp_name="", arguments={}, place=HERE, settings=(setting,)
-    )
-    assert requests.needed_qdisc(command) == kind
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
-"""What the code decides of the manual and of fields.txt. `make docs` (python tests/docs/tables.py)
-writes it into these files."""
+"""What the code decides of the manual, of the editors' files and of fields.txt. `make docs` (python
+tests/docs/tables.py) writes it into these files."""
 
 import re
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from netesto.collectors.counters import COUNTERS
-from netesto.language.commands import DO_CLIENT_ARGUMENTS, DO_TRACE_ARGUMENTS
+from netesto.language.commands import DO_CLIENT_ARGUMENTS, DO_TRACE_ARGUMENTS, REMOTE
+from netesto.language.specification import COMMON, Specification
 from netesto.schema.columns import BLOCKS, Description
 from netesto.schema.kinds import Argument
 
@@ -16,29 +18,64 @@ _ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
     "DO_CLIENT": DO_CLIENT_ARGUMENTS,
     "DO_TRACE": DO_TRACE_ARGUMENTS,
 }
+# Commands that have a sentence come before it.
+_BEHIND = "### Settings that stay\n"
+_VIM = re.compile(r"(syntax match ntsRemote /.*?@<=\\%\()(?:[A-Z_]+|\\\||\n *\\)+(?=\\\))")
+_CODE = re.compile(r"(\\s\*\()DO_SERVER[A-Z_|]*(?=\))")
 _COUNTERS = re.compile(r"(?<=\n## Counters\n)(.*?\n\|---\|---\|---\|\n)(?:\|[^\n]*\n)*", re.DOTALL)
 _HEAD = "| column | unit | row N.0 | description |\n|---|---|---|---|\n"
 _COLUMNS = re.compile(rf"(?<={re.escape(_HEAD)})(?:\|[^\n]*\n)*")
 
 
-def with_options(page: str) -> str:
-    """The text of docs/language.md with its tables of arguments."""
-    for command, arguments in _ARGUMENTS.items():
-        page = _with_table(page, command, arguments)
+def with_commands(page: str) -> str:
+    """The text of docs/language.md with its tables of arguments, and what there is to say of
+    commands that have a sentence: it, and the table; new ones are the last."""
+    for name, arguments in _ARGUMENTS.items():
+        head = rf"(?<=\n### {name}\n)(.*?\n\|---\|---\|---\|\n)(?:\|[^\n]*\n)+"
+        found = re.search(head, page, re.DOTALL)
+        assert found, f"no table of {name}"
+        page = f"{page[: found.start()]}{found[1]}{_arguments(arguments)}{page[found.end() :]}"
+    for command in REMOTE.values():
+        if command.sentence:
+            page = _with_command(page, command)
     return page
 
 
-def _with_table(page: str, command: str, arguments: tuple[Argument, ...]) -> str:
-    rows = (
+def _with_command(page: str, command: Specification) -> str:
+    own = [each for each in command.arguments if each not in COMMON]
+    said = textwrap.fill(command.sentence, 112, break_long_words=False, break_on_hyphens=False)
+    head = "| argument | default | description |\n|---|---|---|\n"
+    section = f"### {command.name}\n\n{said}\n\n{head}{_arguments(own)}"
+    known = re.compile(rf"### {command.name}\n.*?\n\|---\|---\|---\|\n(?:\|[^\n]*\n)+", re.DOTALL)
+    text, count = known.subn(lambda _: section, page, count=1)
+    return text if count else page.replace(_BEHIND, f"{section}\n{_BEHIND}", 1)
+
+
+def _arguments(arguments: Sequence[Argument]) -> str:
+    """The rows of a table."""
+    return "".join(
         f"| `{each.name}` | {'required' if each.required else each.default or ''} |"
         f" {each.sentence} |\n".replace("|  |", "| |")
         for each in arguments
     )
-    table = "".join(rows)
-    head = rf"(?<=\n### {command}\n)(.*?\n\|---\|---\|---\|\n)(?:\|[^\n]*\n)+"
-    text, count = re.subn(head, lambda match: match[1] + table, page, count=1, flags=re.DOTALL)
-    assert count, f"no table of {command}"
-    return text
+
+
+def with_vim(text: str) -> str:
+    """The text of Vim's syntax file with the commands to hosts."""
+    names, lines = list(REMOTE), list[str]()
+    while names:
+        lines.append("\\|".join(names[:7]))
+        del names[:7]
+    found, count = _VIM.subn(lambda match: match[1] + "\n      \\\\|".join(lines), text)
+    assert count == 1, "no commands to hosts"
+    return found
+
+
+def with_code(text: str) -> str:
+    """The text of Visual Studio Code's grammar with the commands to hosts."""
+    found, count = _CODE.subn(lambda match: match[1] + "|".join(REMOTE), text)
+    assert count == 1, "no commands to hosts"
+    return found
 
 
 def with_counters(page: str) -> str:
@@ -96,9 +133,11 @@ def _row(column: Description) -> str:
 
 
 WRITTEN: Mapping[Path, Callable[[str], str]] = {
-    ROOT / "docs" / "language.md": with_options,
+    ROOT / "docs" / "language.md": with_commands,
     ROOT / "docs" / "measurements.md": with_counters,
     ROOT / "docs" / "results.md": with_columns,
+    ROOT / "editors" / "vim" / "syntax" / "nts.vim": with_vim,
+    ROOT / "editors" / "vscode" / "syntaxes" / "nts.tmLanguage.json": with_code,
     ROOT / "fields.txt": with_fields,
 }
 """The files, and what makes the text of each of what it was."""

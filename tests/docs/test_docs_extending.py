@@ -19,7 +19,7 @@ from netesto.system import process
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
 # What the package needs, and what is derived from it.
-COPIED = ("netesto", "lib", "docs", "tests/docs/tables.py", "fields.txt")
+COPIED = ("netesto", "lib", "docs", "editors", "tests/docs/tables.py", "fields.txt")
 TABLES = "tests/docs/tables.py"
 # What makes files a package of its own.
 PROJECT = "pyproject.toml"

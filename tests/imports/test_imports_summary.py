@@ -245,6 +245,38 @@ def test_completions_of_different_tests_are_not_pooled(timed, capsys):
     ]
 
 
+def test_transfers_that_losses_affected_have_a_table_of_their_own(timed, capsys):
+    place = timed / "1" / "manifest.json"
+    value = json.loads(place.read_text())
+    value["groups"][0]["request"]["test"] = "TCP_FLOWS"
+    value.pop("checksum", None)
+    place.write_text(json.dumps(value))
+    words = ["summary", str(timed), "--as", "completions", "--by", "affected"]
+    words += ["--names", "protect=off loss=0.1=Off"]
+    assert cli.main([*words, "-f", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[:2], lines[13], lines[-1]) == (
+        ["part,row,Off", "unaffected,min,100.000"],
+        "affected,min,",
+        "all,count,3",
+    )
+    assert cli.main(words) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    titles = [line for line in lines if line.endswith("Off")]
+    assert titles == ["unaffected (µs) Off", "affected (µs) Off", "all (µs) Off", "transfers Off"]
+    assert lines[-3:] == ["affected 0", "tail 0", "retransmitted 0"]
+
+
+def test_a_page_shows_one_part_of_the_transfers_at_a_time(timed, tmp_path):
+    page = tmp_path / "page.html"
+    words = ["summary", str(timed), "--as", "completions", "-f", "html", "-o", str(page)]
+    assert cli.main(words) == 0
+    text = page.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.count('type="radio"') == 1
+    assert "share that took longer" in text
+
+
 def test_quantiles_of_few_transfers_are_marked_in_text(timed, capsys):
     cli.main(["summary", str(timed), "--as", "completions"])
     assert capsys.readouterr().out.splitlines()[4].split() == ["90%", "~280.000"]

@@ -165,8 +165,12 @@ def test_what_a_killed_agent_changed_is_put_back(state: Path, planned, tmp_path:
 JOURNAL = """
 import sys
 from pathlib import Path
-from netesto.agent.journal import Journal, Write
-Journal(Path(sys.argv[1], "journal")).begin("a change", [Write(sys.argv[2], "as before")])
+from netesto.agent.journal import Journal
+from netesto.agent.steps import Write
+from netesto.agent.things import KernelFile
+from netesto.hostsettings import Sysctl
+journal, changed = Journal(Path(sys.argv[1], "journal")), sys.argv[2]
+journal.begin(Sysctl("a", "1"), KernelFile(changed), [Write(changed, "as before")])
 """
 
 

@@ -8,7 +8,8 @@ import asyncio
 import json
 import sys
 
-from netesto.agent import putback, qdiscs, settings
+from netesto.agent import making, putback, qdiscs, steps
+from netesto.agent.journal import Change
 from netesto.hostsettings import Qdisc
 from netesto.system import process
 
@@ -37,8 +38,7 @@ def tc(*words: str) -> None:
 
 
 async def shown() -> qdiscs.RootQdisc | None:
-    root, _ = await qdiscs.read_root("lo")
-    return root
+    return await qdiscs.root("lo")
 
 
 def again(wanted: str) -> tuple[str, str]:
@@ -58,11 +58,11 @@ def changed(wanted: str, other: str) -> tuple[str, str]:
     tc("add", "dev", "lo", "root", *wanted.split())
     before = asyncio.run(shown())
     kind, *options = other.split()
-    plan = settings.plan_qdisc(Qdisc(kind, tuple(options), "change", "lo"), before)
+    plan = making.plan_qdisc(Qdisc(kind, tuple(options), "change", "lo"), before)
     for step in plan.steps:
-        asyncio.run(putback.do(step))
+        asyncio.run(steps.do(step))
     assert asyncio.run(shown()) != before
-    asyncio.run(putback.undo(plan.what, plan.undo))
+    asyncio.run(putback.undo(Change(1, plan.setting, plan.thing, plan.undo)))
     after = asyncio.run(shown())
     tc("del", "dev", "lo", "root")
     return qdiscs.described(before), qdiscs.described(after)

@@ -35,6 +35,7 @@ def tree(tmp_path: Path) -> Path:
     tree = tmp_path / "tree"
     (tree / "arch" / "um").mkdir(parents=True)
     (tree / "arch" / "um" / "Kconfig").write_text("config UML_TIME_TRAVEL_SUPPORT\n")
+    (tree / "Kconfig").write_text('mainmenu "Linux"\n\nsource "arch/um/Kconfig"\n')
     (tree / "Makefile").write_text(MAKEFILE)
     (tree / "tcp.c").write_text("/* one */")
     os.utime(tree / "tcp.c", (1, 1))
@@ -99,6 +100,7 @@ def test_make_leaves_the_source_alone():
         "ARCH=um",
         "--jobs=2",
         "LOCALVERSION=-012345",
+        "KBUILD_KCONFIG=/objects/netesto-Kconfig",
         "KCPPFLAGS=-include /objects/netesto-seed.h",
         *kernelconfig.SEED_FLAGS,
         "KBUILD_BUILD_TIMESTAMP=Thu Jan  1 00:00:00 UTC 1970",
@@ -107,6 +109,13 @@ def test_make_leaves_the_source_alone():
         "KBUILD_BUILD_HOST=netesto",
     ]
     assert make == process.tethered(expected)
+
+
+def test_what_the_architecture_sets_by_itself_has_a_prompt():
+    assert kernelconfig.menu('mainmenu "Linux"\n\nsource "init/Kconfig"\nsource "mm"\n') == (
+        'mainmenu "Linux"\n\nconfig HZ\n\tint "Ticks in a second"\n\n'
+        'source "init/Kconfig"\nsource "mm"\n'
+    )
 
 
 def test_a_source_file_takes_its_random_numbers_from_one_sequence():
@@ -204,7 +213,7 @@ def test_a_source_without_what_a_simulation_needs_is_named(cache, tree):
     (tree / "Makefile").write_text(
         MAKEFILE.replace("olddefconfig: ; @true", "olddefconfig: ; @echo > $(O)/.config")
     )
-    with pytest.raises(LabError, match="this source has no UML_TIME_TRAVEL_SUPPORT, HIGH_RES"):
+    with pytest.raises(LabError, match="this source cannot set UML_TIME_TRAVEL_SUPPORT, HIGH_RES"):
         kernelbuild.build(tree, progress=silent)
 
 

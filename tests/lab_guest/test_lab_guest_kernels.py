@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_recipe_is_that_of_kernels_already_built():
-    assert kernelconfig.recipe() == "cbd4e5f3b268"
+    assert kernelconfig.recipe() == "b58164d568a8"
 
 
 def test_no_option_is_set_twice():
@@ -60,6 +60,11 @@ def test_a_configuration_with_all_options_misses_none():
 def test_a_module_does_not_count_as_built_in():
     config = kernelconfig.fragment().replace("CONFIG_VETH=y", "CONFIG_VETH=m")
     assert kernelconfig.missing(config) == ["VETH"]
+
+
+def test_an_option_with_another_value_is_missing():
+    config = kernelconfig.fragment().replace("CONFIG_HZ=1000", "CONFIG_HZ=100")
+    assert kernelconfig.missing(config) == ["HZ"]
 
 
 def test_kernels_are_kept_where_the_user_keeps_caches(cache):

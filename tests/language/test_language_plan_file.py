@@ -106,7 +106,7 @@ MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('_plan": 2,', '_plan": 7,', ": a plan of version 7; this netesto reads version 2"),
+        ('_plan": 3,', '_plan": 7,', ": a plan of version 7; this netesto reads version 3"),
         ('{"netesto_plan"', '{"a_plan"', ":1: not a plan"),
         ('"seed": 1', '"seed": "1"', ":2: invalid value for type, expected int"),
         ('"steps": [', '"steps": []', ":3: unexpected content"),
@@ -115,7 +115,7 @@ MAKE_AGAIN = "Make it again from its script: netesto plan SCRIPT -o plan.json"
         ('"flow": {', '"flow": {"many": 1, ', ":6: extra fields found (many)"),
         ('"mean_s": 3.0}', '"mean_s": 4.0}', ":16: the plan was modified after it was written"),
         ('\n"summary"', '\n{}\n"summary"', ":16: the plan was modified after it was written"),
-        ('_plan": 2,', f'_plan": {"9" * 6000},', ":1: not a plan"),
+        ('_plan": 3,', f'_plan": {"9" * 6000},', ":1: not a plan"),
         ('"mean_s": 3.0}', '"mean_s": NaN}', ":4: unexpected content: NaN is not a"),
         ('"mean_s": 3.0}', '"mean_s": 1e999}', ":4: unexpected content: 1e999 is not"),
         ('"exp": 1,', '"exp": -1,', ":6: unexpected content: experiment -1,"),
@@ -232,7 +232,10 @@ def test_memory_does_not_grow_with_the_number_of_steps():
     assert many < few * 1.2
 
 
-def test_a_setting_that_is_not_kept_has_the_form_of_plans_before_keep(path: Path):
+def test_a_plan_has_the_fields_of_a_setting_that_differ_from_their_defaults(path: Path):
     text = f"{ONE}SET_SYSCTL host=a net.ipv4.tcp_ecn=1 keep=0\n"
     write(planned(text), path)
-    assert '"settings": [{"name": "net.ipv4.tcp_ecn", "value": "1"}]' in path.read_text()
+    assert (
+        '"settings": [{"type": "Sysctl", "name": "net.ipv4.tcp_ecn", "value": "1"}]'
+        in path.read_text()
+    )

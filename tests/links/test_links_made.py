@@ -109,7 +109,7 @@ def test_everything_that_befalls_packets_is_an_option_of_netem():
 
 
 def test_a_delay_below_a_microsecond_is_written_in_nanoseconds():
-    assert words(delay="0.0005") == ["root handle 1: netem limit 10040 delay 500ns"]
+    assert words(delay="0.0005") == ["root handle 1: netem limit 10040 delay 0.500us"]
 
 
 def test_thresholds_of_an_aqm_are_its_options():

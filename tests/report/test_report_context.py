@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from netesto.hostsettings import LinkLimits, Netem, Qdisc, Sysctl
 from netesto.report import context
 from netesto.report.context import Reference
 from netesto.results.manifest import SettingRecord
@@ -10,9 +11,12 @@ from results import samples
 TOLD = samples.manifest(samples.two_flows())
 
 
-def with_settings(*texts):
+NETEM = Netem(5, device="eth0")
+
+
+def with_settings(*made):
     hosts = dict(TOLD.hosts)
-    settings = tuple(SettingRecord(text, "", text) for text in texts)
+    settings = tuple(SettingRecord(each, "", each.words) for each in made)
     hosts["client1"] = replace(hosts["client1"], settings=settings)
     return replace(TOLD, hosts=hosts)
 
@@ -30,35 +34,33 @@ def test_a_path_without_flows_limits_nothing():
     assert context.of(replace(TOLD, paths=(path,))).capacities == ()
 
 
-@pytest.mark.parametrize(
-    "text", ["qdisc eth0: tbf rate 10mbit", "qdisc eth0: netem limit 1000 delay 5ms"]
-)
-def test_what_a_script_shaped_has_other_limits_than_were_measured(text):
-    found = context.of(with_settings(text))
+@pytest.mark.parametrize("setting", [Qdisc("tbf", ("rate", "10mbit"), "", "eth0"), NETEM])
+def test_what_a_script_shaped_has_other_limits_than_were_measured(setting):
+    found = context.of(with_settings(setting))
     assert (found.capacities, found.base_rtts) == ((), ())
 
 
-@pytest.mark.parametrize("text", ["qdisc eth0: fq", "sysctl net.ipv4.tcp_ecn=1"])
-def test_a_setting_that_shapes_nothing_leaves_the_limits(text):
-    assert context.of(with_settings(text)) == context.of(TOLD)
+@pytest.mark.parametrize("setting", [Qdisc("fq", device="eth0"), Sysctl("net.ipv4.tcp_ecn", "1")])
+def test_a_setting_that_shapes_nothing_leaves_the_limits(setting):
+    assert context.of(with_settings(setting)) == context.of(TOLD)
 
 
 def test_what_a_script_removed_again_limits_nothing():
-    texts = ("qdisc eth0: netem limit 1000 delay 5ms", "qdisc eth0: delete netem")
-    assert context.of(with_settings(*texts)) == context.of(TOLD)
+    settings = (NETEM, Netem(0, device="eth0"))
+    assert context.of(with_settings(*settings)) == context.of(TOLD)
 
 
-LINK = "netem limit 1084 delay 0.005s 0s 0%, tbf rate 100000000bit burst 62500 limit 625000"
-SLOWER = LINK.replace("rate 100000000bit", "rate 20000000bit")
-LONGER = LINK.replace("delay 0.005s", "delay 0.01s")
-SHALLOW = LINK.replace("limit 625000", "limit 20000")
+LINK = "rate=100mbit delay=5ms limit=625000 (mtu 1500, qdisc netem 1: root limit 9 rate 1bit)"
+SLOWER = LINK.replace("rate=100mbit", "rate=20mbit")
+LONGER = LINK.replace("delay=5ms", "delay=10ms")
+SHALLOW = LINK.replace("limit=625000", "limit=20000")
 
 
 def with_links(*changes):
-    """SET_LINK on client1: the stages of its link before and after each."""
+    """SET_LINK on client1: the settings of its link before and after each."""
     host = TOLD.hosts["client1"]
     settings = tuple(
-        SettingRecord(f"link left: {after}", before, after, made_s)
+        SettingRecord(LinkLimits(tuple(after.split()[:3]), "left", "to"), before, after, made_s)
         for before, after, made_s in changes
     )
     return replace(TOLD, hosts={**TOLD.hosts, "client1": replace(host, settings=settings)})
@@ -95,7 +97,9 @@ def test_a_link_with_the_rate_and_delay_of_the_lab_keeps_both_lines(changes):
 
 def test_settings_that_were_made_meanwhile_are_marked_at_their_instants():
     found = context.of(with_links((LINK, SLOWER, BEFORE_S), (SLOWER, LINK, DURING_S)))
-    assert found.changes == (Reference(1.0, f"client1: link left: {LINK}"),)
+    assert found.changes == (
+        Reference(1.0, "client1: link left: rate=100mbit delay=5ms limit=625000"),
+    )
 
 
 def test_a_path_without_delay_has_no_line_at_zero():

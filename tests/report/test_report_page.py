@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import ResultsError
+from netesto.hostsettings import Command, Sysctl
 from netesto.measured import TransferResult
 from netesto.model import TimeSync
 from netesto.report import page
@@ -157,12 +158,13 @@ def test_many_warnings_are_folded(publish, read):
 def test_settings_are_told_before_and_during(publish, read):
     evidence = samples.all_failed()
     hosts = dict(samples.manifest(evidence).hosts)
-    applied = SettingRecord("net.ipv4.tcp_ecn", "2", "1", evidence.started_s - 1.5)
-    again = SettingRecord("command tell", "", "done", evidence.started_s + 2.5, why="agent lost")
+    applied = SettingRecord(Sysctl("net.ipv4.tcp_ecn", "1"), "2", "1", evidence.started_s - 1.5)
+    again = SettingRecord(Command("tell"), "", "done", evidence.started_s + 2.5, why="agent lost")
     hosts["client1"] = replace(hosts["client1"], settings=(applied, again))
     text = read(publish(evidence, hosts=hosts)).text
     assert (
-        "client1 net.ipv4.tcp_ecn 2 1 -1.500 1 client1 command tell — done 2.500, again: agent lost"
+        "client1 sysctl net.ipv4.tcp_ecn=1 2 1 -1.500 1 client1 command tell — done 2.500,"
+        " again: agent lost"
     ) in text
 
 
@@ -252,3 +254,28 @@ def test_warming_up_loads_matplotlib():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert told.stdout == "True\n"
+
+
+def test_a_request_to_end_takes_effect_between_two_imports_of_warming_up():
+    program = """
+import os, signal, sys
+from netesto import report
+from netesto.system import interrupts
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+with interrupts.heeded():
+    try:
+        report.warm_up()
+    except KeyboardInterrupt:
+        interrupts.heed()
+        print("numpy" in sys.modules, "matplotlib.colors" in sys.modules)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "True False\n"

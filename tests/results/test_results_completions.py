@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
+from ipaddress import ip_address
 
 import numpy as np
 import pytest
 
-from netesto.errors import OutputError
-from netesto.results import cases, completions, integrity, manifest
+from netesto.errors import OutputError, UsageError
+from netesto.results import affected, cases, completions, integrity, manifest
 from results import samples
 
 TIMES = np.arange(1.0, 102.0)  # 1 … 101 µs
@@ -145,3 +146,130 @@ def test_times_of_transactions_without_a_rate_are_a_case_of_their_own(stepped):
         "x test=TCP_FLOWS": [5.5],
         "x test=TCP_RR": [1.0],
     }
+
+
+# Three flows of 3000 bytes, in segments of 1000, and one that was not completed.
+FLOWS = """\
+number,start_s,us,bytes,retransmits,status,port
+1,100.000000000,50.000,3000,0,ok,4001
+2,100.000100000,90.000,3000,0,ok,4002
+3,100.000200000,70.000,3000,2,ok,4001
+4,100.000300000,,3000,1,unfinished,4003
+"""
+LOSSES = """\
+time_s,number,copy,bytes,protocol,source,sport,destination,dport,tcp_seq,payload
+100.000050500,7,0,66,TCP,10.0.0.1,4001,10.0.0.2,12900,0,0
+100.000150000,9,0,1066,TCP,10.0.0.1,4002,10.0.0.2,12900,1,1000
+100.000150001,10,0,1066,TCP,10.0.0.9,4001,10.0.0.2,12900,1,1000
+100.000250000,11,0,60,ARP,,,,,,
+"""
+
+
+@pytest.fixture
+def protected(tmp_path):
+    """An experiment with flows, and what the link that they passed lost."""
+    folder = tmp_path / "12"
+    files = {}
+    for path, content in (
+        ("raw/client1/completions.1.1.csv", FLOWS),
+        ("raw/s1/losses.s2.csv", LOSSES),
+    ):
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(content)
+        files[path] = integrity.sha256_of(folder / path)
+    asked = samples.request(
+        test="TCP_FLOWS", tool="native", size_bytes=3000, client_address=ip_address("10.0.0.1")
+    )
+    evidence = samples.experiment(samples.group(samples.instance(1), asked=asked))
+    known = replace(samples.manifest(evidence, files=files), description="off")
+    manifest.write(known, folder / manifest.NAME)
+    (tmp_path / "exp.csv").write_text("exp,status\n12.1,ok\n12.0,ok\n")
+    return tmp_path
+
+
+def test_a_flow_is_affected_if_the_link_lost_data_of_its_port_while_it_ran(protected):
+    found, failed, faults = cases.by_affected(protected)
+    parts = {part: found["off"].part(part).tolist() for part in affected.PARTS}
+    assert (parts, failed, faults) == (
+        {"unaffected": [50.0, 70.0], "affected": [90.0], "all": [50.0, 90.0, 70.0]},
+        {"off": 1},
+        [],
+    )
+    assert affected.counts(found) == [("affected", "1"), ("tail", "1"), ("retransmitted", "1")]
+
+
+@pytest.mark.parametrize(
+    ("tcp_seq", "payload", "is_tail"),
+    [
+        (1, 1448, False),  # the first of 17 segments
+        (1 + 13 * 1448, 1448, False),
+        (1 + 14 * 1448, 1448, True),
+        (1 + 16 * 1448, 1219, True),  # the last
+        (1 + 17 * 1448, 1448, False),  # of a connection whose begin nobody saw
+        (0, 1448, False),
+    ],
+)
+def test_the_tail_of_a_flow_are_its_last_three_segments(tcp_seq, payload, is_tail):
+    loss = affected.Loss(time_s=1.0, payload=payload, tcp_seq=tcp_seq)
+    assert loss.is_tail_of(24_387) == is_tail
+
+
+def test_without_a_file_of_losses_a_flow_with_retransmissions_is_affected(protected):
+    path = protected / "12" / manifest.NAME
+    known = manifest.read(path)
+    files = {name: each for name, each in known.files.items() if "losses" not in name}
+    manifest.write(replace(known, files=files), path)
+    found = cases.by_affected(protected)[0]["off"]
+    assert (found.part("affected").tolist(), found.tail) == ([70.0], 0)
+
+
+def test_losses_that_were_altered_make_no_flow_unaffected(protected):
+    place = protected / "12" / "raw" / "s1" / "losses.s2.csv"
+    place.write_text(LOSSES + "\n")
+    assert cases.by_affected(protected) == (
+        {},
+        {},
+        [f"{place}: is damaged (its SHA-256 differs)"],
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a,b\n1,2\n",
+        LOSSES + "nan,9,0,1066,TCP,10.0.0.1,4002,10.0.0.2,12900,1,1000\n",
+        LOSSES + "1.0,9,0,1066,TCP,10.0.0.1,x,10.0.0.2,12900,1,1000\n",
+    ],
+)
+def test_what_is_no_file_of_losses_is_told(content, tmp_path):
+    path = tmp_path / "losses.s2.csv"
+    path.write_text(content)
+    with pytest.raises(OutputError, match="no lost frames"):
+        affected.read_losses(path)
+
+
+def test_parts_are_one_table_in_csv():
+    text = completions.parts_to_csv(
+        {"affected": {"off": np.array([2.0])}, "all": {"off": np.array([1.0, 2.0])}}
+    )
+    lines = text.splitlines()
+    assert (lines[:2], lines[13:15], len(lines)) == (
+        ["part,row,off", "affected,min,2.000"],
+        ["all,min,1.000", "all,mean,1.500"],
+        25,
+    )
+
+
+def test_cases_have_other_names_and_the_order_of_these():
+    found = {"off": 1, "nonblocking": 2, "ordered": 3}
+    names = {"lossless": "Lossless", "ordered": "LinkGuardian", "off": "No_Protection"}
+    assert list(cases.renamed(found, names).items()) == [
+        ("LinkGuardian", 3),
+        ("No_Protection", 1),
+        ("nonblocking", 2),
+    ]
+
+
+def test_two_cases_do_not_get_one_name():
+    with pytest.raises(UsageError, match="two cases have the same name"):
+        cases.renamed({"off": 1, "ordered": 2}, {"off": "ordered"})

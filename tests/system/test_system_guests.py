@@ -140,4 +140,4 @@ def test_the_rate_is_what_was_requested(run: Run):
 @pytest.mark.parametrize("run", [pytest.param("sim", marks=pytest.mark.sim)], indirect=True)
 def test_an_experiment_in_simulated_time_begins_between_two_ticks(run: Run):
     began_s = run.outcome.manifest(1)["started_monotonic_s"]
-    assert began_s % 0.1 == pytest.approx(0.005, abs=1e-6)
+    assert began_s % 0.1 == pytest.approx(0.0055, abs=1e-6)

@@ -39,6 +39,13 @@ WAIT 42
 SET_NETEM host=a netem_delay=0
 WAIT_FLOWS
 PROCESS_EXP
+FOR loss IN 0,1 DO
+    SET_LINK host=a to=b loss=$loss
+    DO_SERVER host=b exp=COUNTER expName=messages start=1
+    DO_CLIENT host=a server=b test=GBN_MESSAGES size=1500 count=500 rto=100ms
+    WAIT_FLOWS
+    PROCESS_EXP
+DONE
 """
 
 RTT_US = 10_000
@@ -164,3 +171,33 @@ def test_latencies_of_requests_are_those_of_their_times(run):
     }
     counts = [float(values[name]) for name in ("latencies", "transactionRate")]
     assert counts == [len(times_us)] * 2
+
+
+# Two packets of a message behind their headers: Ethernet, IPv4, UDP and the packet's own.
+PACKETS_US = sent_us(58 + 1024, 58 + 476)
+REPLY_US = RTT_US + sent_us(58)
+
+
+def test_a_message_takes_a_round_trip_and_the_time_to_send_its_packets(run):
+    found = {(line["us"], line["retransmits"]) for line in lines(run, 6, 1)}
+    (told_us,) = {us for us, _ in found}
+    assert (float(told_us), {again for _, again in found}) == (
+        pytest.approx(PACKETS_US + REPLY_US, abs=0.01),
+        {"0"},
+    )
+
+
+def test_a_lost_packet_costs_a_round_trip_and_a_lost_last_packet_the_timeout(run):
+    found = {(float(line["us"]), line["retransmits"]) for line in lines(run, 7, 1)}
+    clean_us = PACKETS_US + REPLY_US
+    # Behind a lost first packet the second one comes, and a NAK goes back.
+    right = [(clean_us, "0"), (2 * clean_us, "2"), (100_000 + clean_us, "2")]
+    exact, others = set(), set()
+    for us, again in found:
+        late = [(us - least, kind) for kind, (least, sent) in enumerate(right) if sent == again]
+        if near := [kind for by, kind in late if abs(by) < 0.01]:
+            exact.add(near[0])
+        # Behind a ping, or its reply.
+        elif not any(0 < by < 2 * sent_us(98) for by, _ in late):
+            others.add((us, again))
+    assert (exact, others) == ({0, 1, 2}, set())

@@ -61,7 +61,8 @@ def test_an_option_of_other_tests_is_no_tools_fault():
     with pytest.raises(MissingError) as caught:
         traffic.choose(FlowSpec(test="TCP_STREAM", size_bytes=1000), BOTH)
     assert str(caught.value) == (
-        "no tool can do TCP_STREAM with size\nIt is for KV_RR, TCP_FLOWS, TCP_MESSAGES."
+        "no tool can do TCP_STREAM with size\n"
+        "It is for GBN_MESSAGES, KV_RR, TCP_FLOWS, TCP_MESSAGES."
     )
 
 
@@ -180,6 +181,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "KV_RR": {"size_bytes": 500},
     "TCP_FLOWS": {"size_bytes": 500, "gap_s": 0.5},
     "TCP_MESSAGES": {"size_bytes": 500, "gap_s": 0.5},
+    "GBN_MESSAGES": {"size_bytes": 500, "gap_s": 0.5},
 }
 # Values of each kind; those that are in an option's range are tried.
 VALUES: dict[type, list[Any]] = {

@@ -182,18 +182,34 @@ def test_without_an_arrival_all_are_lost_when_they_were_sent(server):
     assert datagrams(server, count=3)["server_lost"] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("test", ["TCP_FLOWS", "TCP_MESSAGES"])
+# Of GBN_MESSAGES: a busy machine is no loss.
+PATIENT = "rto=5"
+SIZED = ["TCP_FLOWS", "TCP_MESSAGES", f"GBN_MESSAGES {PATIENT}"]
+
+
+@pytest.mark.parametrize("test", SIZED)
 def test_each_completion_has_a_line(test, server, tmp_path):
     path = tmp_path / "completions.csv"
-    told = result(server, f"test={test}", "size=20000", "count=20", f"times={path}")
+    told = result(server, *f"test={test}".split(), "size=20000", "count=20", f"times={path}")
     with path.open(newline="") as file:
         rows = [(row["number"], row["bytes"], row["status"]) for row in csv.DictReader(file)]
     assert (told["count"], rows) == (20, [(str(n), "20000", "ok") for n in range(1, 21)])
 
 
-@pytest.mark.parametrize("test", ["TCP_FLOWS", "TCP_MESSAGES"])
+@pytest.mark.parametrize(
+    ("test", "of_flow"), [("TCP_FLOWS", 3), ("TCP_MESSAGES", 1), (f"GBN_MESSAGES {PATIENT}", 1)]
+)
+def test_each_completion_has_the_port_of_its_connection(test, of_flow, server, tmp_path):
+    path = tmp_path / "completions.csv"
+    result(server, *f"test={test}".split(), "size=2000", "count=3", f"times={path}")
+    with path.open(newline="") as file:
+        ports = {int(row["port"]) for row in csv.DictReader(file)}
+    assert (len(ports), min(ports) > 0) == (of_flow, True)
+
+
+@pytest.mark.parametrize("test", SIZED)
 def test_arrivals_have_a_gap(test, server):
-    told = result(server, f"test={test}", "size=1000", "count=11", "gap=0.01")
+    told = result(server, *f"test={test}".split(), "size=1000", "count=11", "gap=0.01")
     assert told["elapsed_ns"] >= 100_000_000
 
 
@@ -207,12 +223,11 @@ def first_gap_s(seed: int, mean_s: float) -> float:
     return -mean_s * math.log(uniform / 2**53)
 
 
-@pytest.mark.parametrize("test", ["TCP_FLOWS", "TCP_MESSAGES"])
+@pytest.mark.parametrize("test", SIZED)
 def test_the_first_transfer_of_a_poisson_process_has_a_gap_before_it_too(test, server):
     gap_s = first_gap_s(7, 0.1)
-    told = result(
-        server, f"test={test}", "size=1000", "count=1", "gap=0.1", "arrivals=poisson", "seed=7"
-    )
+    words = (*f"test={test}".split(), "size=1000", "count=1", "gap=0.1", "arrivals=poisson")
+    told = result(server, *words, "seed=7")
     assert told["elapsed_ns"] >= gap_s * 1e9 > 10_000_000
 
 
@@ -220,6 +235,182 @@ def test_the_first_transfer_of_a_poisson_process_has_a_gap_before_it_too(test, s
 def test_no_transfer_begins_after_the_duration_however_long_the_last_one_takes(test, server):
     slow = ("size=3000000", "pacing=20000000")  # about a second
     assert result(server, f"test={test}", "duration=0.4", *slow)["begun"] == 1
+
+
+# The packets of GBN_MESSAGES, by hand: number and form, and bytes of the message.
+DATA, ASKS, ACK, NAK = range(4)
+
+
+def packet(number, form, size=0):
+    return struct.pack("!QII", number, form, 0) + bytes(size)
+
+
+class Receiver:
+    """The other end of a client, by hand."""
+
+    def __init__(self, *words, port=12_884):
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.data = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.data.bind(("127.0.0.1", port))
+        self.data.settimeout(20)
+        own = self._listener.getsockname()[1]
+        command = [str(PROGRAM), "client", "127.0.0.1", str(own), "test=GBN_MESSAGES"]
+        self.client = subprocess.Popen(
+            [*command, f"port={port}", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.control, _ = self._listener.accept()
+        self.control.recv(1000)
+        self.control.sendall(b"ready\n")
+
+    def packets(self, count):
+        """The next ones: number and form."""
+        found = []
+        for _ in range(count):
+            content, self.sender = self.data.recvfrom(70_000)
+            found.append(struct.unpack("!QI", content[:12]))
+        return found
+
+    def numbers(self, count):
+        return [number for number, _ in self.packets(count)]
+
+    def say(self, number, form):
+        self.data.sendto(packet(number, form), self.sender)
+
+    def end(self):
+        """The client's exit status, result and words."""
+        with contextlib.suppress(ConnectionResetError):
+            self.control.recv(100)
+            self.control.sendall(b"{}")
+        for each in (self.control, self.data, self._listener):
+            each.close()
+        printed, said = self.client.communicate(timeout=30)
+        return self.client.returncode, json.loads(printed or "{}"), said
+
+
+def test_the_last_packet_of_a_message_and_every_32nd_ask_for_an_acknowledgement():
+    peer = Receiver("size=100000", "count=1", PATIENT)
+    asking = [number for number, form in peer.packets(98) if form == ASKS]
+    peer.say(98, ACK)
+    assert (asking, peer.end()[0]) == ([31, 63, 95, 97], 0)
+
+
+def test_a_window_is_full_until_a_packet_is_acknowledged():
+    peer = Receiver("size=100000", "count=1", "window=8", PATIENT)
+    found = peer.packets(8)
+    peer.say(3, ACK)
+    found += peer.packets(3)
+    peer.data.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        peer.packets(1)
+    peer.client.kill()
+    peer.end()
+    # With a window below 32 packets its last one asks.
+    assert found == [(number, ASKS if number == 7 else DATA) for number in range(11)]
+
+
+def test_a_lost_packet_is_sent_again_with_all_behind_it():
+    peer = Receiver("size=24387", "count=1", PATIENT)
+    first = peer.numbers(24)
+    peer.say(5, NAK)
+    again = peer.numbers(19)
+    peer.say(24, ACK)
+    status, told, _ = peer.end()
+    assert (status, first, again) == (0, list(range(24)), list(range(5, 24)))
+    assert (told["client_retransmits"], told["failed"]) == (19, 0)
+
+
+def test_without_progress_the_oldest_packet_and_all_behind_it_are_sent_again():
+    peer = Receiver("size=70000", "count=1", "rto=0.3")
+    first = peer.numbers(69)
+    peer.say(32, ACK)
+    again = peer.numbers(37)
+    peer.say(69, ACK)
+    status, told, _ = peer.end()
+    assert (status, first, again) == (0, list(range(69)), list(range(32, 69)))
+    assert told["max_ns"] >= 300_000_000
+
+
+def test_seven_timeouts_in_a_row_fail_the_message_and_the_flow(tmp_path):
+    path = tmp_path / "completions.csv"
+    peer = Receiver("size=1000", "count=2", "rto=0.02", f"times={path}")
+    # The first packet, and six after a timeout.
+    found = peer.numbers(1)
+    peer.say(1, ACK)
+    found += peer.numbers(7)
+    status, _, said = peer.end()
+    with path.open(newline="") as file:
+        rows = [(row["retransmits"], row["status"]) for row in csv.DictReader(file)]
+    assert (status, said) == (
+        1,
+        "netesto-flow: message 2: no acknowledgement in 7 timeouts of 20 ms\n",
+    )
+    assert (found, rows) == ([0, *[1] * 7], [("0", "ok"), ("6", "failed")])
+
+
+def test_what_no_receiver_says_is_ignored():
+    peer = Receiver("size=24387", "count=1", PATIENT)
+    peer.packets(24)
+    for number, form in ((25, ACK), (2**64 - 1, ACK), (2**63, NAK), (24, DATA), (24, 9)):
+        peer.say(number, form)
+    peer.data.sendto(b"short", peer.sender)
+    peer.data.sendto(packet(24, ACK, 5), peer.sender)
+    peer.say(23, NAK)
+    again = peer.numbers(1)
+    peer.say(24, ACK)
+    status, told, _ = peer.end()
+    assert (status, again, told["client_retransmits"]) == (0, [23], 1)
+
+
+def answers(server, *packets, window=128):
+    """What a server answers to packets of messages of 3000 bytes, and what it took."""
+    with (
+        socket.create_connection(("127.0.0.1", server)) as control,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
+        control.makefile("rw") as lines,
+    ):
+        hello = process.run([str(PROGRAM), "version"], timeout=5).stdout.strip()
+        words = f"test=GBN_MESSAGES port=12885 size=3000 count=9 window={window}"
+        lines.write(f"{hello} {words}\n")
+        lines.flush()
+        assert lines.readline() == "ready\n"
+        data.connect(("127.0.0.1", 12_885))
+        data.settimeout(20)
+        # The last of them repeats packet 0, which asks: its answer comes behind all others.
+        for content in (*packets, packet(0, ASKS, 1024)):
+            data.send(content)
+        found: list[tuple[int, int]] = []
+        while not found or found[-1][1] != ACK:
+            found.append(struct.unpack("!QI", data.recv(100)[:12]))
+        lines.write("end\n")
+        lines.flush()
+        return found, json.loads(lines.read())["server_received_bytes"]
+
+
+def test_a_receiver_says_once_which_packet_it_misses(server):
+    first, third = packet(0, DATA, 1024), packet(2, ASKS, 952)
+    assert answers(server, first, third, third, packet(3, DATA, 1024)) == (
+        [(1, NAK), (1, ACK)],
+        1024,
+    )
+
+
+def test_a_receiver_says_again_what_it_misses_when_that_came_and_another_is_missing(server):
+    sent = [packet(n, DATA, 952 if n % 3 == 2 else 1024) for n in (0, 2, 1, 3, 4)]
+    assert answers(server, *sent) == ([(1, NAK), (2, NAK), (2, ACK)], 2048)
+
+
+def test_a_receiver_ignores_what_no_sender_sends(server):
+    odd = [
+        packet(2**64 - 1, ASKS, 1024),
+        packet(5, ASKS, 952),  # beyond the window
+        packet(0, ASKS, 1000),  # of another size
+        packet(0, ACK, 1024),
+        b"short",
+    ]
+    assert answers(server, *odd, window=4) == ([(1, ACK)], 1024)
 
 
 def test_the_server_gets_each_flow_whole(server):
@@ -311,7 +502,7 @@ def test_a_file_that_is_there_is_not_written_over(server, tmp_path):
     "words",
     [
         "TCP_STREAM", "TCP_MAERTS", "TCP_RR", "TCP_CRR", "UDP_STREAM bitrate=80000000", "UDP_RR",
-        "KV_RR", "TCP_FLOWS size=1000", "TCP_MESSAGES size=1000",
+        "KV_RR", "TCP_FLOWS size=1000", "TCP_MESSAGES size=1000", "GBN_MESSAGES size=1000 rto=5",
     ],
 )  # fmt: skip
 def test_the_load_at_the_server_is_that_of_the_time_under_load_as_at_the_client(server, words):

@@ -143,7 +143,7 @@ class RecordingService:
         self.asked.append(setting)
         if self.error is not None:
             raise self.error
-        return Applied("a setting", "before", "after")
+        return Applied(setting, "before", "after")
 
     async def take_stats(
         self, exp: int, order: int, *, tests: Sequence[str] = (), tools: Sequence[str] = ()

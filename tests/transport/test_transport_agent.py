@@ -289,7 +289,7 @@ async def test_setting_arrives_as_it_was_made(wire: Wire, setting):
         agent = await connect()
         async with held(agent):
             applied = await agent.configure(setting)
-    assert (service.asked[1], applied) == (setting, Applied("a setting", "before", "after"))
+    assert (service.asked[1], applied) == (setting, Applied(setting, "before", "after"))
 
 
 @pytest.mark.parametrize(

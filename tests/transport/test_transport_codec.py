@@ -1,3 +1,4 @@
+import math
 from dataclasses import fields, replace
 from typing import Any
 
@@ -5,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netesto import hostsettings
 from netesto.errors import AgentError
-from netesto.hostsettings import Applied, ModuleParameter, Netem, Qdisc, Sysctl
+from netesto.hostsettings import Applied, Qdisc, Setting
 from netesto.model import (
     OPTIONS,
     CaptureRequest,
@@ -57,11 +59,22 @@ def any_of(kind):
     return st.builds(kind, **values)
 
 
+# JSON has only finite numbers.
+SETTINGS = st.one_of(*(any_of(each) for each in hostsettings.KINDS.values())).filter(
+    lambda setting: (
+        math.isfinite(getattr(setting, "delay_ms", 0) or 0)
+        and math.isfinite(getattr(setting, "loss_percent", 0) or 0)
+        and math.isfinite(getattr(setting, "rto_min_ms", 0) or 0)
+    )
+)
+st.register_type_strategy(Setting, SETTINGS)
+
+
 @pytest.mark.parametrize(
     "kind",
     [
-        GroupRequest, Ports, CaptureRequest, Sysctl, Qdisc, Netem, ModuleParameter, Applied,
-        HostInfo, HostState, Event, FileEntry, ClockReading, Fault,
+        GroupRequest, Ports, CaptureRequest, Applied, HostInfo, HostState, Event, FileEntry,
+        ClockReading, Fault,
     ],
 )  # fmt: skip
 @given(data=st.data())
@@ -78,7 +91,7 @@ def test_start_survives(request_made, ports, start_at_s):
     assert codec.to_start(pb.StartRequest.FromString(message)) == (request_made, ports, start_at_s)
 
 
-@given(any_of(Sysctl) | any_of(Qdisc) | any_of(Netem) | any_of(ModuleParameter))
+@given(SETTINGS)
 def test_setting_survives(setting):
     message = codec.from_setting(setting).SerializeToString()
     assert codec.to_setting(pb.Setting.FromString(message)) == setting
@@ -91,8 +104,9 @@ def test_fault_survives(fault):
 
 
 def test_what_an_agent_says_acts_on_no_terminal_and_has_an_end():
-    said = codec.encode(pb.Applied, Applied("\x1b[31ma", "b\rc", "d" * 100_000))
-    assert codec.decode_reply(Applied, said) == Applied("␛[31ma", "b␍c", "d" * codec.TEXT_MAX)
+    said = codec.encode(pb.Applied, Applied(Qdisc("\x1b[31ma"), "b\rc", "d" * 100_000))
+    shown = Applied(Qdisc("␛[31ma"), "b␍c", "d" * codec.TEXT_MAX)
+    assert codec.decode_reply(Applied, said) == shown
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
@@ -112,8 +126,9 @@ def test_event_of_a_kind_that_only_a_newer_agent_knows_is_left_out():
 
 
 def test_field_that_only_a_newer_agent_knows_is_left_out():
-    content = codec.encode(pb.Applied, Applied("a", "b", "c")).SerializeToString() + NEWER_FIELD
-    assert codec.decode(Applied, pb.Applied.FromString(content)) == Applied("a", "b", "c")
+    applied = Applied(Qdisc("a"), "b", "c")
+    content = codec.encode(pb.Applied, applied).SerializeToString() + NEWER_FIELD
+    assert codec.decode(Applied, pb.Applied.FromString(content)) == applied
 
 
 def test_option_that_only_a_newer_controller_knows_is_refused():
@@ -193,6 +208,20 @@ def test_invalid_address_is_refused():
         codec.decode(CaptureRequest, message)
 
 
-def test_setting_of_no_kind_is_refused():
-    with pytest.raises(AgentError, match="a kind of setting that this agent does not know"):
-        codec.to_setting(pb.Setting())
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        ("{}", "{} is none of Sysctl, Module"),
+        ('{"type": "Later"}', "{'type': 'Later'} is none of Sysctl, Module"),
+        ('{"type": "Sysctl", "name": "a"}', "Sysctl needs more than name"),
+        ('{"type": "Sysctl", "name": "a", "value": 1}', "Sysctl.value: 1 is not str"),
+        ('{"type": "Qdisc", "kind": "fq", "options": ["a", 1]}', "Qdisc.options: 1 is not str"),
+        ('{"type": "Netem", "delay_ms": NaN}', "NaN is not a finite number"),
+        ('{"type": "Netem", "delay_ms": 1, "later": 1}', "Netem has no 'later'"),
+    ],
+)
+def test_setting_that_is_not_understood_is_refused(text, why):
+    with pytest.raises(AgentError) as caught:
+        codec.to_setting(pb.Setting(setting=text))
+    assert caught.value.message.startswith(f"setting not understood: {why}")

@@ -32,11 +32,11 @@ def equilibrium(rate: str, kind: str, seconds: float) -> Cell:
     kept = int(count * kept_s / (kept_s + omit_s))
 
     def rows(groups: Sequence[Place]) -> list[Row]:
-        # The integral of the error is what the probability moves by, times tupdate / alpha (0.02 s
-        # in a kernel with 100 ticks a second / 0.125 Hz). For 20 % it lies between 20 and 60 %:
+        # The integral of the error is what the probability moves by, times tupdate / alpha (15 ms /
+        # 0.125 Hz). For 20 % it lies between 20 and 60 %:
         # Linux drops no packet until the sum of the probabilities since the last drop exceeds 0.85
         # (pie_drop_early in sch_pie.c).
-        error_us = 0.4 * 0.02 / 0.125 / kept_s * 1e6
+        error_us = 0.4 * 0.015 / 0.125 / kept_s * 1e6
         share = 100 * (1 - 1 / excess)
         return [
             Row(

@@ -50,13 +50,22 @@ class PlotBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceBlock:
+    """Plots of which one is shown at a time, with what readers choose it by; the last at first."""
+
+    title: str
+    plots: tuple[tuple[str, PlotBlock], ...]
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """A note in place of a table or plot."""
 
     text: str
 
 
-Block: TypeAlias = Heading | Paragraph | TableBlock | PlotBlock | Note
+Block: TypeAlias = Heading | Paragraph | TableBlock | PlotBlock | ChoiceBlock | Note
 
 
 def render(title: str, blocks: Sequence[Block]) -> str:

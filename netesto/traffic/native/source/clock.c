@@ -14,6 +14,13 @@ int64_t now(void)
     return time.tv_sec * NS_PER_S + time.tv_nsec;
 }
 
+int64_t utc_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return time.tv_sec * NS_PER_S + time.tv_nsec;
+}
+
 void sleep_until(int64_t instant)
 {
     struct timespec time = {.tv_sec = instant / NS_PER_S, .tv_nsec = instant % NS_PER_S};

@@ -1,9 +1,10 @@
-/* TCP_FLOWS and TCP_MESSAGES: how long sized transfers take, each from its first byte to the
+/* TCP_FLOWS, TCP_MESSAGES and GBN_MESSAGES: how long sized transfers take, each from its first byte to the
  * acknowledgement of its last one.
  *
  * The kernel reports the second instant (SO_TIMESTAMPING, TX_ACK; Linux, networking/timestamping), in
  * the clock from which the first is read. A flow is a connection of its own, a message one write on a
- * lasting connection. Without a gap the next one begins when the previous one is complete.
+ * lasting connection. Without a gap the next one begins when the previous one is complete. How
+ * messages of GBN_MESSAGES are sent, gobackn.c says.
  */
 #include "flow.h"
 
@@ -30,15 +31,7 @@
 #define OPEN_MAX 65536
 #define DESCRIPTORS_WAIT_MS 100
 
-enum status { UNFINISHED, COMPLETE, REFUSED };
-static const char *const STATUS[] = {"unfinished", "ok", "refused"};
-
-/* One line of completions.csv. `start` is UTC. */
-struct record {
-    int64_t start, took;
-    uint32_t retransmits;
-    enum status status;
-};
+static const char *const STATUS[] = {"unfinished", "ok", "refused", "failed"};
 
 /* A connection of the client. Messages `first` to `last`, exclusive, are in flight on it. */
 struct transfer {
@@ -58,13 +51,17 @@ struct sender {
     int epoll, timer;
     char *data;
     struct transfer *lasting;
+    struct gobackn *gobackn;
+    int port; /* of all transfers; 0: each has its own */
 };
 
-static int64_t utc_now(void)
+static int port_of(int fd)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return time.tv_sec * NS_PER_S + time.tv_nsec;
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    /* At the same place in both families. */
+    return ntohs(((struct sockaddr_in *)&address)->sin_port);
 }
 
 static uint32_t retransmits_of(int fd)
@@ -121,7 +118,7 @@ static struct record *begin_record(struct sender *sender)
         sender->room = room;
     }
     struct record *record = &sender->records[sender->begun++];
-    *record = (struct record){0};
+    *record = (struct record){.port = (uint16_t)sender->port};
     return record;
 }
 
@@ -209,6 +206,7 @@ static int begin_flow(struct sender *sender)
     transfer->fd = connect_begin(&flow->local, &flow->peer, &flow->options, flow->why);
     if (transfer->fd < 0)
         return -1;
+    record->port = (uint16_t)port_of(transfer->fd);
     /* On one machine the handshake is complete by now. */
     if (wait_for(transfer->fd, POLLOUT, 0) == POLLOUT && begin_data(sender, transfer))
         return -1;
@@ -223,6 +221,8 @@ static int begin_message(struct sender *sender)
 {
     if (!begin_record(sender))
         return fail(sender->flow->why, "no memory");
+    if (sender->gobackn)
+        return gobackn_send(sender->gobackn, sender->flow, sender->records, sender->begun);
     sender->lasting->to_send += sender->flow->options.size;
     send_more(sender, sender->lasting);
     return 0;
@@ -261,7 +261,7 @@ static int begin_due(struct sender *sender)
     for (int n = 0; n < AT_ONCE && has_next(sender) && sender->next <= now(); n++) {
         if (!options->gap && sender->ended < sender->begun)
             return set_timer(sender, sender->end);
-        if (sender->lasting ? begin_message(sender) : begin_flow(sender))
+        if (options->test == TCP_FLOWS ? begin_flow(sender) : begin_message(sender))
             return -1;
         if (options->gap)
             sender->next += gap_after(sender);
@@ -306,6 +306,18 @@ static int advance(struct sender *sender, struct transfer *transfer, uint32_t ev
     return 0;
 }
 
+/* Handle ACKs, NAKs and timeouts of GBN_MESSAGES. Returns -1 if the test ends. */
+static int advance_messages(struct sender *sender)
+{
+    struct gobackn *gobackn = sender->gobackn;
+    size_t ended = gobackn->ended;
+    int status = gobackn_advance(gobackn, sender->flow, sender->records, sender->begun);
+    if (gobackn->ended > ended)
+        sender->last = now();
+    sender->ended = gobackn->ended;
+    return status;
+}
+
 static int loop(struct sender *sender)
 {
     const struct options *options = &sender->flow->options;
@@ -336,6 +348,9 @@ static int loop(struct sender *sender)
                     sender->next = now();
             } else if (events[n].data.ptr == sender) {
                 is_server_gone = true;
+            } else if (events[n].data.ptr == sender->gobackn) {
+                if (advance_messages(sender))
+                    return -1;
             } else if (advance(sender, events[n].data.ptr, events[n].events)) {
                 return -1;
             }
@@ -354,7 +369,7 @@ static int write_records(const struct sender *sender, const char *path)
     FILE *file = fopen(path, "wxe");
     if (!file)
         return fail(sender->flow->why, "%.150s: %s", path, strerror(errno));
-    fprintf(file, "number,start_s,us,bytes,retransmits,status\n");
+    fprintf(file, "number,start_s,us,bytes,retransmits,status,port\n");
     for (size_t n = 0; n < sender->begun; n++) {
         const struct record *record = &sender->records[n];
         fprintf(file, "%zu,", n + 1);
@@ -366,8 +381,8 @@ static int write_records(const struct sender *sender, const char *path)
                     (long long)(record->took % 1000));
         else
             fprintf(file, ",");
-        fprintf(file, ",%lld,%u,%s\n", (long long)sender->flow->options.size, record->retransmits,
-                STATUS[record->status]);
+        fprintf(file, ",%lld,%u,%s,%u\n", (long long)sender->flow->options.size,
+                record->retransmits, STATUS[record->status], record->port);
     }
     bool is_bad = ferror(file) != 0;
     return fclose(file) || is_bad ? fail(sender->flow->why, "%.150s: %s", path, strerror(errno)) : 0;
@@ -405,11 +420,25 @@ static int open_lasting(struct sender *sender)
     if (transfer->fd < 0)
         return -1;
     transfer->is_connected = true;
+    sender->port = port_of(transfer->fd);
     if (ask_for_acknowledgements(transfer->fd))
         return fail_errno(flow->why, "SO_TIMESTAMPING");
     return epoll_ctl(sender->epoll, EPOLL_CTL_ADD, transfer->fd, &event)
                ? fail_errno(flow->why, "epoll")
                : 0;
+}
+
+static int open_messages(struct sender *sender, struct gobackn *gobackn)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = gobackn};
+    if (gobackn_open(gobackn, sender->flow))
+        return -1;
+    if (epoll_ctl(sender->epoll, EPOLL_CTL_ADD, gobackn->fd, &event) ||
+        epoll_ctl(sender->epoll, EPOLL_CTL_ADD, gobackn->timer, &event))
+        return fail_errno(sender->flow->why, "epoll");
+    sender->gobackn = gobackn;
+    sender->port = port_of(gobackn->fd);
+    return 0;
 }
 
 static void raise_descriptors(void)
@@ -428,6 +457,7 @@ int completions_client(struct flow *flow, struct json *result)
                             .epoll = epoll_create1(EPOLL_CLOEXEC),
                             .timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
                             .data = calloc(1, (size_t)options->size)};
+    struct gobackn gobackn = {.fd = -1, .timer = -1};
     struct epoll_event timer = {.events = EPOLLIN, .data.ptr = &sender.timer};
     struct epoll_event control = {.events = EPOLLIN, .data.ptr = &sender};
     int status = -1;
@@ -436,7 +466,9 @@ int completions_client(struct flow *flow, struct json *result)
         epoll_ctl(sender.epoll, EPOLL_CTL_ADD, sender.timer, &timer) ||
         epoll_ctl(sender.epoll, EPOLL_CTL_ADD, flow->control, &control)) {
         fail(flow->why, "no memory or descriptors");
-    } else if (options->test == TCP_FLOWS || !open_lasting(&sender)) {
+    } else if (options->test == TCP_FLOWS ||
+               !(options->test == GBN_MESSAGES ? open_messages(&sender, &gobackn)
+                                               : open_lasting(&sender))) {
         status = be_ready(flow);
         struct processor_use before = approach(options->start);
         reach(options->start);
@@ -451,14 +483,16 @@ int completions_client(struct flow *flow, struct json *result)
             json_tcp(result, CLIENT, &sender.lasting->fd, 1);
         tell(&sender, result);
         say(flow->control, "end\n");
-        if (!status)
-            status = write_records(&sender, options->times);
+        /* Also if a message of GBN_MESSAGES has failed, and the flow with it. */
+        if ((!status || gobackn.timeouts) && write_records(&sender, options->times))
+            status = -1;
     }
     if (sender.lasting) {
         if (sender.lasting->fd >= 0)
             abort_connection(sender.lasting->fd);
         free(sender.lasting);
     }
+    gobackn_close(&gobackn);
     close(sender.epoll);
     close(sender.timer);
     free(sender.data);

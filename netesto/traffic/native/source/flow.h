@@ -33,7 +33,7 @@
 
 enum test {
     TCP_STREAM, TCP_MAERTS, TCP_BIDI, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, TCP_FLOWS, TCP_MESSAGES,
-    KV_RR, TRACE_TCP, TRACE_UDP, TRACE_KV, TEST_COUNT
+    KV_RR, TRACE_TCP, TRACE_UDP, TRACE_KV, GBN_MESSAGES, TEST_COUNT
 };
 
 enum zerocopy { COPY, MSG, SENDFILE };
@@ -45,7 +45,7 @@ struct options {
     int64_t test, port, client_port, duration, omit, interval, parallel, length, bitrate;
     int64_t request, reply, size, count, gap, arrivals, rate, seed;
     int64_t local_buffer, remote_buffer, mss, dscp, zerocopy, skip_receive, pacing;
-    int64_t get, ecn, hold, group, exp, memcached;
+    int64_t get, ecn, hold, group, exp, memcached, window, rto;
     int64_t start; /* what be_ready() has heard; 0: at once */
     char congestion_control[16], reverse_congestion_control[16];
     char client_cpu[256], server_cpu[256]; /* 0,2,8-15 */
@@ -85,6 +85,7 @@ size_t count_intervals(const struct options *options);
 
 /* ---- clock.c */
 int64_t now(void);
+int64_t utc_now(void);
 void sleep_until(int64_t instant);
 
 /* Waits for instants as exactly as the machine can. The kernel wakes a sleeper late: it sleeps until
@@ -195,6 +196,39 @@ int completions_server(struct flow *flow, struct json *result);
 int trace_client(struct flow *flow, struct json *result);
 int trace_server(struct flow *flow, struct json *result);
 
+/* ---- gobackn.c */
+/* Of completions. */
+enum status { UNFINISHED, COMPLETE, REFUSED, FAILED };
+
+/* One line of completions.csv. `start` is UTC. */
+struct record {
+    int64_t start, took;
+    uint32_t retransmits;
+    uint16_t port;
+    enum status status;
+};
+
+#define GOBACKN_HEADER 16
+/* Bytes of a message in one packet: usually, and so that IP and UDP can carry it. */
+#define GOBACKN_LENGTH 1024
+#define GOBACKN_LENGTH_MAX (65507 - GOBACKN_HEADER)
+
+/* The sender. All packets before `oldest` are acknowledged, `next` is sent next, and none from `top` on
+ * has been sent. */
+struct gobackn {
+    int fd, timer, timeouts;
+    int64_t oldest, next, top;
+    size_t ended; /* messages */
+    char *data;
+};
+int gobackn_open(struct gobackn *gobackn, const struct flow *flow);
+void gobackn_close(struct gobackn *gobackn);
+int gobackn_send(struct gobackn *gobackn, const struct flow *flow, struct record *records,
+                 size_t begun);
+int gobackn_advance(struct gobackn *gobackn, const struct flow *flow, struct record *records,
+                    size_t begun);
+int gobackn_server(struct flow *flow, struct json *result);
+
 /* ---- keyvalue.c */
 struct keyvalue {
     uint64_t random;
@@ -211,10 +245,10 @@ int keyvalue_exchange(struct keyvalue *keyvalue, int fd, struct failure *why);
 #define STORE_MAX_BYTES (256u << 20)
 /* More than an item costs in addition to its value. */
 #define STORE_ITEM_BYTES (STORE_KEY_MAX_BYTES + 128)
-/* Answer requests until the connection ends, with values of this connection, or of all. */
+/* Answer requests until the connection ends, with values of this connection, or of all connections in
+ * an experiment. */
 int keyvalue_serve(int fd, struct failure *why);
-int keyvalue_serve_shared(int fd, struct failure *why);
-void store_begin(int64_t exp);
+int keyvalue_serve_shared(int fd, int64_t exp, struct failure *why);
 /* A store for all who connect; it returns only if it fails. */
 int store_serve(const char *address, int port, struct failure *why);
 

@@ -15,6 +15,7 @@ const struct kind KINDS[TEST_COUNT + 1] = {
     [UDP_RR] = {"UDP_RR", requests_client, requests_server, .is_udp = true},
     [TCP_FLOWS] = {"TCP_FLOWS", completions_client, completions_server},
     [TCP_MESSAGES] = {"TCP_MESSAGES", completions_client, completions_server, .ends_by_reset = true},
+    [GBN_MESSAGES] = {"GBN_MESSAGES", completions_client, gobackn_server, .is_udp = true},
     [KV_RR] = {"KV_RR", requests_client, requests_server, .ends_by_reset = true},
     [TRACE_TCP] = {"TRACE_TCP", trace_client, trace_server, .ends_by_reset = true},
     [TRACE_UDP] = {"TRACE_UDP", trace_client, trace_server, .is_udp = true},
@@ -65,6 +66,8 @@ static const struct option {
     {"pacing", WHOLE, MEMBER(pacing), 0, NO_LIMIT, NULL},
     {"get", WHOLE, MEMBER(get), 0, 1000000, NULL},
     {"ecn", WHOLE, MEMBER(ecn), 0, 1, NULL},
+    {"window", WHOLE, MEMBER(window), 1, 65536, NULL},
+    {"rto", SECONDS, MEMBER(rto), 1000, WEEK, NULL},
     {"hold", WHOLE, MEMBER(hold), 0, 1, NULL},
     {"memcached", WHOLE, MEMBER(memcached), 0, 1, NULL},
     {"exp", WHOLE, MEMBER(exp), 0, 1000000000, NULL},
@@ -160,7 +163,8 @@ static int parse_word(struct options *options, const char *word, struct failure 
 int options_parse(struct options *options, int count, char **words, struct failure *why)
 {
     *options = (struct options){.interval = NS_PER_S / 5, .parallel = 1, .request = 1, .reply = 1,
-                                .size = 1, .dscp = -1, .get = 900000};
+                                .size = 1, .dscp = -1, .get = 900000, .window = 128,
+                                .rto = NS_PER_S / 1000};
     for (int n = 0; n < count; n++)
         if (parse_word(options, words[n], why))
             return -1;
@@ -168,7 +172,7 @@ int options_parse(struct options *options, int count, char **words, struct failu
         return fail(why, "the option port is required");
     if (options->arrivals == POISSON && !options->gap)
         return fail(why, "arrivals=poisson needs a gap, the mean time between two");
-    bool has_count = options->test == TCP_FLOWS || options->test == TCP_MESSAGES;
+    bool has_count = KINDS[options->test].client == completions_client;
     if (has_count ? !options->count && !options->duration : !options->duration)
         return fail(why, "the option duration is required");
     if (!has_count && (options->omit + options->duration) / options->interval >= INTERVALS_MAX)

@@ -54,7 +54,7 @@ struct table {
     int64_t flush; /* when all values are dropped; 0: never */
 };
 
-/* That of all clients of this process. */
+/* That of all clients of this process in an experiment. */
 static struct table shared = {.turn = PTHREAD_MUTEX_INITIALIZER};
 
 static int64_t clock_ns(void)
@@ -166,7 +166,7 @@ struct change {
     size_t size;
 };
 
-enum outcome { KEPT, REFUSED, CHANGED, MISSING, FULL };
+enum outcome { KEPT, UNFIT, CHANGED, MISSING, FULL };
 
 static enum outcome keep(struct table *table, const struct change *change, struct item **kept)
 {
@@ -179,7 +179,7 @@ static enum outcome keep(struct table *table, const struct change *change, struc
         !(change->is_late && change->cas < before->version))
         return CHANGED;
     if ((change->mode == ADD && before) || (change->mode == REPLACE && !before))
-        return REFUSED;
+        return UNFIT;
     size_t room = room_of(change->size), old = before ? room_of(before->size) : 0;
     struct item *item = table->bytes - old + room <= STORE_MAX_BYTES ? malloc(room) : NULL;
     if (!item)
@@ -227,7 +227,7 @@ static bool flags_of(const char *text, uint32_t *flags)
     return true;
 }
 
-/* Add to the number of a key, or subtract down to 0: KEPT, MISSING, REFUSED if it is none, FULL. */
+/* Add to the number of a key, or subtract down to 0: KEPT, MISSING, UNFIT if it is none, FULL. */
 static enum outcome add(struct table *table, const char *key, uint64_t delta, bool is_less,
                         struct item **kept)
 {
@@ -237,11 +237,11 @@ static enum outcome add(struct table *table, const char *key, uint64_t delta, bo
     if (!before)
         return MISSING;
     if (before->size >= sizeof digits)
-        return REFUSED;
+        return UNFIT;
     memcpy(digits, before->value, before->size);
     digits[before->size] = '\0';
     if (!whole(digits, &number))
-        return REFUSED;
+        return UNFIT;
     number = !is_less ? number + delta : number > delta ? number - delta : 0;
     struct change change = {.flags = before->flags, .expires = before->expires, .value = digits,
                             .size = (size_t)sprintf(digits, "%llu", (unsigned long long)number)};
@@ -468,7 +468,7 @@ static void set_one(struct session *session, const char *name, int count, char *
     change.expires = expiry(seconds);
     if (take_value(session, &change, size))
         return;
-    static const char *const REPLIES[] = {[KEPT] = "STORED\r\n", [REFUSED] = "NOT_STORED\r\n",
+    static const char *const REPLIES[] = {[KEPT] = "STORED\r\n", [UNFIT] = "NOT_STORED\r\n",
                                           [CHANGED] = "EXISTS\r\n", [MISSING] = "NOT_FOUND\r\n",
                                           [FULL] = NO_MEMORY};
     enum outcome outcome = keep_one(session, &change, &version);
@@ -518,9 +518,9 @@ static void add_one(struct session *session, const char *name, int count, char *
     pthread_mutex_unlock(&session->table->turn);
     if (outcome == MISSING)
         strcpy(reply, "NOT_FOUND\r\n");
-    if (outcome == REFUSED)
+    if (outcome == UNFIT)
         strcpy(reply, "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
-    if (!is_quiet || outcome == REFUSED || outcome == FULL)
+    if (!is_quiet || outcome == UNFIT || outcome == FULL)
         say_text(session, reply);
 }
 
@@ -716,7 +716,7 @@ static void meta_set(struct session *session, const char *key, int count, char *
     }
     if (outcome == KEPT && flag(count, flags, 'q'))
         return;
-    static const char *const CODES[] = {[KEPT] = "HD", [REFUSED] = "NS", [CHANGED] = "EX",
+    static const char *const CODES[] = {[KEPT] = "HD", [UNFIT] = "NS", [CHANGED] = "EX",
                                         [MISSING] = "NF"};
     say_text(session, CODES[outcome]);
     say_flags(session, change.key, count, flags, outcome == KEPT ? &stored : NULL);
@@ -768,7 +768,7 @@ static void meta_add(struct session *session, const char *key, int count, char *
     pthread_mutex_unlock(&session->table->turn);
     if (outcome == FULL)
         say_text(session, NO_MEMORY);
-    if (outcome == REFUSED)
+    if (outcome == UNFIT)
         say_text(session, "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
     if (outcome == MISSING && !is_quiet) {
         say_text(session, "NF");
@@ -858,13 +858,7 @@ int keyvalue_serve(int fd, struct failure *why)
     return status;
 }
 
-int keyvalue_serve_shared(int fd, struct failure *why)
-{
-    return answer(fd, &shared, why);
-}
-
-/* The values of all clients are those of one experiment: drop those of another. */
-void store_begin(int64_t exp)
+int keyvalue_serve_shared(int fd, int64_t exp, struct failure *why)
 {
     static int64_t last_exp;
     pthread_mutex_lock(&shared.turn);
@@ -872,6 +866,7 @@ void store_begin(int64_t exp)
         drop_all(&shared);
     last_exp = exp;
     pthread_mutex_unlock(&shared.turn);
+    return answer(fd, &shared, why);
 }
 
 /* ---- a store by itself */
@@ -882,7 +877,7 @@ static void *serve_client(void *argument)
 {
     struct failure why;
     int fd = (int)(intptr_t)argument;
-    keyvalue_serve_shared(fd, &why);
+    keyvalue_serve_shared(fd, 0, &why);
     close(fd);
     --connections;
     return NULL;

@@ -946,8 +946,7 @@ static int store_for(struct flow *flow)
         if (!status)
             close(store);
     } else {
-        store_begin(flow->options.exp);
-        status = keyvalue_serve_shared(fd, flow->why);
+        status = keyvalue_serve_shared(fd, flow->options.exp, flow->why);
     }
     close(fd);
     /* "zero" and "end". */
