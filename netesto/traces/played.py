@@ -47,8 +47,14 @@ class Part:
         del members["lines"]
         return json.dumps(members)
 
-    def with_addresses(self, addresses: Mapping[str, str]) -> "Part":
-        return replace(self, addresses=tuple(addresses[peer] for peer in self.peers))
+    def placed(self, hosts: Mapping[str, tuple[str, str]]) -> "Part":
+        """With the names and the addresses that the lab has for the peers."""
+        found = [hosts[peer] for peer in self.peers]
+        return replace(
+            self,
+            peers=tuple(host for host, _ in found),
+            addresses=tuple(address for _, address in found),
+        )
 
 
 def read(text: str) -> Part:
