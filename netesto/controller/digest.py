@@ -166,20 +166,19 @@ def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int
     """The packets of the flows of a trace."""
     request = record.request
     part = played.read(request.trace)
-    peers = dict(zip(part.peers, zip(part.addresses, record.ports.data, strict=True), strict=True))
+    addresses = dict(zip(part.peers, part.addresses, strict=True))
     path = folder / "raw" / request.client / traces.NAME
     for line in traces.read(path) if path.exists() else ():
         if line.group == request.group and line.kind == traces.FLOW and line.port:
-            address, port = peers[line.destination]
             yield (
                 request.group,
                 line.number,
                 Packets(
                     source=request.client_address,
-                    destination=ip_address(address),
+                    destination=ip_address(addresses[line.destination]),
                     protocol="udp" if request.test in UDP_TESTS else "tcp",
                     source_port=line.port,
-                    destination_port=port,
+                    destination_port=line.peer_port,
                 ),
             )
 

@@ -77,11 +77,11 @@ def group_request(
         flow = replace(flow, stagger_s=PROGRAM_START_S)
     if isinstance(command, steps.DoTrace):
         part = played.read(flow.trace)
-        found = {
-            name: str(address((peers or {})[full], family))
-            for name, full in zip(part.peers, command.peers, strict=True)
+        ends = {
+            name: (peers or {})[full] for name, full in zip(part.peers, command.peers, strict=True)
         }
-        flow = replace(flow, trace=part.with_addresses(found).text)
+        found = {name: (end.host, str(address(end, family))) for name, end in ends.items()}
+        flow = replace(flow, trace=part.placed(found).text)
         if flow.test in TRACE_SHARES and flow.bitrate_bps is None and part.is_paced:
             flow = replace(flow, bitrate_bps=_paced_bps(command, client[0], changed_rates_bps))
     if tool.name == "native" and flow.test == "UDP_STREAM" and flow.bitrate_bps is None:

@@ -24,7 +24,7 @@ from netesto.schema.kinds import Value
 from netesto.traces import format as trace_format
 from netesto.traces import workload
 from netesto.traces.format import Trace
-from netesto.traces.played import REQUESTS, parts
+from netesto.traces.played import REQUESTS, SAMPLED_MOST, parts, unsampled
 from netesto.traces.workload import Workload
 
 CLASSIC_NAME = "Exp"
@@ -449,9 +449,16 @@ class Remote:
         exp = self.resolve_exp(given.values.get("exp"), takes_number=True)
         exp_name = given.texts.get("expName", self.exp_name)
         bitrate_bps, is_paced = _bitrate(given)
+        trace = self._trace_of(given, place)
+        if given.texts["protocol"] == "tcp" and (others := unsampled(trace)):
+            message = (
+                f"{others} of {len(trace.flows)} flows are not sampled as sockets: at most"
+                f" {SAMPLED_MOST} are at a time"
+            )
+            self._draft.warn(message, place, chain, once=(message, place))
         played = list(
             parts(
-                self._trace_of(given, place),
+                trace,
                 drain_s=given.values["drain"],
                 store=given.texts["kv"],
                 is_paced=is_paced,

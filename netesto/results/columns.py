@@ -350,6 +350,8 @@ _TABLE: tuple[Column, ...] = (
     _queue("maxLinkUtil%", lambda g: g.evidence.links.max_utilisation_percent, 2,
            show=numbers.hundredths),
     _measured("sharedFlows", lambda g: g.evidence.links.shared_flows, show=numbers.count),
+    _measured("uplinkVariation", lambda g: g.evidence.links.uplink_variation, 3,
+              show=numbers.figure),
     # ---- other sources
     _measured("localCpu", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",
               show=numbers.hundredths),

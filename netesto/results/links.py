@@ -7,6 +7,8 @@ middle, by the interface of a node that was sampled. See docs/data-formats.md.
 import csv
 import itertools
 import math
+import re
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -200,6 +202,31 @@ class Links:
         """The most flows on one direction of a link; None if no way is known."""
         counts = Counter(each for way in self.ways for each in way.directions)
         return max(counts.values(), default=None)
+
+    @cached_property
+    def uplink_variation(self) -> float | None:
+        """Of a fat tree the largest coefficient of variation of the flows on the links of a pod to
+        the cores, unused links included; None of other labs, or if no flow uses any."""
+        uplinks = [
+            load.record
+            for load in self.loads
+            if _AGGREGATION.fullmatch(load.record.source)
+            and _CORE.fullmatch(load.record.destination)
+        ]
+        half = math.isqrt(len({each.source for each in uplinks}) // 2)
+        counts = Counter(each for way in self.ways for each in way.directions)
+        pods: dict[int, list[int]] = {}
+        for each in uplinks if half else ():
+            pod = (int(each.source[1:]) - 1) // half
+            pods.setdefault(pod, []).append(counts[f"{each.link} {each.source}"])
+        used = [flows for flows in pods.values() if any(flows)]
+        return max(
+            (statistics.pstdev(flows) / statistics.fmean(flows) for flows in used), default=None
+        )
+
+
+# The names of routers in a fat tree.
+_AGGREGATION, _CORE = re.compile(r"a[1-9]\d*"), re.compile(r"c[1-9]\d*")
 
 
 def load(record: LinkRecord, samples: LinkSamples) -> Load:

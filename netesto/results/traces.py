@@ -33,6 +33,7 @@ class Line:
     start_s: float | None
     destination: str
     port: int
+    peer_port: int
     sent_bytes: int
     received_bytes: int
     us: float | None
@@ -60,6 +61,7 @@ def _lines(path: Path, rows: "csv.DictReader[str]") -> Iterator[Line]:
                 start_s=float(row["start_s"]) if row["start_s"] else None,
                 destination=row["destination"],
                 port=int(row["sport"]),
+                peer_port=int(row["dport"]),
                 sent_bytes=int(row["bytes_sent"]),
                 received_bytes=int(row["bytes_received"]),
                 us=float(row["us"]) if row["us"] else None,

@@ -203,6 +203,8 @@ def plan_of(network: Topology) -> plan.Plan:
 def inventory(
     network: Topology, commands: Sequence[RemoteCommand], *, aliases: Mapping[str, str]
 ) -> Inventory:
-    """The hosts of a lab, which need not exist yet, by their names in commands."""
+    """The hosts of a lab, which need not exist yet, by their names in commands; traces name some by
+    the aliases of its file."""
     hosts = [Endpoint(host=name, agent="") for name in network.hosts]
-    return Inventory(hosts, aliases=aliases, suffixes=preflight.suffixes(commands))
+    every = {**network.aliases, **aliases}
+    return Inventory(hosts, aliases=every, suffixes=preflight.suffixes(commands))

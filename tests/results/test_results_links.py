@@ -126,3 +126,17 @@ def test_ways_are_read_as_they_were_written(tmp_path: Path) -> None:
         "group,flow,source,destination,protocol,sport,dport,way",
         "1,2,h1,h2,udp,1,2,h1 s h2",
     ]
+
+
+def test_the_uplinks_of_a_pod_vary_by_the_flows_on_them() -> None:
+    # A fat tree has half as many aggregations in a pod as it has pods: here one, of two pods.
+    loads = tuple(
+        links.Load(
+            record=LinkRecord(link=f"{core}-{a}", source=a, destination=core, place="links/x")
+        )
+        for a in ("a1", "a2")
+        for core in ("c1", "c2")
+    )
+    ways = [Way(("a1", "c1"), ("c1-a1",))] * 3 + [Way(("a1", "c2"), ("c2-a1",))]
+    assert Links(loads=loads, ways=tuple(ways)).uplink_variation == 0.5
+    assert Links(loads=loads).uplink_variation is None

@@ -9,7 +9,8 @@ from netesto.results import traces
 from netesto.results.traces import Line, Played, PlayedFlow, Shared
 
 HEADER = (
-    "number,kind,start_s,destination,sport,bytes_sent,bytes_received,us,status,bytes_in_time,group"
+    "number,kind,start_s,destination,sport,bytes_sent,bytes_received,us,status,bytes_in_time,"
+    "group,dport"
 )
 
 
@@ -21,6 +22,7 @@ def line(**other: object) -> Line:
         "start_s": 0.0,
         "destination": "h2",
         "port": 40000,
+        "peer_port": 13000,
         "sent_bytes": 1_250_000,
         "received_bytes": 1_000_000,
         "us": 11e6,
@@ -43,8 +45,8 @@ def request(us: float, status: str = "ok") -> Line:
 def test_a_line_is_read_as_netesto_flow_wrote_it(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(
-        f"{HEADER}\n1,flow,0.000000,h2,40000,1250000,1000000,11000000.000,ok,500000,1\n"
-        "2,get,,h3,40001,0,0,,failed: no reply,0,2\n",
+        f"{HEADER}\n1,flow,0.000000,h2,40000,1250000,1000000,11000000.000,ok,500000,1,13000\n"
+        "2,get,,h3,40001,0,0,,failed: no reply,0,2,13001\n",
         encoding="utf-8",
     )
     first, second = traces.read(path)

@@ -5,11 +5,14 @@
  * The file of the option `trace` has a line for each peer, then one for each flow or request:
  *
  *     P NAME ADDRESS CONTROL-PORT DATA-PORT
- *     F START DURATION FLOWLET GAP BYTES PEER     nanoseconds; BYTES 0: a flow of that duration
+ *     F START DURATION FLOWLET GAP BYTES PEER SAMPLED
+ *                                                 nanoseconds; BYTES 0: a flow of that duration;
+ *                                                 SAMPLED 0: agents do not watch its port
  *     S START PEER KEY VALUE, G START PEER KEY    set, get; PEER counts from 0
  *
  * Each peer has a session (server.c). After "ready":
  *
+ *     client <-- "port PORT"                ---- receiver    TCP: of flows that are not sampled
  *     client --- "flow PORT START DURATION" ---> receiver    the flow's port of this host
  *     client --- "zero NS"                  ---> receiver    the common instant
  *     client --- "end"                      ---> receiver
@@ -50,6 +53,7 @@ struct peer {
     struct flow flow; /* its session */
     struct failure why;
     int store; /* the connection for requests */
+    int other_port;
     size_t used;
 };
 
@@ -57,7 +61,7 @@ struct peer {
 struct deed {
     char kind; /* F, S or G */
     bool has_begun, is_miss;
-    int fd, port, peer;
+    int fd, port, peer, is_sampled, there; /* `there`: the other end's port */
     int64_t start, duration, flowlet, gap, size;
     int64_t begun, took; /* of a flow until its last byte arrived, of a request until its reply */
     int64_t sent, in_time, arrived;
@@ -119,19 +123,20 @@ static int read_deed(struct player *player, char *line, struct failure *why)
 {
     struct deed *deed = new_deed(player);
     long long start, duration, flowlet, gap, size;
-    int used = 0;
+    int used = 0, is_sampled = 1;
     if (!deed)
         return fail(why, "no memory");
     deed->kind = *line;
     bool is_read = false;
     if (*line == 'F')
-        is_read = sscanf(line, "F %lld %lld %lld %lld %lld %d", &start, &duration, &flowlet, &gap,
-                         &size, &deed->peer) == 6;
+        is_read = sscanf(line, "F %lld %lld %lld %lld %lld %d %d", &start, &duration, &flowlet,
+                         &gap, &size, &deed->peer, &is_sampled) == 7;
     else if (*line == 'S' || *line == 'G')
         is_read = sscanf(line + 1, " %lld %d %n", &start, &deed->peer, &used) == 2 && used;
     if (!is_read || deed->peer < 0 || deed->peer >= player->peer_count)
         return fail(why, "invalid line of the trace: %.100s", line);
     deed->start = start;
+    deed->is_sampled = is_sampled;
     if (*line == 'F') {
         deed->duration = duration;
         deed->flowlet = flowlet;
@@ -170,13 +175,21 @@ static int meet(struct player *player)
     struct failure *why = player->flow->why;
     for (int n = 0; n < player->peer_count; n++) {
         struct flow *flow = &player->peers[n].flow;
-        if (!n) {
+        char line[LINE_MAX_BYTES];
+        bool is_tcp = flow->options.test == TRACE_TCP, is_met = true;
+        if (n) {
+            flow->control =
+                connect_to(&flow->local, &flow->control_place, NULL, now() + CONNECT_TIMEOUT, why);
+            is_met = flow->control >= 0 &&
+                     !agree(flow, player->flow->word_count, player->flow->words);
+        } else {
             flow->control = player->flow->control;
-            continue;
         }
-        flow->control =
-            connect_to(&flow->local, &flow->control_place, NULL, now() + CONNECT_TIMEOUT, why);
-        if (flow->control < 0 || agree(flow, player->flow->word_count, player->flow->words)) {
+        if (is_met && is_tcp)
+            is_met = !read_line(flow->control, line, sizeof line, now() + CONNECT_TIMEOUT, why) &&
+                     (sscanf(line, "port %d", &player->peers[n].other_port) == 1 ||
+                      !fail(why, "%.200s", line));
+        if (!is_met) {
             if (*flow->why->text)
                 *why = *flow->why;
             struct failure reason = *why;
@@ -209,6 +222,10 @@ static int connect_all(struct player *player)
         struct deed *deed = &player->deeds[n];
         struct peer *peer = &player->peers[deed->peer];
         struct flow *flow = &peer->flow;
+        struct sockaddr_storage there = flow->peer;
+        if (flow->options.test == TRACE_TCP && !deed->is_sampled)
+            address_set_port(&there, peer->other_port);
+        deed->there = ntohs(((struct sockaddr_in *)&there)->sin_port);
         deed->player = player;
         deed->random = ((uint64_t)options->seed * 1000003 + n) * 2 + 1;
         random_next(&deed->random);
@@ -222,7 +239,7 @@ static int connect_all(struct player *player)
         } else if (options->test == TRACE_UDP) {
             deed->fd = datagram_socket(&flow->local, &flow->peer, &flow->options, CLIENT, &deed->why);
         } else {
-            deed->fd = connect_to(&flow->local, &flow->peer, &flow->options, now() + CONNECT_TIMEOUT,
+            deed->fd = connect_to(&flow->local, &there, &flow->options, now() + CONNECT_TIMEOUT,
                                   &deed->why);
         }
         deed->port = deed->fd < 0 ? 0 : port_of(deed->fd);
@@ -503,7 +520,7 @@ static bool has_failed(const struct deed *deed)
 static int write_lines(struct player *player)
 {
     static const char HEADER[] = "number,kind,start_s,destination,sport,bytes_sent,bytes_received,us,"
-                                 "status,bytes_in_time,group\n";
+                                 "status,bytes_in_time,group,dport\n";
     struct failure *why = player->flow->why;
     FILE *file = fopen(player->flow->options.lines, "ae");
     if (!file)
@@ -523,8 +540,8 @@ static int write_lines(struct player *player)
                 (long long)deed->sent, (long long)deed->arrived);
         if (deed->took > 0)
             fprintf(file, "%.3f", (double)deed->took / 1e3);
-        fprintf(file, ",%s,%lld,%lld\n", status_of(deed, room, sizeof room),
-                (long long)deed->in_time, (long long)player->flow->options.group);
+        fprintf(file, ",%s,%lld,%lld,%d\n", status_of(deed, room, sizeof room),
+                (long long)deed->in_time, (long long)player->flow->options.group, deed->there);
     }
     bool is_bad = ferror(file);
     return fclose(file) || is_bad ? fail_errno(why, "trace.csv") : 0;
@@ -720,6 +737,7 @@ struct receiver {
     size_t count, room;
     int64_t zero;
     char *buffer;
+    int other; /* the listener of flows that are not sampled */
 };
 
 #define BUFFER_BYTES (1 << 16)
@@ -776,7 +794,11 @@ static int learn(struct receiver *receiver)
 static int accept_all(struct receiver *receiver)
 {
     for (size_t n = 0; n < receiver->count; n++) {
-        int fd = accept_one(receiver->flow, now() + CONNECT_TIMEOUT);
+        struct flow from = *receiver->flow;
+        wait_for_either(from.listener, receiver->other, now() + CONNECT_TIMEOUT);
+        if (!wait_for(from.listener, POLLIN, 0))
+            from.listener = receiver->other;
+        int fd = accept_one(&from, now() + CONNECT_TIMEOUT);
         struct sockaddr_storage peer;
         socklen_t size = sizeof peer;
         if (fd < 0)
@@ -943,6 +965,14 @@ static int serve_trace(struct receiver *receiver)
         return store_for(flow);
     if (!is_tcp && setsockopt(flow->listener, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size))
         setsockopt(flow->listener, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    if (is_tcp) {
+        struct sockaddr_storage local = flow->local;
+        address_set_port(&local, 0);
+        receiver->other = listen_on(&local, &flow->options, flow->why);
+        if (receiver->other < 0)
+            return -1;
+        say(flow->control, "port %d\n", port_of(receiver->other));
+    }
     if (learn(receiver) || (is_tcp && accept_all(receiver)) || receive_all(receiver))
         return -1;
     if (read_line(flow->control, line, sizeof line, now() + CONNECT_TIMEOUT, flow->why))
@@ -959,13 +989,15 @@ static int serve_trace(struct receiver *receiver)
 
 int trace_server(struct flow *flow, struct json *result)
 {
-    struct receiver receiver = {.flow = flow, .buffer = malloc(BUFFER_BYTES)};
+    struct receiver receiver = {.flow = flow, .buffer = malloc(BUFFER_BYTES), .other = -1};
     struct processor_use before = processor_use();
     int status = receiver.buffer ? serve_trace(&receiver) : fail(flow->why, "no memory");
     json_number(result, "server_cpu_percent", processor_percent(before, processor_use()));
     for (size_t n = 0; n < receiver.count; n++)
         if (receiver.flows[n].fd >= 0)
             abort_connection(receiver.flows[n].fd);
+    if (receiver.other >= 0)
+        close(receiver.other);
     free(receiver.flows);
     free(receiver.buffer);
     return status;
