@@ -43,6 +43,10 @@ LATEST_S = 1e11
 
 # What a host does in a trace: its flows, or its requests. Each such group is one process.
 TRACE_TESTS = frozenset({"TRACE_TCP", "TRACE_UDP", "TRACE_KV"})
+# A stress test of a link by its engine, in virtual time: STRESS_LINK, not DO_CLIENT.
+LINK_TESTS = frozenset({"LINK_STRESS"})
+# What a frame of it takes of a processor: bench/lab measures it.
+STRESSED_FRAME_S = 1e-6
 
 TESTS = STREAM_TESTS | TIMED_TESTS | TRACE_TESTS
 UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR", "TRACE_UDP", "GBN_MESSAGES"})
@@ -253,7 +257,7 @@ class FlowSpec:
         "type of traffic, see the next table. In a script with LAB it has no default: it must be"
         " named, unless `req=S` makes the flow a stream",
         default="TCP_RR",
-        choices=tuple(sorted(TESTS)),
+        choices=tuple(sorted(TESTS | LINK_TESTS)),
         by="netesto",
         shown="",
     )
@@ -393,7 +397,7 @@ class FlowSpec:
         " value of `KV_RR` (100)",
         low=1,
         high=2**30,
-        tests=COMPLETION_TESTS | {"KV_RR"},
+        tests=COMPLETION_TESTS | LINK_TESTS | {"KV_RR"},
         shown="",
     )
     count: int = _of(
@@ -405,7 +409,7 @@ class FlowSpec:
         " and `dur` the flow lasts until all are done, at most an hour",
         low=1,
         high=100_000_000,
-        tests=COMPLETION_TESTS,
+        tests=COMPLETION_TESTS | LINK_TESTS,
         shown="",
     )
     gap_s: float = _of(
@@ -416,7 +420,7 @@ class FlowSpec:
         " the previous one is complete",
         low=0,
         high=MAX_SECONDS,
-        tests=COMPLETION_TESTS,
+        tests=COMPLETION_TESTS | LINK_TESTS,
         shown="",
     )
     arrivals: str = _of(
@@ -556,7 +560,10 @@ class FlowSpec:
 
     @property
     def whole_s(self) -> float:
-        """From its start to its end: what is omitted precedes the duration."""
+        """From its start to its end: what is omitted precedes the duration. A stress test of a link
+        lasts as long as it computes."""
+        if self.test in LINK_TESTS:
+            return max(1.0, self.count * STRESSED_FRAME_S)
         return self.omit_s + self.duration_s
 
     @property
@@ -709,6 +716,8 @@ class GroupRequest(FlowSpec):
     @property
     def control(self) -> str:
         """What names the flows in displays: their congestion control; datagrams have none."""
+        if self.test in LINK_TESTS:
+            return "link"
         return "UDP" if self.test in UDP_TESTS else self.congestion_control
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from netesto import log as logs
-from netesto.agent import access, config, recovery, routes
+from netesto.agent import access, carried, config, recovery, routes
 from netesto.agent.access import ClientsFile
 from netesto.agent.config import Config, ConfigFile
 from netesto.agent.experiment import Premises
@@ -188,6 +188,7 @@ async def _run(
             tools=tools,
             ports=PortRange(used=_first_port(settings.host if is_in_lab else None)),
             machine_hosts=arguments.machine_hosts,
+            carried=carried.parse(arguments.carried),
             config=None if config_file is None else config_file.now,
         )
         try:
@@ -349,6 +350,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--machine-hosts", type=int, default=1, metavar="N", help=
         "in a lab: how many hosts it has; agents of large labs check less often whether the"
         " controller is there")
+    parser.add_argument("--carried", default="", metavar="A:B:SOCKET,…", help=
+        "in a lab: the links that programs carry, whose states and losses are recorded")
     parser.add_argument("--clock", type=int, metavar="NS",
         help="in a lab: UTC minus the monotonic clock, the same for all of its hosts")
     parser.add_argument("--clients", type=Path, metavar="FILE",

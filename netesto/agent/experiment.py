@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from netesto.agent import routes, spool
+from netesto import emulator
+from netesto.agent import middles, routes, spool
+from netesto.agent.carried import CarriedLink, Recording
 from netesto.agent.commands import Allowed
 from netesto.agent.config import Config
 from netesto.agent.group import Group, preparation_s
@@ -24,7 +26,7 @@ from netesto.collectors.clock import Clock, SystemTime, words_of_step
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
 from netesto.limits import amounts
-from netesto.model import Event, EventKind, GroupRequest, Ports
+from netesto.model import LINK_TESTS, Event, EventKind, GroupRequest, Ports
 from netesto.traffic.base import Tool
 from netesto.traffic.ports import PortRange
 from netesto.transport.codec import members
@@ -38,7 +40,8 @@ class Premises:
     that was named for tests, which may carry the host's management, or else the one by which the
     peers of the present hold are reached; without peers that of the default route. `links` is the
     network namespace of a lab's links, "" outside of a lab; `nodes` those of its routers and its
-    links, by name. `machine_hosts` share one machine. `config` is the agent.toml as it is now; None
+    links, by name; `carried` are those links that a program carries. `machine_hosts` share one
+    machine. `config` is the agent.toml as it is now; None
     in a lab."""
 
     host: str
@@ -57,6 +60,7 @@ class Premises:
     is_device_named: bool = False
     is_in_lab: bool = False
     machine_hosts: int = 1
+    carried: tuple[CarriedLink, ...] = ()
     config: Callable[[], Config] | None = None
 
     def renew(self) -> None:
@@ -121,6 +125,7 @@ class Experiment:
             on_warning=self.warn,
             on_loss=self._lose,
         )
+        self._recording = Recording(premises.carried, self.folder)
         if self._system.ahead_s:
             self._keep_ahead()
 
@@ -187,12 +192,20 @@ class Experiment:
         if request.stats:
             await self.take_stats(0)
         self._look_at_time()
+        device = routes.device_to(request.server_address, default=self._premises.device)
+        link: tuple[str, ...] = ()
+        if request.test in LINK_TESTS:
+            emulator.program()
+            ways = await middles.find(self._premises.links, device)
+            link = tuple(emulator.words(*(way.settings for way in ways)))
         if request.group == 1:
             # For all groups: one agent is enough, and every experiment with flows has this one.
             for node, namespace in self._premises.nodes.items():
                 await self.observation.watch_links(
                     request.interval_s, node=node, namespace=namespace
                 )
+            if request.test not in LINK_TESTS:
+                await self._recording.begin(request.interval_s)
         # From here on nothing waits: what is aborted now is among the groups.
         if self._reason:
             raise AgentError(f"experiment {self.exp}: {self._reason}")
@@ -211,8 +224,8 @@ class Experiment:
             clock=self._clock,
             system=self._system,
             emit=self._emit,
+            link=link,
         )
-        device = routes.device_to(request.server_address, default=self._premises.device)
         group = Group(start, device=device, observation=self.observation)
         self._report("accepted", group=request.group)
         self._flowing.add(request.group)
@@ -309,6 +322,8 @@ class Experiment:
             groups = ", ".join(str(group) for group in self._groups)
             raise AgentError(f"experiment {self.exp}: flows of group {groups} still run")
         await self.observation.end()
+        for text in await self._recording.end():
+            self._lose(text)
         self._system.end()
         if not self._premises.is_in_lab and (said := cgroup.words(self._quota, Quota.now())):
             self.warn(said)

@@ -46,7 +46,7 @@ Emit: TypeAlias = Callable[[Event], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """A group and the resources of its flows; files go to `folder`. It starts at `begins`, once
-    that is known, plus its delay."""
+    that is known, plus its delay. `link` ends the command of a stress test: the link's settings."""
 
     request: GroupRequest
     ports: Ports
@@ -57,6 +57,7 @@ class Start:
     clock: Clock
     system: SystemTime
     emit: Emit
+    link: tuple[str, ...] = ()
 
     @property
     def known_start_s(self) -> float | None:
@@ -86,12 +87,13 @@ class Flow:
         self._tool = start.tool
         self._instance = instance
         self._late_s = late_s
-        self._argv = start.tool.client_command(
+        command = start.tool.client_command(
             start.request,
             start.ports,
             instance,
             folder=start.folder,
         )
+        self._argv = [*command, *start.link]
         # Done when it is ready, or over.
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._files = start.folder / f"flow.{start.request.group}.{instance}"

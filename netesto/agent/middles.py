@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from netesto import emulator
 from netesto.agent import asking
 from netesto.agent.steps import Run, Step
 from netesto.errors import AgentError, UsageError
@@ -27,13 +28,26 @@ class NoLimitsError(AgentError):
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """The program that carries a link: its socket, and what it calls a direction."""
+
+    socket: str
+    direction: str
+
+    def steps(self, link: LinkSettings) -> tuple[Step, ...]:
+        words = emulator.words_of(self.direction, link)
+        return (Run((emulator.program(), "tell", self.socket, "set", *words)),)
+
+
+@dataclass(frozen=True, slots=True)
 class Middle:
     """One direction of a link: the interface in the namespace of the links by which packets leave
-    it."""
+    it, and the program that carries it, if one does."""
 
     namespace: str
     device: str
     settings: LinkSettings
+    program: Program | None = None
 
     def after(self, given: Mapping[str, str]) -> LinkSettings:
         """Its settings when the given ones have changed. AgentError if it cannot have them."""
@@ -63,9 +77,16 @@ async def find(namespace: str, device: str) -> tuple[Middle, Middle]:
     if match is None:
         raise error
     there = match[1]
+    programs: tuple[Program | None, Program | None] = (None, None)
+    if recorded(ends[here].get("ifalias", "")).is_carried:
+        there, socket = ends[tap := match[1]]["ifalias"].split(" ")
+        # The socket has the name of the device at the first end's side.
+        is_first = socket.endswith(f"/.{tap}")
+        ways = emulator.DIRECTIONS if is_first else emulator.DIRECTIONS[::-1]
+        programs = Program(socket, ways[0]), Program(socket, ways[1])
     return (
-        Middle(namespace, there, recorded(ends[there].get("ifalias", ""))),
-        Middle(namespace, here, recorded(ends[here].get("ifalias", ""))),
+        Middle(namespace, there, recorded(ends[there].get("ifalias", "")), programs[0]),
+        Middle(namespace, here, recorded(ends[here].get("ifalias", "")), programs[1]),
     )
 
 
@@ -100,7 +121,7 @@ def _steps(
     old, new = made.direction(before, maker), made.direction(after, maker)
     tc = ("tc", "-netns", middle.namespace)
     ip = ("ip", "-netns", middle.namespace, "link", "set", "dev", middle.device)
-    steps: list[Step] = []
+    steps: list[Step] = [] if middle.program is None else [*middle.program.steps(after)]
     if before.mtu != after.mtu:
         steps.append(Run((*ip, "mtu", str(after.mtu))))
     if old.police != new.police:

@@ -19,7 +19,7 @@ from netesto.lab import topology as topologies
 from netesto.language import check as checking
 from netesto.report import index, summarypage
 from netesto.report.expscript import tables
-from netesto.results import affected, cases, completions, derive, steady
+from netesto.results import affected, cases, completions, derive, steady, stress
 from netesto.results import summary as summaries
 from netesto.results.store import Store
 from netesto.run import settings, status
@@ -260,7 +260,30 @@ _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
     "harness": _harness,
     "iperf-lab": _lab,
 }
+
+
+def _stress(options: argparse.Namespace) -> str:
+    found, faults = cases.stress_tests(options.folder)
+    for fault in faults:
+        printing.warn(fault)
+    if not found:
+        raise UsageError(
+            f"{options.folder}: no stress test of a link here", remedy="STRESS_LINK makes one."
+        )
+    found = _named(found, options)
+    match options.format:
+        case "text":
+            return stress.to_text(found)
+        case "json":
+            return stress.to_json(found)
+        case "csv":
+            return stress.to_csv(found)
+        case _:
+            return _formatted([stress.texts(row) for row in stress.rows(found)], options)
+
+
 _CASES: Mapping[str, Callable[[argparse.Namespace], str]] = {
+    "stress": _stress,
     "completions": _completions,
     "steady": _steady,
 }

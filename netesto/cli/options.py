@@ -296,9 +296,10 @@ def _summary(commands: Commands) -> None:
         "netesto summary results/6.8 --as harness", "imports.summary")
     _results_folder(summary)
     summary.add_argument("--as", dest="kind",
-        choices=["harness", "iperf-lab", "completions", "steady"], help=
+        choices=["harness", "iperf-lab", "completions", "steady", "stress"], help=
         "harness: tests and hosts with their CPUs; iperf-lab: a row for each run; completions: how"
-        " long transfers took, in µs; steady: throughput without the start and the end of flows"
+        " long transfers took, in µs; steady: throughput without the start and the end of flows;"
+        " stress: losses, speed and buffers of STRESS_LINK"
         " (default: harness or iperf-lab, the one that fits)")
     summary.add_argument("--names", type=values.names, metavar="CASE=NAME,...", help=
         "names of cases (of tests, in harness), which are shown in this order, before all others")

@@ -34,11 +34,12 @@ def program() -> str:
 
 def words(there: LinkSettings, back: LinkSettings) -> list[str]:
     """The settings of both directions as the program reads them."""
-    return [
-        f"{direction}.{name}={value}"
-        for direction, settings in zip(DIRECTIONS, (there, back), strict=True)
-        for name, value in _values(settings).items()
-    ]
+    return [*words_of("to", there), *words_of("from", back)]
+
+
+def words_of(direction: str, settings: LinkSettings) -> list[str]:
+    """Those of one of the DIRECTIONS."""
+    return [f"{direction}.{name}={value}" for name, value in _values(settings).items()]
 
 
 def _values(link: LinkSettings) -> dict[str, Any]:
@@ -64,6 +65,7 @@ def _values(link: LinkSettings) -> dict[str, Any]:
         "mark_bytes": _NONE if mark is None or mark.size_bytes is None else mark.size_bytes,
         "police": max(link.police_bytes, link.frame_bytes) if link.police_bytes else 0,
         "down": int(link.is_down),
+        "mtu": link.mtu,
         "overhead": link.overhead_bytes,
         "protect": link.protect,
         "copies": link.copies_made if link.protect != "off" else 1,

@@ -14,6 +14,7 @@ from pathlib import Path
 from netesto.collectors.clock import Clock
 from netesto.collectors.counters import COUNTERS
 from netesto.errors import LabError, ProcessError
+from netesto.lab import carrying
 from netesto.lab.plan import Plan
 from netesto.lab.records import NAMESPACE_FOLDER, Record, names_of, write_names
 from netesto.system import process
@@ -110,11 +111,6 @@ def started(
 ) -> Iterator[Nursery]:
     """All agents, each of which is ready, while the body runs, and their nursery (default: a new
     one)."""
-    for folder in (Path(record.sockets), Path(record.files)):
-        try:
-            folder.mkdir(mode=0o700, parents=True)
-        except OSError as error:
-            raise LabError(f"{folder}: {error.strerror}") from error
     # Without this machine's own, names do not resolve.
     with contextlib.suppress(OSError):
         write_names(record)
@@ -162,6 +158,7 @@ def _start_agent(record: Record, host: str, nursery: Nursery, plan: Plan) -> int
                 *("--links", plan.links),
                 *("--nodes", ",".join(f"{node}={name}" for node, name in plan.between.items())),
                 *("--machine-hosts", str(len(record.hosts))),
+                *(("--carried", words) if (words := carrying.words(plan, record)) else ()),
             ],
             namespace=NAMESPACE_FOLDER / own.namespace,
             names=names_of(record),

@@ -9,6 +9,9 @@ from netesto.model import Address
 
 BRIDGE = "bridge"
 
+# What waits for the program that carries a link, which takes frames at once on an idle machine.
+TAP_FRAMES = 10_000
+
 
 def cable_lines(plan: Plan) -> list[str]:
     """Lines for `ip -batch` that make every veth pair, each end where it belongs."""
@@ -40,6 +43,13 @@ def ip_lines(namespace: Namespace) -> list[str]:
         if end.onto:
             lines.append(f'link set dev {end.name} alias "{written(end.settings)}"')
         lines.append(f"link set dev {end.name} up")
+    for tap in namespace.taps:
+        lines += [
+            f"tuntap add dev {tap.name} mode tap",
+            f"link set dev {tap.name} mtu {tap.settings.mtu} txqueuelen {TAP_FRAMES}",
+            f'link set dev {tap.name} alias "{tap.note}"',
+            f"link set dev {tap.name} up",
+        ]
     lines += [
         f"route add {route.network} via {route.gateways[0]}"
         for route in namespace.routes
@@ -84,8 +94,8 @@ def _towards(namespace: Namespace, gateway: Address) -> str:
 
 def tc_lines(namespace: Namespace) -> list[str]:
     """Lines for `tc -netns NAME -batch`: qdiscs, and the redirection from one end to another."""
-    lines = []
-    for end in namespace.interfaces:
+    lines = [f"qdisc add dev {tap.name} root noqueue" for tap in namespace.taps]
+    for end in (*namespace.interfaces, *namespace.taps):
         lines += [
             f"qdisc add dev {end.name} {' '.join((*place, *stage.words))}"
             for place, stage in zip(end.made.places, end.made.stages, strict=True)

@@ -19,11 +19,12 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
+from netesto import emulator
 from netesto.collectors import capabilities
 from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
-from netesto.lab import aliases, commands, records, teardown, ways
+from netesto.lab import aliases, carrying, commands, records, teardown, ways
 from netesto.lab.agents import Nursery, started
 from netesto.lab.plan import Namespace, Plan
 from netesto.lab.records import HostRecord, Record
@@ -40,6 +41,9 @@ CARRIER_TIMEOUT_S = 10.0
 
 # Namespaces are filled in parallel: the kernel does the work.
 BUILDERS = 4
+
+# By which a program makes TAP devices.
+TUN = "/dev/net/tun"
 
 TOOLS: Mapping[str, str] = {
     "ip": "iproute2",
@@ -183,6 +187,7 @@ def _standing(
             with interrupts.undisturbed():
                 records.create(state, lab.record)
                 is_recorded = True
+            _make_folders(lab.record)
             _build(plan, lab.record)
             with contextlib.ExitStack() as stack:
                 if has_agents:
@@ -246,6 +251,14 @@ def check(plan: Plan) -> None:
             "a lab in this machine's kernel needs root: it creates network namespaces",
             remedy="Run it with sudo. A lab of `netesto run --ground uml` needs no root.",
         )
+    if plan.carried:
+        emulator.program()
+        if not Path(TUN).exists():
+            raise MissingError(
+                f"{TUN}: not in this kernel ({platform.release()}), or this container",
+                remedy="A link that the program carries (protect=, emulator=program) needs it;"
+                " `--ground uml` and `--ground sim` have it.",
+            )
     without_offload = any(map(commands.offload_words, plan.namespaces))
     for tool, package in TOOLS.items():
         if (tool != "ethtool" or without_offload) and shutil.which(tool) is None:
@@ -326,9 +339,19 @@ def _build(plan: Plan, record: Record) -> None:
         # New interfaces take their sysctls from `default`, so these come first.
         list(each(partial(_set_sysctls, derived), plan.namespaces))
         _batch(["ip"], commands.cable_lines(plan))
-        for build in (_fill, _wait_until_up, _add_choices):
+        list(each(_fill, plan.namespaces))
+        carrying.start(plan, record)
+        for build in (_wait_until_up, _add_choices):
             list(each(build, plan.namespaces))
     ways.check(plan, record)
+
+
+def _make_folders(record: Record) -> None:
+    for folder in (Path(record.sockets), Path(record.files)):
+        try:
+            folder.mkdir(mode=0o700, parents=True)
+        except OSError as error:
+            raise LabError(f"{folder}: {error.strerror}") from error
 
 
 def _make_namespaces(plan: Plan) -> dict[str, str]:

@@ -5,6 +5,11 @@ the links; there are its shaper, its delay and its queue, one for each direction
 
     host a ── b-a │ a-b ── host b       a-b has the qdiscs of what a sends, b-a of what b sends
 
+A link that netesto's program carries has no qdiscs. At each side of its middle is a TAP device, and
+between them is the program, which reads frames from one and writes them to the other:
+
+    host a ── b-a │ tap0 ═ netesto-link ═ tap1 │ a-b ── host b
+
 So the interfaces of a host are its own, as on a real machine: qdiscs that its agent sets are before
 the link, and those that it deletes are not the link's. A host segments what it sends behind its own
 qdisc, so that a link carries packets of its MTU; all interfaces of the link have this MTU, from
@@ -28,6 +33,7 @@ from netesto import units
 from netesto.lab import addressing
 from netesto.lab.addressing import End
 from netesto.lab.graph import LONGEST_NODE_NAME, Node, Topology
+from netesto.lab.records import SOCKET_FOLDER
 from netesto.lab.routes import Route, Routes
 from netesto.links import made
 from netesto.links.made import Direction, Maker
@@ -90,7 +96,8 @@ class Interface:
     """One end of a cable. A switch's ends have no addresses.
 
     In the middle of a link, `settings` are those of what leaves by it, through `made`; everything
-    that enters by it leaves by another, `onto`.
+    that enters by it leaves by another, `onto`. A TAP device has a `note` (its alias): the
+    interface that leads to the other end of the link, and the socket of the program.
     `segments`: what it sends are packets of its MTU.
     """
 
@@ -100,6 +107,7 @@ class Interface:
     segments: bool = False
     onto: str = ""
     made: Direction = NOTHING
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +115,8 @@ class Namespace:
     """One node: its name on this machine, and everything inside it.
 
     `device` is the interface it tests through, "" for a switch. A node with several equal paths
-    divides the flows into `buckets` parts; others have 0.
+    divides the flows into `buckets` parts; others have 0. `taps` are those of links that a program
+    carries.
     """
 
     name: str
@@ -117,6 +126,7 @@ class Namespace:
     routes: tuple[Route, ...]
     sysctls: Mapping[str, str]
     buckets: int = 0
+    taps: tuple[Interface, ...] = ()
 
     @property
     def addresses(self) -> dict[int, Address]:
@@ -142,6 +152,18 @@ class Cable:
     index: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """A link that the program carries: its ends, the TAP devices that lead to them, and its
+    settings, of what `a` sends and of what `b` sends."""
+
+    a: str
+    b: str
+    taps: tuple[str, str]
+    there: LinkSettings
+    back: LinkSettings
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that `netns` makes for one lab, with names that begin with `prefix`.
@@ -156,6 +178,7 @@ class Plan:
     routes: Routes = field(compare=False, repr=False)
     namespaces: tuple[Namespace, ...]
     cables: tuple[Cable, ...]
+    carried: tuple[Carried, ...] = ()
 
     def namespace(self, node: str) -> Namespace:
         """The namespace of a node; KeyError if it does not exist."""
@@ -257,9 +280,10 @@ def plan(topology: Topology, *, prefix: str, maker: Maker = Maker()) -> Plan:  #
     middles = _middles(ends, maker)
     links = Node(addressing.free_name(LINKS, {node.name for node in topology.nodes}), "wires")
     cables = tuple(_cables(prefix, ends, middles, links))
+    carried = tuple(_carried(ends, middles))
     if any(middles):
-        namespaces = (*namespaces, _wires(prefix, middles, links))
-    return Plan(prefix, topology, maker, ways, namespaces, cables)
+        namespaces = (*namespaces, _wires(prefix, middles, links, carried))
+    return Plan(prefix, topology, maker, ways, namespaces, cables, carried)
 
 
 # The middle of a link with limits: the end that leads to its `a`, and that to its `b`.
@@ -283,10 +307,34 @@ def _middles(ends: Sequence[End], maker: Maker) -> list[_Middle | None]:
         to_a = addressing.free_name(_between(link.b, link.a), taken)
         to_b = addressing.free_name(_between(link.a, link.b), {*taken, to_a})
         taken |= {to_a, to_b}
-        here = Interface(name=to_a, settings=back, onto=to_b, made=back_made)
-        there = Interface(name=to_b, settings=sent, onto=to_a, made=forth_made)
+        onto_a, onto_b = to_a, to_b
+        if sent.is_carried:
+            # What enters by the end that leads to `a` goes to the TAP device at this side.
+            onto_b = addressing.free_name("tap0", taken)
+            onto_a = addressing.free_name("tap1", {*taken, onto_b})
+            taken |= {onto_a, onto_b}
+        here = Interface(name=to_a, settings=back, onto=onto_b, made=back_made)
+        there = Interface(name=to_b, settings=sent, onto=onto_a, made=forth_made)
         middles.append((here, there))
     return middles
+
+
+def socket_name(tap: str) -> str:
+    """That of the program between this TAP device, at the side of the link's `a`, and another."""
+    return f".{tap}"
+
+
+def _carried(ends: Sequence[End], middles: Sequence[_Middle | None]) -> Iterator[Carried]:
+    for end, middle in zip(ends[::2], middles, strict=True):
+        if middle is not None and middle[1].settings.is_carried:
+            here, there = middle
+            yield Carried(
+                a=end.link.a,
+                b=end.link.b,
+                taps=(here.onto, there.onto),
+                there=there.settings,
+                back=here.settings,
+            )
 
 
 def _between(source: str, destination: str) -> str:
@@ -298,12 +346,27 @@ def _between(source: str, destination: str) -> str:
     return f"{source[-half:].lstrip('-')}-{destination[-half:]}"
 
 
-def _wires(prefix: str, middles: Iterable[_Middle | None], links: Node) -> Namespace:
+def _wires(
+    prefix: str, middles: Iterable[_Middle | None], links: Node, carried: Sequence[Carried]
+) -> Namespace:
+    made = [middle for middle in middles if middle is not None]
+    names = {each.taps for each in carried}
     return Namespace(
         name=f"{prefix}-{links.name}",
         node=links,
         device="",
-        interfaces=tuple(end for middle in middles if middle is not None for end in middle),
+        interfaces=tuple(end for middle in made for end in middle),
+        taps=tuple(
+            Interface(
+                name=end.onto,
+                settings=end.settings,
+                onto=end.name,
+                note=f"{other.name} {SOCKET_FOLDER / prefix / socket_name(here.onto)}",
+            )
+            for here, there in made
+            if (here.onto, there.onto) in names
+            for end, other in ((here, there), (there, here))
+        ),
         routes=(),
         sysctls=SWITCH_SYSCTLS,
     )

@@ -5,6 +5,7 @@
     dumbbell  client1 … clientN ── left ── router ══ right ── server1 … serverM
     parallel  client1 … clientN ── left ── r1 ══ pfifo, r2 ══ fq_codel, …
     chain     h1 ══ r1 ══ … ══ rK ══ h2
+    corrupting  h1 ── s1 ══ s2 ── h2
     tree      sw1 ═╤═ sw2 ═╤═ … ══ h1, h2, …
     leafspine hosts h ══ leaf routers l ══ every spine router s
     fattree   hosts h, edge routers e, aggregation routers a, core routers c
@@ -14,6 +15,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -144,6 +146,47 @@ def chain(given: Mapping[str, str]) -> Topology:
     return Topology("chain", nodes, links)
 
 
+# What the link of `corrupting` does in one direction only, and what its other links have, too.
+_PROTECTION = (
+    "loss", "protect", "copies", "target", "reaction", "hold", "pause", "resume", "txbuffer",
+    "rxbuffer", "notice",
+)  # fmt: skip
+_OF_ALL = ("rate", "limit", "mark", "mtu", "offload", "emulator")
+
+
+def corrupting(given: Mapping[str, str]) -> Topology:
+    """Two hosts, and between them two routers whose link loses frames and may be protected.
+
+    `rtt` is that of the whole path, of which the other two links have what the delay of this one
+    leaves. Losses and protection are those of s1 to s2, unless `dir` says otherwise.
+    """
+    what = "LAB corrupting"
+    direction = given.get("dir", "to")
+    if direction not in {"to", "from", "both"}:
+        raise UsageError(f"{what}: dir={direction}: to, from or both")
+    own = {key: text for key, text in given.items() if key in LINK_SETTINGS and key != "rtt"}
+    without = {key: text for key, text in own.items() if key not in _PROTECTION}
+    protected, plain = (
+        link_settings({"emulator": "program", **each}, what=what) for each in (own, without)
+    )
+    rtt = link_settings({"rtt": given["rtt"]} if "rtt" in given else {}, what=what)
+    outer_ms = rtt.delay_ms / 2 - protected.delay_ms / 2
+    if "rtt" in given and outer_ms < 0:
+        raise UsageError(
+            f"{what}: rtt={given['rtt']}: shorter than the link from s1 to s2 and back",
+            remedy="rtt= is that of the whole path; delay= is that of this link, one way.",
+        )
+    common = {key: own[key] for key in _OF_ALL if key in own}
+    outer = replace(link_settings(common, what=what), delay_ms=max(0.0, outer_ms))
+    there = plain if direction == "from" else protected
+    back = plain if direction == "to" else protected
+    routers = (Node("s1", "router", agent=True, faces="s2"),
+               Node("s2", "router", agent=True, faces="h2"))  # fmt: skip
+    middle = Link("s1", "s2", there, back=None if back == there else back)
+    nodes = (Node("h1", "host", agent=True), *routers, Node("h2", "host", agent=True))
+    return Topology("corrupting", nodes, (Link("h1", "s1", outer), middle, Link("s2", "h2", outer)))
+
+
 def tree(given: Mapping[str, str]) -> Topology:
     """A binary tree of switches with hosts as leaves. Level 1 are the links of the top switch."""
     depth = _count(given, "depth", 2, "tree", most=DEEPEST_TREE)
@@ -268,6 +311,10 @@ SHAPES: Mapping[str, tuple[Shape, Mapping[str, str]]] = {
         },
     ),
     "chain": (chain, {"routers": "how many (2)"}),
+    "corrupting": (
+        corrupting,
+        {"dir": "of loss and protect: to (s1 to s2), from or both (to)"},
+    ),
     "tree": (
         tree,
         {"depth": "rows of switches (2)"}

@@ -24,6 +24,7 @@ from netesto.lab.graph import (
 from netesto.lab.routes import Routes
 from netesto.lab.shapes import SHAPES
 from netesto.links.settings import (
+    FIELDS_OF_BOTH,
     LINK_SETTINGS,
     OF_BOTH,
     LinkSettings,
@@ -50,7 +51,7 @@ def build(name: str, settings: Mapping[str, str], *, script: str = "", text: str
     shape, own = SHAPES[name]
     common, single = _divided(settings)
     _refuse_unknown(common, {**own, **_OF_LINKS}, f"LAB {name}")
-    direction = common.pop("dir", "both")
+    direction = "both" if "dir" in own else common.pop("dir", "both")
     return _with_single(_one_way(shape(common), direction, f"LAB {name}"), single, f"LAB {name}")
 
 
@@ -85,7 +86,7 @@ def _one_way(topology: Topology, direction: str, what: str) -> Topology:
 
 
 def _sending(link: Link, direction: str) -> Link:
-    plain = LinkSettings(mtu=link.settings.mtu, offload=link.settings.offload)
+    plain = LinkSettings(**{field: getattr(link.settings, field) for field in FIELDS_OF_BOTH})
     if direction == "to":
         return replace(link, back=plain)
     return replace(link, settings=plain, back=link.settings)

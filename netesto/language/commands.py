@@ -11,6 +11,7 @@ from netesto.links.settings import CHANGEABLE
 from netesto.model import (
     FIELDS,
     LARGEST_EXPERIMENT,
+    LINK_TESTS,
     MAX_SECONDS,
     OPTIONS,
     TRACE_TESTS,
@@ -65,7 +66,7 @@ def _of_client(option: Option) -> Option | None:
     if option.tests <= TRACE_TESTS:
         return None
     if option is OPTIONS["test"]:
-        kept = tuple(test for test in option.choices if test not in TRACE_TESTS)
+        kept = tuple(test for test in option.choices if test not in TRACE_TESTS | LINK_TESTS)
         return replace(option, choices=kept)
     return option
 
@@ -142,6 +143,13 @@ REMOTE = _named(
     ),
     _remote("DO_CLIENT", *DO_CLIENT_ARGUMENTS),
     Specification(name="DO_TRACE", arguments=(*COMMON[1:], *DO_TRACE_ARGUMENTS)),
+    _remote(
+        "STRESS_LINK",
+        Argument("to", Kind.HOST, required=True),
+        Argument("frames", Kind.SIZE, default="100M", low=1, high=100_000_000),
+        Argument("size", Kind.SIZE, default="1518", low=64, high=65_535),
+        Argument("interval", Kind.TIME, low=1e-9, high=MAX_SECONDS),
+    ),
     _remote("GET_DATA"),
     _remote(
         "SET_NETEM",

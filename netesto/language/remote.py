@@ -166,9 +166,12 @@ class Remote:
         if name == "DO_TRACE":
             self._trace(given, place, chain)
             return
-        takes_number = name in {"DO_SERVER", "DO_CLIENT"}
+        takes_number = name in {"DO_SERVER", "DO_CLIENT", "STRESS_LINK"}
         host = self._resolve_host(given)
-        exp = self.resolve_exp(given.values.get("exp"), takes_number=takes_number)
+        asked = given.values.get("exp")
+        if name == "STRESS_LINK" and asked is None:
+            asked = "COUNTER"
+        exp = self.resolve_exp(asked, takes_number=takes_number)
         exp_name = given.texts.get("expName", self.exp_name)
         texts = {"host": host, "exp": str(exp), "expName": exp_name}
         texts |= {key: text for key, text in given.texts.items() if key not in texts}
@@ -356,6 +359,8 @@ class Remote:
                 return steps.DoServer(**common, order=order, start=start)
             case "DO_CLIENT":
                 return self._client(given, common)
+            case "STRESS_LINK":
+                return self._stress(given, common)
             case "GET_DATA":
                 return self._get_data(common)
             case "DO_TCPDUMP":
@@ -504,6 +509,19 @@ class Remote:
             self._workloads[path] = workload.read(path, text=text)
         words = f"trace {given.texts[kind]} {given.texts.get('seed', '')}"
         return workload.made(self._workloads[path], seed_of(self._draft.seed, words))
+
+    def _stress(self, given: Given, common: Common) -> steps.DoClient:
+        """An experiment with one flow, in virtual time."""
+        common["arguments"]["to"] = to = self.full_name(given.texts["to"])
+        flow = FlowSpec(
+            test="LINK_STRESS",
+            tool="native",
+            count=int(given.values["frames"]),
+            size_bytes=int(given.values["size"]),
+            gap_s=given.values.get("interval") or 0.0,
+        )
+        group = self._next_group(common["exp"], 0)
+        return steps.DoClient(**common, group=group, server=to, flow=flow)
 
     def _warn_of_segments(self, given: Given, common: Common) -> None:
         """Warn of an `mss` with which a segment does not fit into the MTU of an end."""

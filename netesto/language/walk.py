@@ -370,7 +370,15 @@ class Walk:
         words_of = (lambda _: tuple(raws)) if is_filled else machine.scope.words_of(raws)
         if name in REMOTE:
             place = row.place()
-            return lambda frame: machine.remote.send(name, words_of(frame), place, machine.chain())
+
+            def send(frame: Frame) -> None:
+                machine.remote.send(name, words_of(frame), place, machine.chain())
+                if name == "STRESS_LINK":
+                    # It is an experiment of its own.
+                    local.wait_flows(machine, (), row)
+                    local.process_exp(machine, (), row)
+
+            return send
         handler = self._handlers.get(name)
         if handler is None:
             raise unknown_command(name, raws)

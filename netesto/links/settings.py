@@ -630,7 +630,8 @@ _OF_PACKETS = ("loss", "reorder", "duplicate", "corrupt", "mark", "police")
 _OF_QDISCS = tuple(dict.fromkeys(name for kind in QUEUES.values() for name in kind.settings))
 
 # Those that the two directions of a link share.
-OF_BOTH = ("mtu", "offload", "emulator")
+FIELDS_OF_BOTH = ("mtu", "offload", "emulator")
+OF_BOTH = FIELDS_OF_BOTH
 
 # Those of SET_LINK, which sets mtu at an interface.
 CHANGEABLE = tuple(name for name in (*SETTINGS, "rtt") if name not in OF_BOTH)

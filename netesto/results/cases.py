@@ -10,8 +10,8 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from netesto.errors import OutputError, ResultsError, UsageError
-from netesto.model import COMPLETION_TESTS, GroupRequest
-from netesto.results import completions, integrity, manifest, steady, store
+from netesto.model import COMPLETION_TESTS, LINK_TESTS, GroupRequest
+from netesto.results import completions, integrity, manifest, steady, store, stress
 from netesto.results.affected import Losses, Parted, read_losses
 from netesto.results.columns import REPETITION
 from netesto.results.completions import Times
@@ -178,6 +178,31 @@ def steady_rates(
                         else f"no interval of 1 s between the first and the last {skip}"
                     )
                     faults.append(f"{own}: flow {number} is not in the mean: {reason}")
+    return dict(found), faults
+
+
+def stress_tests(folder: Path) -> tuple[dict[str, list[stress.Test]], list[str]]:
+    """The stress tests of each case, in the order of the experiments; and those that failed and
+    unreadable files, in words."""
+    found: dict[str, list[stress.Test]] = defaultdict(list)
+    faults: list[str] = []
+    for case, place, known in _experiments(folder, faults):
+        for group in known.groups:
+            asked = group.request
+            if asked.test not in LINK_TESTS:
+                continue
+            faults += _failed_flows(case, known.exp, group)
+            for flow in group.instances:
+                path = f"raw/{asked.client}/flow.{asked.group}.{flow.instance}.out"
+                if flow.status != OK:
+                    continue
+                if not integrity.is_unchanged(place, known, path):
+                    faults.append(f"{place / path}: is damaged or missing")
+                    continue
+                try:
+                    found[case].append(stress.read((place / path).read_text(encoding="utf-8")))
+                except (OSError, OutputError) as error:
+                    faults.append(f"{place / path}: {error}")
     return dict(found), faults
 
 

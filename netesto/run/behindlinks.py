@@ -14,6 +14,7 @@ from netesto.lab.graph import Link, Topology
 from netesto.language import steps
 from netesto.language.plan import Warned
 from netesto.links.settings import LinkSettings, changed
+from netesto.model import LINK_TESTS
 
 # The options that set the rate of a shaping qdisc.
 RATE_WORDS = frozenset({"bandwidth", "rate"})
@@ -67,6 +68,7 @@ def _warnings(
         (link, node): link.sent_by(node) for link in network.links for node in (link.a, link.b)
     }
     shaped: dict[str, Qdisc] = {}
+    _check_stressed(network, commands, inventory)
     for command, host, setting in _settings(commands, inventory):
         match setting:
             case LinkLimits():
@@ -93,6 +95,44 @@ def _warnings(
                 if _is_idle(setting, settings, forwards=network.node(host).forwards):
                     text = _sentence(command.host, setting, link, settings, host)
                     yield Warned(text, command.place)
+
+
+def _check_stressed(
+    network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
+) -> None:
+    """ScriptError if a STRESS_LINK is not about a link that the program carries, with a rate."""
+    for command in commands:
+        if not (isinstance(command, steps.DoClient) and command.flow.test in LINK_TESTS):
+            continue
+        with contextlib.suppress(WorldError):  # a host that does not exist is reported elsewhere
+            host = inventory.find(command.host).host
+            _check_link(network, host, command, inventory)
+
+
+def _check_link(
+    network: Topology, host: str, command: steps.DoClient, inventory: Inventory
+) -> None:
+    limits = LinkLimits((), command.server)
+    link = next(_meant(network, host, limits, inventory), None)
+    what = f"{command.name} host={command.host} to={command.arguments['to']}"
+    place = command.place.narrowed("to=")
+    if link is None or not link.settings.is_carried:
+        raise ScriptError(
+            f"{what}: no link that the program carries",
+            place=place,
+            remedy="LAB corrupting has one, s1 to s2; others have protect= or emulator=program.",
+            chain=command.chain,
+        )
+    sent = link.sent_by(host)
+    if sent.rate_bps is None:
+        raise ScriptError(f"{what}: a link without rate=", place=place, chain=command.chain)
+    size = command.flow.size_bytes or 0
+    if sent.protect != "off" and sent.txbuffer_bytes is not None and sent.txbuffer_bytes < size:
+        raise ScriptError(
+            f"{what}: txbuffer={sent.txbuffer_bytes}: does not hold one frame of {size} bytes",
+            place=place,
+            chain=command.chain,
+        )
 
 
 def _changed(command: steps.Configure, was: LinkSettings, limits: LinkLimits) -> LinkSettings:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from netesto.errors import MissingError
-from netesto.model import OPTIONS, RULES, FlowSpec
+from netesto.model import LINK_TESTS, OPTIONS, RULES, FlowSpec
 from netesto.schema import registered
 from netesto.schema.described import differing
 from netesto.schema.registered import Registered
@@ -53,10 +53,11 @@ def choose(
             raise MissingError(broken, remedy=rule.remedy)
     for name in differing(flow):
         option = OPTIONS[name]
-        if flow.test not in option.tests | option.ignored:
+        # STRESS_LINK gives its test what it needs.
+        if flow.test not in option.tests | option.ignored | LINK_TESTS:
             raise MissingError(
                 f"no tool can do {flow.test} with {option.name}",
-                remedy=f"It is for {_list(sorted(option.tests))}.",
+                remedy=f"It is for {_list(sorted(option.tests - LINK_TESTS))}.",
             )
     lacks = {
         name: _lack(tool, flow, available, extras)

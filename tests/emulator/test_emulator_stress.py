@@ -74,6 +74,9 @@ def test_without_protection_what_is_lost_on_the_wire_stays_lost():
 
 def test_the_same_seed_gives_the_same_result_and_another_seed_another():
     each = [stressed("protect=ordered loss=1", f"seed={n}", frames=100_000) for n in (1, 1, 2)]
+    for told in each:
+        # Of this machine.
+        del told["elapsed_s"]
     assert each[0] == each[1]
     assert each[0] != each[2]
 

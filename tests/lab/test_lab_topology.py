@@ -8,7 +8,7 @@ from netesto.errors import UsageError
 from netesto.lab import aliases, topology
 from netesto.lab.graph import Link, Node, Topology
 from netesto.lab.routes import Routes
-from netesto.links.settings import LinkSettings
+from netesto.links.settings import LinkSettings, as_text
 
 TEN = LinkSettings(rate_bps=1e7)
 
@@ -157,7 +157,8 @@ def test_an_unknown_topology_names_the_nearest():
     error = refusal("dumbell")
     assert str(error) == (
         "LAB dumbell: no such topology; did you mean dumbbell?\n"
-        "Topologies: pair, star, dumbbell, parallel, chain, tree, leafspine, fattree, or file=PATH."
+        "Topologies: pair, star, dumbbell, parallel, chain, corrupting, tree, leafspine, fattree, "
+        "or file=PATH."
     )
 
 
@@ -484,3 +485,39 @@ def test_links_of_a_file_are_changed_by_name(tmp_path):
     path.write_text('[nodes]\na = "host"\nb = "host"\n[[links]]\nbetween = ["a", "b"]\n')
     built = topology.build("", {"file": str(path), "a.rate": "10mbit"})
     assert built.links == (Link("a", "b", TEN),)
+
+
+def settings_of(link: Link, node: str) -> dict[str, str]:
+    return as_text(link.sent_by(node))
+
+
+def test_corrupting_has_a_link_that_loses_and_protects_in_one_direction():
+    given = {"rate": "100gbit", "rtt": "0.03", "delay": "0.005", "loss": "0.1", "mark": "100K",
+             "limit": "500p", "protect": "ordered", "reaction": "4.3us"}  # fmt: skip
+    built = topology.build("corrupting", given)
+    assert [(node.name, node.kind, node.agent) for node in built.nodes] == [
+        ("h1", "host", True), ("s1", "router", True), ("s2", "router", True), ("h2", "host", True),
+    ]  # fmt: skip
+    first, middle, last = built.links
+    outer = {"rate": "100000000000bit", "delay": "0.005", "mark": "100000B", "limit": "500p"}
+    plain = {**outer, "emulator": "program"}
+    assert settings_of(first, "h1") == settings_of(last, "h2") == outer
+    assert settings_of(middle, "s1") == {
+        **plain, "loss": "0.1", "protect": "ordered", "reaction": "0.0043",
+    }  # fmt: skip
+    assert settings_of(middle, "s2") == plain
+
+
+def test_corrupting_loses_in_the_direction_that_is_given():
+    given = {"rate": "1gbit", "loss": "1", "protect": "off"}
+    losses = [
+        [bool(topology.build("corrupting", {**given, "dir": way}).links[1].sent_by(node).loss)
+         for node in ("s1", "s2")]
+        for way in ("to", "from", "both")
+    ]  # fmt: skip
+    assert losses == [[True, False], [False, True], [True, True]]
+
+
+def test_the_link_of_corrupting_is_not_longer_than_its_path():
+    error = refusal("corrupting", rate="1gbit", rtt="10", delay="6")
+    assert error.message == ("LAB corrupting: rtt=10: shorter than the link from s1 to s2 and back")

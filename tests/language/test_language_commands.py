@@ -1,5 +1,6 @@
 """Local and remote commands: the calls of the port."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -741,3 +742,21 @@ def test_settings_of_links_and_routes_out_of_range_are_refused(line, said):
     port = Asked()
     run(f"{line}\n", port)
     assert said in str(port.error)
+
+
+def test_stress_link_is_an_experiment_of_its_own(asked):
+    """
+    STRESS_LINK host=s1 to=s2
+    STRESS_LINK host=s1 to=s2 frames=5M size=1000 interval=1ms expName=short
+    """
+    flow = FlowSpec(test="LINK_STRESS", tool="native", count=100_000_000, size_bytes=1518)
+    assert [(each.exp, each.server, each.flow) for each in asked.commands] == [
+        (1, "s2", flow),
+        (2, "s2", replace(flow, count=5_000_000, size_bytes=1000, gap_s=0.001)),
+    ]
+    assert [exp for exp, _ in asked.processed] == [1, 2]
+
+
+def test_a_stress_test_lasts_as_long_as_it_computes():
+    lasting = [FlowSpec(test="LINK_STRESS", count=count).whole_s for count in (1000, 50_000_000)]
+    assert lasting == [1.0, 50.0]

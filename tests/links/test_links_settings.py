@@ -14,6 +14,8 @@ from netesto.links.settings import (
     as_text,
     changed,
     link_settings,
+    recorded,
+    written,
 )
 
 
@@ -282,3 +284,82 @@ def test_any_limit_is_read_or_refused(text):
 def test_a_limit_in_bytes_is_read_back(size):
     settings = read(rate="10mbit", limit=str(size))
     assert read(rate="10mbit", limit=str(settings.limit)) == settings
+
+
+# ---- links that the program carries ----------------------------------------------------------
+
+
+def carried(**given):
+    return link_settings(given, what="a link")
+
+
+def test_protect_makes_a_link_one_that_the_program_carries():
+    assert [carried(**each).is_carried for each in (
+        {"rate": "1gbit"}, {"protect": "off"}, {"emulator": "program"}, {"protect": "ordered"},
+    )] == [False, True, True, True]  # fmt: skip
+
+
+def test_pause_resume_and_hold_have_the_formulas_of_the_protection():
+    link = carried(
+        protect="ordered", rate="100gbit", delay="0.9us", reaction="4.3us", overhead="20"
+    )
+    # L = 6.1 us; 1.5 L at 100 Gbit/s is 114,375 bytes, and 10 frames of 1514.
+    assert (link.pause_bytes, link.resume_bytes) == (129_515, 116_564)
+    # 2 (L + 14 frames of 1537 bytes).
+    assert link.hold_ms == pytest.approx(2 * (6.1e-3 + 14 * 1537 * 8 / 1e11 * 1e3))
+    assert carried(protect="ordered", rate="1gbit", pause="5000").resume_bytes == 4500
+    assert carried(protect="ordered").pause_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "target", "copies"),
+    [
+        ("0.1", "1e-8", 2),
+        ("0.01", "1e-8", 1),
+        ("1", "1e-8", 3),
+        ("10", "1e-3", 2),
+        ("50", "0.25", 1),
+    ],
+)
+def test_copies_auto_is_the_smallest_number_that_leaves_the_target(loss, target, copies):
+    link = carried(protect="ordered", loss=loss, copies="auto", target=target)
+    assert link.copies_made == copies
+    assert recorded(written(link)) == link
+
+
+_NONE = "the program that carries it has no"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("copies=3", "copies=3: only with protect= or emulator=program"),
+        ("protect=off rate=1gbit qdisc=fq", f"qdisc=fq: {_NONE} qdisc="),
+        ("protect=off duplicate=1", f"duplicate=1: {_NONE} duplicate="),
+        ("protect=off delay=1 reorder=1", f"reorder=1: {_NONE} reorder="),
+        ("protect=off offload=on", "offload=on: the program carries packets of the MTU"),
+        ("protect=ordered pause=4000 resume=5000", "resume=5000: above pause=4000"),
+        (
+            "protect=ordered txbuffer=1000",
+            "txbuffer=1000: does not hold one frame of 1514 bytes",
+        ),
+        ("protect=ordered copies=auto", "copies=auto: a loss of 0 % needs no copies, or all"),
+        (
+            "protect=ordered copies=auto loss=50",
+            "copies=auto: 8 copies leave more than target=1e-08",
+        ),
+        ("rate=1gbit qdisc=codel target=1e-8", "target=1e-8: shorter than 1 us"),
+    ],
+)
+def test_what_a_carried_link_cannot_be_is_refused(given, message):
+    with pytest.raises(UsageError) as caught:
+        carried(**dict(word.split("=", 1) for word in given.split()))
+    assert caught.value.message == f"a link: {message}"
+
+
+def test_a_link_of_the_kernel_does_not_become_protected():
+    with pytest.raises(UsageError) as caught:
+        changed(link_settings({"rate": "1gbit"}, what=""), {"protect": "ordered"}, what="SET_LINK")
+    assert caught.value.message == (
+        "SET_LINK: protect=ordered: the kernel carries this link, which cannot protect"
+    )

@@ -962,7 +962,8 @@ void link_give(struct link *link, int number, void *payload, int bytes, int64_t 
 	bool is_full = (set->limit_bytes >= 0 && way->queued_bytes + bytes > set->limit_bytes) ||
 		       (set->limit_packets >= 0 && way->queued_frames + 1 > set->limit_packets);
 	bool is_free = !way->head && way->free_at <= now && !way->copying_used && !way->is_paused;
-	if (set->is_down || is_policed(link, way, bytes) || (is_full && !is_free)) {
+	bool is_long = set->mtu && bytes > set->mtu + LINK_HEADER_BYTES;
+	if (set->is_down || is_long || is_policed(link, way, bytes) || (is_full && !is_free)) {
 		way->count.drops++;
 		if (link->hooks.drop)
 			link->hooks.drop(link->hooks.context, number, frame, now);

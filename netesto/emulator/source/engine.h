@@ -26,6 +26,9 @@
 #define HEADER_BYTES 3
 #define CONTROL_BYTES 64
 
+/* What a frame has beside what its MTU counts: the header of Ethernet, and two VLAN tags. */
+#define LINK_HEADER_BYTES (14 + 8)
+
 /* Numbers have 16 bits, and an era bit that tells wraps apart. */
 #define NUMBERS 65536
 #define ERAS 2
@@ -45,6 +48,7 @@ struct settings {
 	int64_t mark_ps, mark_bytes;
 	int64_t police_bytes;
 	bool is_down;
+	int mtu; /* longer frames are dropped; 0: none is */
 	int overhead;
 	enum mode protect;
 	int copies, notice;

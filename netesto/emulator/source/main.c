@@ -13,5 +13,9 @@ int main(int count, char **words)
 		return stress(count - 2, words + 2);
 	if (count > 1 && !strcmp(words[1], "replay"))
 		return replay(count - 2, words + 2);
-	die("usage: netesto-link stress|replay NAME=VALUE... | version");
+	if (count > 1 && !strcmp(words[1], "carry"))
+		return carry(count - 2, words + 2);
+	if (count > 3 && !strcmp(words[1], "tell"))
+		return tell(count - 2, words + 2);
+	die("usage: netesto-link stress|replay|carry NAME=VALUE... | tell CONTROL WORDS... | version");
 }

@@ -2,6 +2,8 @@
  *
  *     netesto-link stress frames=… size=… seed=… to.rate=… from.delay=… …   a source that always has a frame
  *     netesto-link replay …                                                 frames and losses as standard input says
+ *     netesto-link carry tap=…,… control=PATH seed=… …                       frames between two TAP devices
+ *     netesto-link tell CONTROL set|state|record …                            one that carries
  *     netesto-link version
  *
  * Options are words, `name=value`. Those of a direction begin with its name: `to.` what the first end sends,
@@ -36,9 +38,14 @@ int64_t integer_of(const char *word, const char *text);
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* One line of link.TO.jsonl, as docs/data-formats.md describes it. */
-void write_state(FILE *, const struct link *, int way, int64_t now, int64_t beginning);
+void write_state(FILE *, const struct link *, int way, int64_t now, double time_s);
 
 int stress(int count, char **words);
 int replay(int count, char **words);
+int carry(int count, char **words);
+int tell(int count, char **words);
+
+/* One line of losses.TO.csv: `payload` is the frame as it was, or NULL. */
+#define LOSSES_HEADER "time_s,number,copy,bytes,protocol,source,sport,destination,dport,tcp_seq,payload\n"
 
 #endif

@@ -107,7 +107,7 @@ static void obey(struct play *play, struct settings ways[2], int count, char **w
 	} else if (!strcmp(words[0], "state") && count == 3) {
 		play->now = integer_of(words[1], words[1]);
 		link_run(play->link, play->now);
-		write_state(stdout, play->link, way_of(words[2]), play->now, 0);
+		write_state(stdout, play->link, way_of(words[2]), play->now, (double)play->now / (double)PS_PER_S);
 	} else if (!strcmp(words[0], "end")) {
 		for (int64_t next; (next = link_next(play->link)) != NEVER;)
 			link_run(play->link, play->now = next);

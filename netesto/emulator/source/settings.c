@@ -34,6 +34,7 @@ static const struct {
 	{"mark_bytes", INT64, MEMBER(mark_bytes)},
 	{"police", INT64, MEMBER(police_bytes)},
 	{"down", BOOL, MEMBER(is_down)},
+	{"mtu", INT, MEMBER(mtu)},
 	{"overhead", INT, MEMBER(overhead)},
 	{"protect", MODE, MEMBER(protect)},
 	{"copies", INT, MEMBER(copies)},
@@ -120,13 +121,13 @@ bool settings_take(struct settings ways[2], const char *word)
 	return false;
 }
 
-void write_state(FILE *file, const struct link *link, int way, int64_t now, int64_t beginning)
+void write_state(FILE *file, const struct link *link, int way, int64_t now, double time_s)
 {
 	struct counters count = link_counters(link, way, now);
 	struct numbers at = link_numbers(link, way);
 #define U(value) (unsigned long long)(value)
-	fprintf(file, "{\"time_s\":%.12g,\"next\":%llu,\"era\":%llu,\"acknowledged\":%llu,\"acknowledged_era\":%llu",
-		(double)(now - beginning) / (double)PS_PER_S, U(at.next % NUMBERS), U(at.next / NUMBERS % ERAS),
+	fprintf(file, "{\"time_s\":%.9f,\"next\":%llu,\"era\":%llu,\"acknowledged\":%llu,\"acknowledged_era\":%llu",
+		time_s, U(at.next % NUMBERS), U(at.next / NUMBERS % ERAS),
 		U(at.acknowledged % NUMBERS), U(at.acknowledged / NUMBERS % ERAS));
 	fprintf(file, ",\"copies\":%lld,\"tx_bytes\":%lld,\"frames\":%llu,\"resent\":%llu,\"dummies\":%llu",
 		(long long)count.copies, (long long)count.tx_bytes, U(count.frames), U(count.resent), U(count.dummies));

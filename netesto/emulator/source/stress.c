@@ -1,8 +1,12 @@
 /* The engine in virtual time, with a source that always has a frame. */
 #include "program.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define REST_FRAMES 100000
 
 struct test {
 	uint64_t frames, given, delivered;
@@ -69,11 +73,19 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static double clock_s(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A new file: of several tests of a link in one experiment the second fails. */
 static FILE *create(const char *path, const char *header)
 {
-	FILE *file = fopen(path, "w");
+	FILE *file = fopen(path, "wx");
 	if (!file)
-		die("%s: cannot be written", path);
+		die("%s: %s", path, strerror(errno));
 	fputs(header, file);
 	return file;
 }
@@ -112,7 +124,7 @@ int stress(int count, char **words)
 		else if ((text = value_of(words[n], "states")))
 			states = create(text, "");
 		else if ((text = value_of(words[n], "losses")))
-			test.losses = create(text, "time_s,number,copy,bytes,protocol,source,sport,destination,dport,tcp_seq,payload\n");
+			test.losses = create(text, LOSSES_HEADER);
 		else
 			die("%s: no such option", words[n]);
 	}
@@ -121,8 +133,9 @@ int stress(int count, char **words)
 	struct hooks hooks = {.context = &test, .deliver = deliver, .lose = lose, .more = more, .recovered = recovered};
 	struct link *link = link_new(ways, seed, &hooks);
 	struct range tx = {INT64_MAX, 0}, rx = {INT64_MAX, 0};
-	uint64_t points = 200, point = 1;
+	uint64_t points = 200, point = 1, rest = REST_FRAMES;
 	int64_t now = 0, due = interval;
+	double begun = clock_s();
 	link_more(link, 0);
 	for (int64_t next; (next = link_next(link)) != NEVER;) {
 		/* What held until this instant. */
@@ -134,21 +147,36 @@ int stress(int count, char **words)
 		}
 		if (states && interval) {
 			for (; due < next && test.given < test.frames; due += interval)
-				write_state(states, link, 0, due, 0);
+				write_state(states, link, 0, due, (double)due / (double)PS_PER_S);
 		} else if (states && test.given * points >= point * test.frames && point < points) {
-			write_state(states, link, 0, now, 0);
+			write_state(states, link, 0, now, (double)now / (double)PS_PER_S);
 			point++;
 		}
 		now = next;
 		link_run(link, now);
+		/* In simulated time all others wait for one that computes. */
+		if (test.given >= rest) {
+			rest += REST_FRAMES;
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){0, 1000}, NULL);
+		}
 	}
 	if (states)
-		write_state(states, link, 0, now, 0);
+		write_state(states, link, 0, now, (double)now / (double)PS_PER_S);
 	struct counters counters = link_counters(link, 0, now);
 	qsort(test.recoveries, test.recovered, sizeof *test.recoveries, compare);
 #define U(value) (unsigned long long)(value)
-	printf("{\"given\":%llu,\"delivered\":%llu,\"wire_frames\":%llu,\"wire_lost\":%llu,\"seconds\":%.12f", U(test.given),
-	       U(test.delivered), U(counters.wire_frames), U(counters.wire_lost), (double)(test.last - test.first) / (double)PS_PER_S);
+	double seconds = (double)(test.last - test.first) / (double)PS_PER_S;
+	double bits = (double)test.delivered * 8 * (test.size + ways[0].overhead);
+	printf("{\"event\":\"result\",\"speed_bps\":%.6f,\"elapsed_s\":%.6f,", seconds > 0 ? bits / seconds : 0.0, clock_s() - begun);
+	const struct settings *set = &ways[0];
+	static const char *const MODES[] = {"off", "ordered", "nonblocking"};
+	printf("\"protect\":\"%s\",\"copies\":%d,\"size\":%d,\"overhead\":%d,", MODES[set->protect],
+	       set->protect == OFF ? 0 : set->copies, test.size, set->overhead);
+	/* By the Gilbert model copies are lost together: nobody expects a power. */
+	if (!set->is_gilbert)
+		printf("\"loss\":%.12g,", set->loss);
+	printf("\"given\":%llu,\"delivered\":%llu,\"wire_frames\":%llu,\"wire_lost\":%llu,\"seconds\":%.12f", U(test.given),
+	       U(test.delivered), U(counters.wire_frames), U(counters.wire_lost), seconds);
 	printf(",\"tx_min\":%lld,\"tx_max\":%lld,\"rx_min\":%lld,\"rx_max\":%lld", (long long)(tx.least == INT64_MAX ? 0 : tx.least),
 	       (long long)tx.most, (long long)(rx.least == INT64_MAX ? 0 : rx.least), (long long)rx.most);
 	if (test.recovered)

@@ -20,11 +20,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from netesto import emulator
 from netesto.errors import OutputError
 from netesto.files import jsontext
 from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
 from netesto.model import (
     COMPLETION_TESTS,
+    LINK_TESTS,
     MANY_CONNECTIONS,
     REQUEST_TESTS,
     TESTS,
@@ -45,6 +47,8 @@ PROGRAM = Path(__file__).parent / "netesto-flow"
 
 # To connect and to fetch results over a slow path with full buffers, and to drain datagrams.
 END_SLACK_S = 15.0
+# A busy machine may take so much longer than a stress test is thought to take.
+STRESS_SLACK = 30.0
 # How long the program waits for the last transfers: COMPLETION_TIMEOUT in source/completions.c.
 COMPLETION_S = 30.0
 
@@ -62,7 +66,7 @@ class Native(Tool):
     """One process for each instance at the client, one for all at the server."""
 
     name: ClassVar = "native"
-    tests: ClassVar = TESTS
+    tests: ClassVar = TESTS | LINK_TESTS
     honours: ClassVar = honouring(
         "congestion_control",
         "reverse_congestion_control",
@@ -114,6 +118,8 @@ class Native(Tool):
         *,
         folder: Path | None = None,
     ) -> list[str]:
+        if request.test in LINK_TESTS:
+            return _stress_command(request, folder)
         command = [str(PROGRAM), "client", str(request.server_address)]
         command += [str(ports.control[instance - 1]), f"test={request.test}"]
         seed = request.seed * 10_007 + instance
@@ -169,11 +175,14 @@ class Native(Tool):
     def client_port(self, request: GroupRequest, ports: Ports, instance: int) -> int | None:
         # These make a connection for each transfer. Parallel ones would use the ports of later
         # instances.
-        if request.test in MANY_CONNECTIONS | TRACE_TESTS or request.parallel > 1:
+        many = MANY_CONNECTIONS | TRACE_TESTS | LINK_TESTS
+        if request.test in many or request.parallel > 1:
             return None
         return traffic_ports.client_port(request, ports, instance)
 
     def deadline_s(self, request: GroupRequest) -> float:
+        if request.test in LINK_TESTS:
+            return STRESS_SLACK * request.whole_s + END_SLACK_S
         waiting_s = COMPLETION_S if request.test in COMPLETION_TESTS else 0.0
         return request.omit_s + request.duration_s + waiting_s + END_SLACK_S
 
@@ -192,8 +201,9 @@ class Native(Tool):
         return bits / length_s if length_s > 0 else None
 
     def failure(self, output: str) -> str:
-        said = [line for line in output.splitlines() if line.startswith(f"{_NAME}: ")]
-        return said[-1].removeprefix(f"{_NAME}: ") if said else ""
+        names = (f"{_NAME}: ", "netesto-link: ")
+        said = [line for line in output.splitlines() if line.startswith(names)]
+        return said[-1].partition(": ")[2] if said else ""
 
     def parse(
         self,
@@ -204,6 +214,10 @@ class Native(Tool):
         system_ahead_s: float | None = 0.0,
     ) -> TransferResult:
         result = _result(output)
+        if request.test in LINK_TESTS:
+            return TransferResult(
+                rate_bps=result.number("speed_bps"), elapsed_s=result.number("elapsed_s")
+            )
         if request.test in REQUEST_TESTS:
             return _requests(result, request, started_s=started_s)
         if request.test == "UDP_STREAM":
@@ -213,6 +227,21 @@ class Native(Tool):
         if request.test in COMPLETION_TESTS:
             return _completions(result, request, are_timed=system_ahead_s is not None)
         return _stream(result, request, started_s=started_s)
+
+
+def _stress_command(request: GroupRequest, folder: Path | None) -> list[str]:
+    """Without the settings of the link, which the agent knows."""
+    words: dict[str, object] = {
+        "frames": request.count,
+        "size": request.size_bytes,
+        "seed": request.seed,
+        "interval": round(request.gap_s * 1e12) if request.gap_s else None,
+    }
+    if folder is not None:
+        words["states"] = folder / f"link.{request.server}.jsonl"
+        words["losses"] = folder / f"losses.{request.server}.csv"
+    given = [f"{key}={value}" for key, value in words.items() if value is not None]
+    return [str(emulator.PROGRAM), "stress", *given]
 
 
 def _of_connections(flow: FlowSpec, option: str) -> str:

@@ -1,0 +1,430 @@
+/* A link between two TAP devices of this network namespace: what is sent to one comes from the other.
+ *
+ * One process carries one link. Commands come by a socket, one message each, and are answered:
+ *
+ *     set to.rate=… …          other settings; frames under way keep what they were sent with
+ *     state                    the state of both directions, a line each
+ *     record interval=… to.states=PATH to.losses=PATH from.states=… …
+ *                              write both files of a direction from now on
+ *     record                   no more
+ */
+#define _GNU_SOURCE
+#include "packet.h"
+#include "program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A frame of IPv6 is not longer. */
+#define FRAME_BYTES_MOST 66000
+/* So many frames are read before others are delivered again. */
+#define BATCH 64
+#define CLIENTS_MOST 8
+#define WHOLE_SECOND INT64_C(1000000000)
+
+struct payload {
+	int bytes;
+	unsigned char data[];
+};
+
+/* The files of a direction, and how often a line is written. */
+struct record {
+	FILE *states, *losses;
+	uint64_t written;
+};
+
+static struct {
+	struct link *link;
+	struct settings ways[2];
+	int taps[2];
+	char names[2][IFNAMSIZ];
+	int listener, clients[CLIENTS_MOST];
+	struct record records[2];
+	int64_t interval, due, utc_ahead; /* in nanoseconds, but for the first: picoseconds */
+	uint64_t refused;
+} self = {.listener = -1};
+
+static int64_t now_ns(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return now.tv_sec * WHOLE_SECOND + now.tv_nsec;
+}
+
+static int64_t now_ps(void)
+{
+	return now_ns(CLOCK_MONOTONIC) * PS_PER_NS;
+}
+
+/* ---- what the engine tells ----------------------------------------------------------------------- */
+
+static void deliver(void *context, int way, const struct frame *frame, int64_t now)
+{
+	(void)context;
+	(void)now;
+	const struct payload *payload = frame->payload;
+	if (write(self.taps[1 - way], payload->data, (size_t)payload->bytes) < 0)
+		self.refused++;
+}
+
+static double utc_s(int64_t now)
+{
+	return (double)(now / PS_PER_NS + self.utc_ahead) / 1e9;
+}
+
+static void lose(void *context, int way, const struct frame *frame, uint64_t number, int copy, int64_t now)
+{
+	(void)context;
+	struct record *record = &self.records[way];
+	const struct payload *payload = frame->payload;
+	if (!record->losses || record->written++ >= LOST_MOST)
+		return;
+	struct packet packet = packet_read(payload->data, payload->bytes);
+	fprintf(record->losses, "%.9f,%llu,%d,%d,", utc_s(now), (unsigned long long)number, copy, frame->bytes);
+	packet_write(record->losses, &packet);
+}
+
+static bool mark(void *context, int way, const struct frame *frame)
+{
+	(void)context;
+	(void)way;
+	struct payload *payload = frame->payload;
+	return packet_mark(payload->data, payload->bytes);
+}
+
+static void corrupt(void *context, int way, const struct frame *frame, uint64_t random)
+{
+	(void)context;
+	(void)way;
+	struct payload *payload = frame->payload;
+	payload->data[random / 8 % (uint64_t)payload->bytes] ^= (unsigned char)(1 << random % 8);
+}
+
+static void release(void *context, void *payload)
+{
+	(void)context;
+	free(payload);
+}
+
+/* ---- devices ------------------------------------------------------------------------------------- */
+
+static int open_tap(const char *name)
+{
+	struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
+	int tap = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (tap < 0)
+		die("/dev/net/tun: %s", strerror(errno));
+	snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+	if (ioctl(tap, TUNSETIFF, &request))
+		die("%s: %s", name, strerror(errno));
+	return tap;
+}
+
+/* Frames that came faster than this process took them: the kernel has dropped them. */
+static uint64_t late(int way)
+{
+	FILE *file = fopen("/proc/self/net/dev", "r");
+	char line[512];
+	uint64_t found = 0;
+	while (file && fgets(line, sizeof line, file)) {
+		char *name = line + strspn(line, " "), *colon = strchr(name, ':');
+		if (!colon)
+			continue;
+		*colon = 0;
+		unsigned long long sent[4];
+		if (!strcmp(name, self.names[way]) &&
+		    sscanf(colon + 1, "%*u %*u %*u %*u %*u %*u %*u %*u %llu %llu %llu %llu", sent, sent + 1, sent + 2, sent + 3) == 4)
+			found = sent[3];
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static void take(int way, int64_t now)
+{
+	static unsigned char buffer[FRAME_BYTES_MOST];
+	for (int n = 0; n < BATCH; n++) {
+		ssize_t bytes = read(self.taps[way], buffer, sizeof buffer);
+		if (bytes <= 0)
+			return;
+		struct payload *payload = malloc(sizeof *payload + (size_t)bytes);
+		if (!payload)
+			abort();
+		payload->bytes = (int)bytes;
+		memcpy(payload->data, buffer, (size_t)bytes);
+		/* Only a SYN is so short and has its flag there; what is no SYN is never asked for. */
+		if (self.records[way].losses && bytes < 128) {
+			struct packet packet = packet_read(payload->data, payload->bytes);
+			if (packet.is_syn)
+				connections_note(payload->data, payload->bytes);
+		}
+		link_give(self.link, way, payload, (int)bytes, now);
+	}
+}
+
+/* ---- commands ------------------------------------------------------------------------------------ */
+
+static void write_states(int64_t now)
+{
+	for (int way = 0; way < 2; way++)
+		if (self.records[way].states) {
+			write_state(self.records[way].states, self.link, way, now, utc_s(now));
+			fflush(self.records[way].states);
+		}
+}
+
+static void end_record(int64_t now)
+{
+	if (self.interval)
+		write_states(now);
+	self.interval = 0;
+	for (int way = 0; way < 2; way++) {
+		struct record *record = &self.records[way];
+		if (record->states)
+			fclose(record->states);
+		if (record->losses)
+			fclose(record->losses);
+		*record = (struct record){0};
+	}
+}
+
+static bool begin_record(int count, char **words, int64_t now)
+{
+	char name[32];
+	int64_t interval = 0;
+	self.utc_ahead = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
+	for (int n = 0; n < count; n++) {
+		const char *text = value_of(words[n], "interval");
+		if (text)
+			interval = strtoll(text, NULL, 10);
+		for (int way = 0; way < 2; way++) {
+			snprintf(name, sizeof name, "%s.states", WAY_NAMES[way]);
+			if ((text = value_of(words[n], name)) && !(self.records[way].states = fopen(text, "a")))
+				return false;
+			snprintf(name, sizeof name, "%s.losses", WAY_NAMES[way]);
+			if ((text = value_of(words[n], name))) {
+				if (!(self.records[way].losses = fopen(text, "a")))
+					return false;
+				fputs(LOSSES_HEADER, self.records[way].losses);
+			}
+		}
+	}
+	self.interval = interval;
+	self.due = now + interval;
+	write_states(now);
+	return true;
+}
+
+/* What a command is answered. */
+static void obey(FILE *answer, char *line)
+{
+	char *words[WORDS_MOST];
+	int count = 0;
+	int64_t now = now_ps();
+	link_run(self.link, now);
+	for (char *word = strtok(line, " \n"); word && count < WORDS_MOST; word = strtok(NULL, " \n"))
+		words[count++] = word;
+	if (count && !strcmp(words[0], "set")) {
+		struct settings ways[2] = {self.ways[0], self.ways[1]};
+		for (int n = 1; n < count; n++)
+			if (!settings_take(ways, words[n])) {
+				fprintf(answer, "error %s: no such setting\n", words[n]);
+				return;
+			}
+		for (int way = 0; way < 2; way++)
+			if (memcmp(&ways[way], &self.ways[way], sizeof ways[way]))
+				link_set(self.link, way, &ways[way], now);
+		memcpy(self.ways, ways, sizeof ways);
+		fputs("ok\n", answer);
+	} else if (count && !strcmp(words[0], "state")) {
+		for (int way = 0; way < 2; way++)
+			write_state(answer, self.link, way, now, utc_s(now));
+		for (int way = 0; way < 2; way++)
+			fprintf(answer, "late %llu\n", (unsigned long long)late(way));
+		fprintf(answer, "refused %llu\n", (unsigned long long)self.refused);
+	} else if (count && !strcmp(words[0], "record")) {
+		end_record(now);
+		if (count > 1 && !begin_record(count - 1, words + 1, now)) {
+			fprintf(answer, "error files cannot be written: %s\n", strerror(errno));
+			end_record(now);
+		} else {
+			fputs("ok\n", answer);
+		}
+	} else {
+		fputs("error not understood\n", answer);
+	}
+}
+
+static void serve(int place)
+{
+	char line[LINE_BYTES], *text = NULL;
+	size_t size = 0;
+	ssize_t bytes = recv(self.clients[place], line, sizeof line - 1, MSG_DONTWAIT);
+	if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (bytes > 0) {
+		line[bytes] = 0;
+		FILE *answer = open_memstream(&text, &size);
+		if (answer) {
+			obey(answer, line);
+			fclose(answer);
+			/* Whoever does not read is not waited for. */
+			if (send(self.clients[place], text, size, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+				bytes = 1;
+			free(text);
+			return;
+		}
+	}
+	close(self.clients[place]);
+	self.clients[place] = -1;
+}
+
+static void answer_clients(const struct pollfd *polled)
+{
+	for (int n = 0; n < CLIENTS_MOST; n++)
+		if (self.clients[n] >= 0 && polled[3 + n].revents)
+			serve(n);
+	if (!(polled[2].revents & POLLIN))
+		return;
+	int client = accept4(self.listener, NULL, NULL, SOCK_CLOEXEC);
+	for (int n = 0; n < CLIENTS_MOST && client >= 0; n++)
+		if (self.clients[n] < 0) {
+			self.clients[n] = client;
+			return;
+		}
+	if (client >= 0)
+		close(client);
+}
+
+static int control_socket(const char *path, bool is_server)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (made < 0 || strlen(path) >= sizeof address.sun_path)
+		die("%s: not a path of a socket", path);
+	strcpy(address.sun_path, path);
+	if (is_server ? bind(made, (struct sockaddr *)&address, sizeof address) || listen(made, CLIENTS_MOST)
+		      : connect(made, (struct sockaddr *)&address, sizeof address))
+		die("%s: %s", path, strerror(errno));
+	return made;
+}
+
+/* ---- the program --------------------------------------------------------------------------------- */
+
+static void run(void)
+{
+	struct pollfd polled[3 + CLIENTS_MOST];
+	int64_t now = now_ps();
+	for (;;) {
+		link_run(self.link, now);
+		if (self.interval && now >= self.due) {
+			write_states(now);
+			self.due += (now - self.due) / self.interval * self.interval + self.interval;
+		}
+		int64_t wake = link_wake(self.link);
+		if (self.interval && self.due < wake)
+			wake = self.due;
+		struct timespec left = {0};
+		if (wake != NEVER && wake > now) {
+			/* Never early. */
+			int64_t ns = (wake - now + PS_PER_NS - 1) / PS_PER_NS;
+			left = (struct timespec){ns / WHOLE_SECOND, ns % WHOLE_SECOND};
+		}
+		polled[0] = (struct pollfd){self.taps[0], POLLIN, 0};
+		polled[1] = (struct pollfd){self.taps[1], POLLIN, 0};
+		polled[2] = (struct pollfd){self.listener, POLLIN, 0};
+		for (int n = 0; n < CLIENTS_MOST; n++)
+			polled[3 + n] = (struct pollfd){self.clients[n], POLLIN, 0};
+		int ready = ppoll(polled, 3 + CLIENTS_MOST, wake == NEVER ? NULL : &left, NULL);
+		now = now_ps();
+		if (ready <= 0)
+			continue;
+		link_run(self.link, now);
+		for (int way = 0; way < 2; way++) {
+			if (polled[way].revents & POLLERR)
+				die("%s: the device has gone", self.names[way]);
+			if (polled[way].revents & POLLIN)
+				take(way, now);
+		}
+		answer_clients(polled + 0);
+	}
+}
+
+int carry(int count, char **words)
+{
+	struct settings ways[2] = WAYS_DEFAULT;
+	const char *control = NULL, *taps = NULL;
+	uint64_t seed = 1;
+	int ready = -1;
+	for (int n = 0; n < count; n++) {
+		const char *text;
+		if (settings_take(ways, words[n]))
+			continue;
+		if ((text = value_of(words[n], "tap")))
+			taps = text;
+		else if ((text = value_of(words[n], "control")))
+			control = text;
+		else if ((text = value_of(words[n], "seed")))
+			seed = (uint64_t)integer_of(words[n], text);
+		else if ((text = value_of(words[n], "ready")))
+			ready = (int)integer_of(words[n], text);
+		else
+			die("%s: no such option", words[n]);
+	}
+	if (!control || !taps || sscanf(taps, "%15[^,],%15s", self.names[0], self.names[1]) != 2)
+		die("usage: netesto-link carry tap=NAME,NAME control=PATH ...");
+	/* Otherwise the kernel wakes every sleeper up to 50 µs late, to save interrupts: prctl(2). */
+	prctl(PR_SET_TIMERSLACK, 1);
+	signal(SIGPIPE, SIG_IGN);
+	for (int way = 0; way < 2; way++)
+		self.taps[way] = open_tap(self.names[way]);
+	for (int n = 0; n < CLIENTS_MOST; n++)
+		self.clients[n] = -1;
+	self.listener = control_socket(control, true);
+	memcpy(self.ways, ways, sizeof ways);
+	struct hooks hooks = {.deliver = deliver, .lose = lose, .mark = mark, .corrupt = corrupt, .release = release};
+	self.link = link_new(ways, seed, &hooks);
+	if (ready >= 0) {
+		if (write(ready, "r", 1) != 1)
+			die("nobody waits");
+		close(ready);
+	}
+	run();
+	return 0;
+}
+
+int tell(int count, char **words)
+{
+	char line[LINE_BYTES * 4] = "";
+	size_t used = 0;
+	int client = control_socket(words[0], false);
+	struct timeval patience = {10, 0};
+	setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	for (int n = 1; n < count && used < LINE_BYTES; n++)
+		used += (size_t)snprintf(line + used, LINE_BYTES - used, "%s ", words[n]);
+	if (used >= LINE_BYTES)
+		die("too many words");
+	if (send(client, line, used, MSG_NOSIGNAL) < 0)
+		die("%s: %s", words[0], strerror(errno));
+	ssize_t bytes = recv(client, line, sizeof line - 1, 0);
+	if (bytes <= 0)
+		die("%s: no answer", words[0]);
+	line[bytes] = 0;
+	if (!strncmp(line, "error ", 6))
+		die("%.*s", (int)strcspn(line + 6, "\n"), line + 6);
+	fputs(line, stdout);
+	return 0;
+}
