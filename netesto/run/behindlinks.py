@@ -36,8 +36,8 @@ def warnings(
 def with_changes(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Topology:
-    """The network, in which each link that a SET_LINK changes can change, and a program carries each
-    that one protects."""
+    """The network, in which each link that a SET_LINK changes can change. A program carries each
+    link that one protects."""
     network = with_programs(network, commands, inventory)
     changing = {
         link
