@@ -290,6 +290,11 @@ class Draft:
             for timeline in (self._simulated, self._real):
                 timeline.lab()
 
+    @property
+    def topology_text(self) -> str:
+        """The text of the topology file of LAB; "" if there is none."""
+        return "" if self._lab is None else self._lab.text
+
     def require(self, requirements: Sequence[steps.Requirement]) -> None:
         """Pre-flight conditions."""
         self._requirements.update(dict.fromkeys(requirements))

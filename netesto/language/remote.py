@@ -21,8 +21,8 @@ from netesto.language.specification import Given
 from netesto.language.steps import REPETITION
 from netesto.model import COMPLETION_TESTS, INCOMPLETE, OPTIONS, UDP_TESTS, UNTIL_DONE_S, FlowSpec
 from netesto.schema.kinds import Value
+from netesto.traces import addresses, workload
 from netesto.traces import format as trace_format
-from netesto.traces import workload
 from netesto.traces.format import Trace
 from netesto.traces.played import REQUESTS, SAMPLED_MOST, parts, unsampled
 from netesto.traces.workload import Workload
@@ -517,7 +517,8 @@ class Remote:
         [kind] = named
         path, text = self.read_file(given.texts[kind], place.file)
         if kind == "file":
-            return trace_format.read(path, text=text)
+            hosts = addresses.of_file(self._draft.topology_text)
+            return trace_format.read(path, hosts, text=text)
         if path not in self._workloads:
             self._workloads[path] = workload.read(path, text=text)
         words = f"trace {given.texts[kind]} {given.texts.get('seed', '')}"

@@ -1,6 +1,7 @@
 """The addresses that traces have for hosts. They are names only: a lab has addresses of its own."""
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -27,12 +28,29 @@ def host_numbered(address: str) -> str | None:
     return f"h{number}" if 0 < number <= _MOST else None
 
 
+def by_switch(address: str) -> str | None:
+    """The host hK of an address 10.S.K.2 (strategy `l3`)."""
+    found = _OCTETS.fullmatch(address)
+    return f"h{int(found[2])}" if found is not None and found[3] == "2" and int(found[2]) else None
+
+
+def mixed(address: str) -> str | None:
+    """The host hK of an address 10.x.y.K (strategy `mixed`)."""
+    found = _OCTETS.fullmatch(address)
+    return f"h{int(found[3])}" if found is not None and int(found[3]) else None
+
+
+_OCTETS = re.compile(r"10\.(\d+)\.(\d+)\.(\d+)", re.ASCII)
+
+
 @dataclass(frozen=True, slots=True)
 class Addresses:
     """Which host an address means: `hosts`, or 10.0.0.K for hK if that is None. A host may have
-    several addresses; traces are written with its first."""
+    several addresses; traces are written with its first. `others`: hosts without one are known,
+    too."""
 
     hosts: Mapping[str, str] | None = None
+    others: bool = False
 
     def host_of(self, address: str) -> str | None:
         return host_numbered(address) if self.hosts is None else self.hosts.get(address)
@@ -46,3 +64,14 @@ class Addresses:
     def names(self) -> tuple[str, ...]:
         """The hosts, as far as they are known."""
         return tuple(dict.fromkeys((self.hosts or {}).values()))
+
+
+def of_file(text: str) -> Addresses | None:
+    """The `[aliases]` in the text of a topology file, which its reader checks; None without any."""
+    try:
+        table = tomllib.loads(text).get("aliases")
+    except ValueError:
+        return None
+    if not isinstance(table, dict) or not table:
+        return None
+    return Addresses({address: str(host) for address, host in table.items()}, others=True)

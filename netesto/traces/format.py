@@ -12,7 +12,7 @@ import functools
 import math
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -126,8 +126,9 @@ def read(path: Path, hosts: Addresses | None = None, *, text: str = "") -> Trace
     """The trace in a file; `text` is its content, if known.
 
     Hosts and addresses must be among `hosts`. Without these every host name is known, and an
-    address means the host that line 1 says, or hK if it is 10.0.0.K; other destinations remain
-    addresses. ScriptError with line and column, UsageError if the file cannot be read.
+    address means the host that line 1 says, or hK if it is 10.0.0.K; if line 1 shows another of the
+    course's ways of assignment, it means the host by that. Other destinations remain addresses.
+    ScriptError with line and column, UsageError if the file cannot be read.
     """
     return _Reader(str(path), text or texts.read(path), hosts).trace()
 
@@ -242,13 +243,7 @@ class _Reader:
 
     def _found(self, number: int, at: int, address: str) -> str:
         if self._hosts is None:
-            host = addresses.host_numbered(address)
-            # 10.0.1.4 is h260 in one way of addressing, and h4 in another.
-            is_sure = address.startswith("10.0.0.") or host in self._senders
-            listed = all(
-                addresses.numbered(name) == listed for listed, name in self._listed.items()
-            )
-            return host if host is not None and is_sure and listed else address
+            return self._supposed(address)
         host = self._hosts.host_of(address)
         if host is None:
             shown = ", ".join(list(self._hosts.hosts or {"10.0.0.1": ""})[:8])
@@ -256,6 +251,23 @@ class _Reader:
                 number, at, f"no host has the address {address}", f"Addresses: {shown} …"
             )
         return host
+
+    def _supposed(self, address: str) -> str:
+        """The host of an address if all ways of assignment that agree with line 1 name the same."""
+        numbered = addresses.host_numbered
+        if numbered in self._ways:
+            host = numbered(address)
+            # 10.0.1.4 is h260 in one way, and h4 in another.
+            if host is not None and (address.startswith("10.0.0.") or host in self._senders):
+                return host
+        found = {host for way in self._ways if (host := way(address)) is not None}
+        return found.pop() if len(found) == 1 else address
+
+    @functools.cached_property
+    def _ways(self) -> Sequence[Callable[[str], str | None]]:
+        ways = (addresses.host_numbered, addresses.by_switch, addresses.mixed)
+        listed = self._listed.items()
+        return [way for way in ways if all(way(address) == host for address, host in listed)]
 
     @functools.cached_property
     def _listed(self) -> Mapping[str, str]:
@@ -270,8 +282,9 @@ class _Reader:
     def _check_host(self, number: int, at: int, host: str) -> None:
         if host in self._known:
             return
-        if self._hosts is not None and self._hosts.address_of(host) is None:
-            names = self._hosts.names
+        hosts = self._hosts
+        if hosts is not None and not hosts.others and hosts.address_of(host) is None:
+            names = hosts.names
             otherwise = f"Hosts: {', '.join(names[:20])}." if names else "Hosts: h1, h2, …"
             raise self._wrong(
                 number, at, f"unknown host {host}", hint(host, names, otherwise=otherwise)

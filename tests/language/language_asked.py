@@ -18,6 +18,7 @@ class Asked:
 
     def __init__(self, columns: Mapping[str, str] | None = None, counter: int = 0) -> None:
         self.seed = 1
+        self.topology_text = ""
         self.commands: list[steps.RemoteCommand] = []
         self.echoed: list[str] = []
         self.waited: list[Any] = []

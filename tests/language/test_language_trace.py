@@ -52,6 +52,18 @@ def test_each_host_has_a_group_of_flows_and_one_of_requests(folder: Path):
     assert found[0].hosts == ("h1", "h3")
 
 
+def test_addresses_in_a_trace_are_the_aliases_of_the_topology_file(folder: Path):
+    """LAB file=t.toml
+    DO_TRACE file=t.txt exp=COUNTER
+    """
+    del folder
+    aliases = '[aliases]\n"10.0.0.2" = "h7"\n"10.0.0.3" = "h3"\n'
+    text = "LAB file=t.toml\nDO_TRACE file=t.txt exp=COUNTER\n"
+    made = planned(text, lab_text=lambda _: aliases)
+    commands = [step for step in made.steps() if isinstance(step, steps.DoTrace)]
+    assert [each.peers for each in commands] == [("h3",), ("h7",), ("h3",)]
+
+
 def test_its_groups_start_together_unless_they_are_held(folder: Path):
     del folder
     text = f"{LAB}DO_TRACE file=t.txt exp=COUNTER\nWAIT_FLOWS\nPROCESS_EXP\n"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import ScriptError
+from netesto.traces import addresses
 from netesto.traces import format as trace_format
 from netesto.traces.addresses import Addresses
 from netesto.traces.format import Flow, Request, Trace
@@ -48,6 +49,28 @@ def test_an_address_means_the_host_that_its_lab_gives_it() -> None:
     # Line 1 does.
     named = trace_format.read(Path("t"), text=f"h2 10.4.2.2{text}")
     assert named == Trace(("h2",), (flow,))
+
+
+def test_line_1_shows_the_way_in_which_the_course_assigned_addresses() -> None:
+    def destinations(first: str) -> list[str]:
+        lines = "h1 0 2 10.3.5.2 5 0 0\nh1 0 2 10.3.7.2 5 0 0\nh1 0 2 10.3.2.2 5 0 0\n"
+        return [flow.destination for flow in trace_format.read(Path("t"), text=first + lines).flows]
+
+    assert destinations("h9 10.4.9.2\n") == ["h5", "h7", "h2"]
+    assert destinations("h9 10.0.4.9\n") == ["h2", "h2", "h2"]
+    # Both of these are possible, and agree about some.
+    assert destinations("h2 10.4.2.2\n") == ["10.3.5.2", "10.3.7.2", "h2"]
+    assert destinations("\n") == ["10.3.5.2", "10.3.7.2", "10.3.2.2"]
+    assert destinations("h9 10.9.9.9 h8 10.9.1.2\n") == ["10.3.5.2", "10.3.7.2", "10.3.2.2"]
+
+
+def test_the_aliases_of_a_topology_file_decide_and_other_hosts_are_known() -> None:
+    aliases = addresses.of_file('[aliases]\n"10.0.0.5" = "h2"\n')
+    read = trace_format.read(Path("t"), aliases, text="\nr1 0 2 10.0.0.5 5 0 0\n")
+    assert read.flows == (Flow(0.0, "r1", "h2", 5.0),)
+    with pytest.raises(ScriptError, match=r"t:2:8: no host has the address 10\.0\.0\.2"):
+        trace_format.read(Path("t"), aliases, text="\nr1 0 2 10.0.0.2 5 0 0\n")
+    assert [addresses.of_file(text) for text in ("", "[aliases]", "aliases = 1", "[")] == [None] * 4
 
 
 def test_addresses_of_more_than_255_hosts_carry_only_where_the_host_is_there() -> None:
