@@ -394,11 +394,6 @@ KINDS: Mapping[str, type[Setting]] = tagged.kinds(
 )
 
 
-def is_kind(kind: object) -> bool:
-    """Whether it is a class of settings."""
-    return isinstance(kind, type) and issubclass(kind, Setting)
-
-
 def read(found: object) -> Setting:
     """The setting of a JSON object that `tagged.record` made. ValueError if it is none."""
     return tagged.read(found, KINDS)

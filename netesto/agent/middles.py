@@ -18,6 +18,7 @@ from netesto.links import made
 from netesto.links.made import Direction, Maker
 from netesto.links.queues import QUEUES
 from netesto.links.settings import LinkSettings, changed, recorded, written
+from netesto.system import process
 
 _ONTO = re.compile(r"Redirect to device ([^)\s]+)\)")
 _COUNT = re.compile(r" refcnt \d+")
@@ -139,6 +140,9 @@ def _steps(
             Run((*tc, "qdisc", verb, "dev", middle.device, *place, *stage.words))
             for place, stage in zip(new.places, new.stages, strict=True)
         ]
+        if new.delay_ns is not None:
+            exact = (middle.namespace, middle.device, str(new.delay_ns))
+            steps.append(Run(tuple(process.python("netesto.collectors.delays", *exact))))
     steps.append(Run((*ip, "alias", written(after))))
     return tuple(steps)
 

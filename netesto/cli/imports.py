@@ -282,6 +282,7 @@ def _stress(options: argparse.Namespace) -> str:
         raise UsageError(
             f"{options.folder}: no stress test of a link here", remedy="STRESS_LINK makes one."
         )
+    found = _named(found, options)
     match options.format:
         case "text":
             return stress.to_text(found)

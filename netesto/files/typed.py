@@ -4,6 +4,10 @@ from collections.abc import Callable
 
 import cattrs
 
+from netesto import hostsettings
+from netesto.hostsettings import Setting
+from netesto.schema import tagged
+
 # What JSON has for a type, and what other values are not.
 _TAKEN: tuple[tuple[type, type | tuple[type, ...], str], ...] = (
     (str, str, "not text"),
@@ -20,7 +24,14 @@ def converter(*, forbid_extra_keys: bool = True) -> cattrs.Converter:
     # By default cattrs converts a number to a text, and a text to a number.
     for kind, taken, otherwise in _TAKEN:
         made.register_structure_hook(kind, _strict(kind, taken, otherwise))
+    # A setting of a host has a form of its own, also where cattrs is not installed.
+    made.register_unstructure_hook_func(_is_setting, tagged.record)
+    made.register_structure_hook(Setting, lambda found, _: hostsettings.read(found))
     return made
+
+
+def _is_setting(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Setting)
 
 
 def _strict(

@@ -51,9 +51,13 @@ def read(path: Path, *, warn: Warn = lambda _: None) -> Topology:
     and column, UsageError if the file cannot be read."""
     document = placedjson.parse(texts.read(path), str(path))
     members = document.table("a topology")
-    reader = _Reader(path.stem, warn)
+    reader = _Reader(path.stem, warn, {})
     if "topology" in members:
-        return reader.of_course(document)
+        found = reader.of_course(document)
+        if reader.unknown:
+            named = ", ".join(f"{name!r} (line {line})" for name, line in reader.unknown.items())
+            warn(f"{path}: ignored, because unknown: {named}")
+        return found
     if "nodes" in members and "links" in members:
         return reader.of_graph(document)
     lacks = "links" if "nodes" in members else "nodes" if "links" in members else ""
@@ -78,16 +82,21 @@ _Nodes = dict[str, _Place]
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
+    """`unknown` collects names that mean nothing, with their first lines."""
+
     name: str
     warn: Warn
+    unknown: dict[str, int]
 
     def of_course(self, document: Value) -> Topology:
         topology = document.content["topology"]
-        self._warn_of_unknown(document, ("topology",))
-        self._warn_of_unknown(topology, _TOPOLOGY)
+        self._note_unknown(document, ("topology",))
+        self._note_unknown(topology, _TOPOLOGY)
         nodes: _Nodes = {}
         for key, kind in (("hosts", "host"), ("switches", "router")):
             for name, value, entry in _named(topology.required(key, "topology"), key):
+                if entry is not None:
+                    self._note_unknown(entry, ("ip",) if kind == "host" else ())
                 address = _address(entry, "ip") if kind == "host" else ""
                 _add(nodes, name, value, address, is_host=kind == "host")
         members = topology.table("topology")
@@ -97,7 +106,7 @@ class _Reader:
             if len(ends) not in {2, 3}:
                 raise value.wrong(f"link {at + 1}: [a, b] or [a, b, {{…}}] is required")
             if len(ends) == 3:
-                self._warn_of_unknown(ends[2], _PROPERTIES)
+                self._note_unknown(ends[2], _PROPERTIES)
             own = ends[2].table(f"link {at + 1}") if len(ends) == 3 else {}
             given = {
                 key: _given(own.get(key), members.get(default))
@@ -136,10 +145,9 @@ class _Reader:
             )
         return found
 
-    def _warn_of_unknown(self, value: Value, known: tuple[str, ...]) -> None:
-        if unknown := list(value.unknown(known)):
-            names = ", ".join(repr(name) for name, _ in unknown)
-            self.warn(f"{unknown[0][1]}: ignored, because unknown: {names}")
+    def _note_unknown(self, value: Value, known: tuple[str, ...]) -> None:
+        for name, place in value.unknown(known):
+            self.unknown.setdefault(name, place.line)
 
     # ---- links -----------------------------------------------------------------------------------
 

@@ -32,7 +32,8 @@ def _limits(topology: Topology) -> list[str]:
     """The limits: "router ══ right: 100 Mbit/s, queue 625K"; links with the same ones together."""
     alike: dict[str, list[Link]] = {}
     for link in topology.links:
-        if words := _words(link):
+        weight = "" if link.weight == 1 else f"weight {float(link.weight):g}"
+        if words := ", ".join(filter(None, (_words(link), weight))):
             alike.setdefault(words, []).append(link)
     if len(alike) == 1 and sum(map(len, alike.values())) == len(topology.links) > 1:
         return [f"every link: {words}" for words in alike]

@@ -20,7 +20,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from netesto import emulator
-from netesto.collectors import capabilities
+from netesto.collectors import capabilities, delays
 from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
@@ -391,6 +391,10 @@ def _set_sysctls(derived: Mapping[str, str], namespace: Namespace) -> None:
 def _fill(namespace: Namespace) -> None:
     _batch(["ip", "-netns", namespace.name], commands.ip_lines(namespace))
     _batch(["tc", "-netns", namespace.name], commands.tc_lines(namespace))
+    with _building(namespace):
+        for end in namespace.interfaces:
+            if end.made.delay_ns is not None:
+                delays.make_exact(namespace.name, end.name, end.made.delay_ns)
     for device, words in commands.offload_words(namespace).items():
         ethtool = [process.program("ethtool"), "-K", device, *words]
         _run(["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}", *ethtool])

@@ -8,9 +8,7 @@ from typing import TypeAlias, get_args
 
 from cattrs.gen import make_dict_unstructure_fn
 
-from netesto import hostsettings
 from netesto.files import jsontext, typed
-from netesto.hostsettings import Setting
 from netesto.language.steps import (
     Close,
     Configure,
@@ -24,7 +22,6 @@ from netesto.language.steps import (
     Step,
 )
 from netesto.model import FlowSpec
-from netesto.schema import tagged
 
 Record: TypeAlias = dict[str, object]
 
@@ -42,13 +39,7 @@ def _register_flows() -> None:
     CONVERTER.register_unstructure_hook(FlowSpec, plain)
 
 
-def _register_settings() -> None:
-    CONVERTER.register_unstructure_hook_func(hostsettings.is_kind, tagged.record)
-    CONVERTER.register_structure_hook(Setting, lambda found, _: hostsettings.read(found))
-
-
 _register_flows()
-_register_settings()
 
 _REMOTE = (
     DoServer,

@@ -74,6 +74,10 @@ def maker(ground: str | None) -> Maker:
     return Maker(_WIRE_MARK.exists(), _GROUND_BURSTS_S.get(ground or "", BURST_S))
 
 
+# The least common multiple of a microsecond and a tick of tc (64 ns).
+_TC_EXACT_NS = 8000
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One qdisc, with the words of each of its options: {"delay": ("20ms", "5ms"), "ecn": ()}."""
@@ -109,6 +113,15 @@ class Direction:
         for number in range(len(self.stages)):
             parent = ("parent", f"{number}:1") if number else ("root",)
             yield (*parent, "handle", f"{number + 1}:")
+
+    @property
+    def delay_ns(self) -> int | None:
+        """The delay, if tc cannot set it exactly (`collectors.delays`)."""
+        for stage in self.stages:
+            if "delay" in stage.options:
+                delay_ns = round(float(stage.options["delay"][0].removesuffix("us")) * 1000)
+                return delay_ns if delay_ns % _TC_EXACT_NS else None
+        return None
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -285,7 +298,8 @@ def _option(link: LinkSettings, setting: str, word: str, text: str) -> dict[str,
 
 
 def _time(duration_ms: float) -> str:
-    """In microseconds with nanoseconds as decimals: tc of iproute2 6.1 reads no times in ns."""
+    """In microseconds with nanoseconds as decimals: tc of iproute2 6.1 reads no times in ns, and
+    ignores the decimals."""
     microseconds, rest = divmod(round(duration_ms * 1e6), 1000)
     return f"{microseconds}.{rest:03}us" if rest else f"{microseconds}us"
 

@@ -12,15 +12,13 @@ from typing import Any
 import cattrs
 from cattrs.gen import make_dict_unstructure_fn, override
 
-from netesto import hostsettings
 from netesto.errors import ResultsError
 from netesto.files import jsontext, typed
-from netesto.hostsettings import Applied, Setting
+from netesto.hostsettings import Applied
 from netesto.model import OPTIONS, Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
 from netesto.results import durable, severity
 from netesto.results.evidence import FAILED, OK, PARTIAL
 from netesto.results.links import LinkRecord
-from netesto.schema import tagged
 
 # Its name in an experiment's folder.
 NAME = "manifest.json"
@@ -198,8 +196,6 @@ def _converter() -> cattrs.Converter:
     converter.register_unstructure_hook(
         GroupRequest, lambda request: dict.fromkeys(REQUEST_FIRST) | plain(request)
     )
-    converter.register_unstructure_hook_func(hostsettings.is_kind, tagged.record)
-    converter.register_structure_hook(Setting, lambda found, _: hostsettings.read(found))
     converter.register_structure_hook_func(
         lambda kind: kind == Address, lambda value, _: ip_address(value)
     )

@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import cattrs
 
-from netesto.files import jsontext
+from netesto.files import jsontext, typed
 from netesto.results import durable
 from netesto.results.manifest import SettingRecord
+
+# Unknown keys are additions of a newer netesto.
+_CONVERTER = typed.converter(forbid_extra_keys=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +67,16 @@ def write(folder: Path, record: RunRecord) -> Path:
     """Write the run into the results folder, or update it; return the file's path."""
     path = folder / "runs" / f"{record.name}.json"
     durable.make_folder(path.parent)
-    durable.replace(path, json.dumps(asdict(record), indent=2, ensure_ascii=False) + "\n")
+    found = _CONVERTER.unstructure(record)
+    durable.replace(path, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     return path
 
 
 def read(folder: Path, name: str) -> RunRecord | None:
     """The record of a run in a results folder; None if there is none."""
     try:
-        return cattrs.structure(jsontext.read(folder / "runs" / f"{name}.json"), RunRecord)
+        found = jsontext.read(folder / "runs" / f"{name}.json")
+        return _CONVERTER.structure(found, RunRecord)
     except (OSError, *jsontext.INVALID, cattrs.BaseValidationError):
         return None
 

@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 
 from netesto import cli
+from netesto.lab import topology
 from netesto.run.status import OK
 
 TEXT = (Path(__file__).parents[2] / "docs" / "importing.md").read_text(encoding="utf-8")
-RESULTS, JOBS = (
+RESULTS, JOBS, TOPOLOGIES = (
     [shlex.split(line)[1:] for line in block.splitlines()]
     for block in re.findall(r"^```\n(netesto .*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 )
+TOPOLOGY = """{"topology": {
+    "hosts": ["h1", "h2"], "switches": ["s1"], "links": [["h1", "s1"], ["s1", "h2"]]
+}}"""
 OUTPUT = """\
 [  5]   0.00-60.00  sec  70.0 GBytes  {rate} Gbits/sec    7             sender
 [  5]   0.00-60.04  sec  70.0 GBytes  {rate} Gbits/sec                  receiver
@@ -49,6 +53,16 @@ def test_the_commands_that_import_results_lead_to_a_comparison(folder, capsys):
     assert capsys.readouterr().out.splitlines()[-1].startswith("Better: the only comparison")
 
 
+def test_the_command_for_topologies_writes_a_file_for_a_lab(folder):
+    (folder / "topology.json").write_text(
+        '{"topology": {"hosts": ["h1", "h2"], "switches": ["s1"],'
+        ' "links": [["h1", "s1"], ["h2", "s1"]]}}'
+    )
+    imported, lab = TOPOLOGIES
+    assert cli.main(imported) == OK
+    assert topology.load(folder / lab[-1]).aliases == {"10.0.0.1": "h1", "10.0.0.2": "h2"}
+
+
 def test_the_commands_for_job_files_lead_to_dry_runs_of_all_flows_on_each_ground(folder, capsys):
     (made, *runs) = JOBS
     assert cli.main(made) == OK
@@ -59,3 +73,10 @@ def test_the_commands_for_job_files_lead_to_dry_runs_of_all_flows_on_each_ground
         flows.append(len(re.findall(r"^DO_CLIENT ", capsys.readouterr().out, re.MULTILINE)))
     # Sections, iterations, hosts.
     assert flows == [2 * 10 * 2] * 3
+
+
+def test_the_command_for_topologies_makes_the_file_that_a_lab_is_built_from(folder):
+    Path("topology.json").write_text(TOPOLOGY)
+    (convert, (*_, made)) = TOPOLOGIES
+    assert cli.main(convert) == OK
+    assert cli.main(["lab", "cut", made, "h1", "h2"]) == OK

@@ -77,13 +77,16 @@ def test_a_link_with_a_rate_has_a_queue_of_1000_packets(tmp_path: Path):
 
 
 def test_names_that_mean_nothing_are_warned_about_and_ignored(tmp_path: Path):
-    document = course(*CHAIN, default={"bw": 2}, l2={}) | {"program": "x"}
-    found, warnings = read(tmp_path, document)
+    document = """{"program": "x",
+        "topology": {
+        "default": {"bw": 2}, "switches": ["s1"],
+        "hosts": {"h1": {"ip": "10.0.0.1",
+            "mac": "x"}, "h2": {"mac": "y"}},
+        "links": [["h1", "s1", {"colour": 1}], ["s1", "h2", {"colour": 2}]]}}"""
+    found, (warning,) = read(tmp_path, document)
     assert {link.settings.rate_bps for link in found.links} == {None}
-    assert [warning.partition(": ")[2] for warning in warnings] == [
-        "ignored, because unknown: 'program'",
-        "ignored, because unknown: 'default', 'l2'",
-    ]
+    names = "'program' (line 1), 'default' (line 3), 'mac' (line 5), 'colour' (line 6)"
+    assert warning == f"{tmp_path}/t.json: ignored, because unknown: {names}"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Topologies drawn in text."""
 
+from dataclasses import replace
+from fractions import Fraction
 from textwrap import dedent
 
 from netesto.lab.drawing import draw
@@ -69,6 +71,12 @@ def test_tree():
         sw1 ══ sw2, sw1 ══ sw3: 1 Gbit/s, queue 1M
         sw2 ══ h1, sw2 ══ h2, sw3 ══ h3, sw3 ══ h4: 10 Mbit/s, queue 1M
         """)
+
+
+def test_weights_are_shown_with_the_limits():
+    pair = build("pair", {"rate": "10mbit"})
+    heavy = replace(pair, links=(replace(pair.links[0], weight=Fraction(5, 2)),))
+    assert draw(heavy).splitlines()[-1] == f"{draw(pair).splitlines()[-1]}, weight 2.5"
 
 
 def test_leafspine():

@@ -108,7 +108,15 @@ def test_everything_that_befalls_packets_is_an_option_of_netem():
     ]
 
 
-def test_a_delay_below_a_microsecond_is_written_in_nanoseconds():
+@pytest.mark.parametrize(
+    ("delay", "exact_ns"), [("5", None), ("0.008", None), ("0.0075", 7500), ("0.007", 7000)]
+)
+def test_a_delay_that_tc_cannot_set_exactly_is_known(delay, exact_ns):
+    settings = link_settings({"delay": delay}, what="link")
+    assert made.direction(settings, Maker()).delay_ns == exact_ns
+
+
+def test_a_delay_below_a_microsecond_is_written_in_microseconds():
     assert words(delay="0.0005") == ["root handle 1: netem limit 10040 delay 0.500us"]
 
 

@@ -5,11 +5,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from netesto.errors import AgentError, ResultsError
-from netesto.results import durable, fields, manifest, tablerows
+from netesto.hostsettings import Command, Qdisc
+from netesto.results import durable, fields, manifest, runs, tablerows
+from netesto.results.manifest import SettingRecord
 from netesto.results.runs import RunRecord, name_at
 from netesto.results.store import FinishedCell, Store
 from results import samples
@@ -327,6 +330,13 @@ def ended_run() -> RunRecord:
         started=RUN.started,
         exit_status=0,
     )
+
+
+def test_settings_behind_the_last_experiment_are_in_the_record_of_the_run(store, folder):
+    made = SettingRecord(Qdisc("fq", ("limit", "9"), device="eth0"), "", "fq", 1.5, "undo")
+    record = replace(RUN, settings={"a": (made, SettingRecord(Command("tell"), "", "done"))})
+    store.write_run(record)
+    assert runs.read(folder, RUN.name) == record
 
 
 def test_name_of_a_run_sorts_by_its_time():

@@ -47,7 +47,7 @@ def test_script_waits_until_the_command_of_a_killed_agent_has_run_again(killed: 
 def test_each_run_of_a_command_is_recorded_with_its_time_and_why_it_ran_again(killed: Path):
     manifest = json.loads((killed / "out" / "1" / "manifest.json").read_text())
     first, second = manifest["hosts"]["a"]["settings"]
-    assert [first["setting"], second["setting"]] == ["command kill"] * 2
+    assert [first["setting"], second["setting"]] == [{"type": "Command", "name": "kill"}] * 2
     assert (first["after"].partition(":")[0], second["after"]) == ("not known", "exit status 0")
     assert (first["why"], second["why"].partition(":")[0]) == ("", "agent lost")
     assert first["made_s"] < second["made_s"] < manifest["started_s"]

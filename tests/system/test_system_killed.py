@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,6 +22,7 @@ from places import GUESTS, LAB, PATIENCE_S, UML, Place, place_on, skip_unless_po
 from processes import inside, is_alive
 from whole_runs import command, left_of_labs
 
+from netesto import hostsettings
 from netesto.lab import records
 from netesto.system import owned, proc, process
 
@@ -233,7 +235,7 @@ class Maimed:
     statuses: list[str]
     kept: list[str]
     left: list[object]
-    settings: list[dict[str, str]]
+    settings: list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module", params=GROUNDS)
@@ -279,8 +281,8 @@ def test_what_a_killed_agent_had_measured_is_kept(maimed: Maimed):
 def test_settings_of_a_killed_agent_are_put_back_before_they_are_made_again(maimed: Maimed):
     count = len(maimed.settings) // 2
     first, again = maimed.settings[:count], maimed.settings[count:]
-    assert [each["setting"].partition(":")[0] for each in first] == [
-        "link switch", "link client2-switch", "route to server1", "command linger",
+    assert [hostsettings.read(each["setting"]).target for each in first] == [
+        "link switch mtu", "link switch", "route to server1", "command linger",
     ]  # fmt: skip
     same = ("setting", "before", "after")
     assert [[one[key] for key in same] for one in again] == [

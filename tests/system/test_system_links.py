@@ -8,6 +8,8 @@ import pytest
 from needs import kernel_or_reason
 from whole_runs import Outcome, run_script
 
+from netesto import hostsettings
+
 # 50 Mbit/s of frames are this much of TCP's data: 1448 of 1514 bytes.
 FULL_MBPS = 50 * 1448 / 1514
 
@@ -146,7 +148,10 @@ def test_a_delay_of_a_host_adds_to_that_of_its_link_and_takes_nothing_from_the_r
 @pytest.mark.timeout(TIMEOUT_S)
 def test_commands_that_a_run_allows_are_allowed_in_its_guest(netem: Outcome):
     [told, *_] = netem.manifest(1)["hosts"]["a"]["settings"]
-    assert (told["setting"], told["after"]) == ("command tell", "exit status 0: told")
+    assert (told["setting"], told["after"]) == (
+        {"type": "Command", "name": "tell"},
+        "exit status 0: told",
+    )
 
 
 @pytest.mark.sim
@@ -181,11 +186,10 @@ def test_what_finished_cells_set_on_links_and_routes_holds_when_a_run_is_resumed
     resumed = run_script(tmp_path, CHANGED, (*options, "--resume"))
     row = resumed.rows[-1]
     settings = resumed.manifest(int(row["exp"].partition(".")[0]))["hosts"]["a"]["settings"]
-    assert {each["setting"]: each["after"] for each in settings}.items() <= {
-        each["setting"]: each["after"] for each in told
-    }.items()
-    assert [each["setting"].partition(":")[0] for each in settings] == [
-        "route to y", "link b", "link a-b",
+    before = [(each["setting"], each["after"]) for each in told]
+    assert all((each["setting"], each["after"]) in before for each in settings)
+    assert [hostsettings.read(each["setting"]).target for each in settings] == [
+        "route to y", "link b mtu", "link b",
     ]  # fmt: skip
     assert float(row["rate"]) < 10
 

@@ -46,6 +46,11 @@ FOR loss IN 0,1 DO
     WAIT_FLOWS
     PROCESS_EXP
 DONE
+SET_LINK host=a to=b loss=0 delay=5.000501
+DO_SERVER host=b exp=COUNTER expName=delayed start=1
+DO_CLIENT host=a server=b test=GBN_MESSAGES size=1500 count=5 rto=100ms
+WAIT_FLOWS
+PROCESS_EXP
 """
 
 RTT_US = 10_000
@@ -201,3 +206,8 @@ def test_a_lost_packet_costs_a_round_trip_and_a_lost_last_packet_the_timeout(run
         elif not any(0 < by < 2 * sent_us(98) for by, _ in late):
             others.add((us, again))
     assert (exact, others) == ({0, 1, 2}, set())
+
+
+def test_the_delay_of_a_link_is_exact_to_the_nanosecond(run):
+    told_us = {line["us"] for line in lines(run, 8, 1)}
+    assert {round(float(us) - PACKETS_US - REPLY_US, 3) for us in told_us} == {1.006}

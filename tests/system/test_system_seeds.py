@@ -5,11 +5,14 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from needs import kernel_or_reason
 from whole_runs import netesto
 
 from netesto.files import paths
+from netesto.results import cases
+from netesto.results.affected import Parted
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(1600)]
 
@@ -129,3 +132,38 @@ def test_the_veth_matrix_and_its_figures_repeat_byte_for_byte(veth_once: Run, tm
     assert again.lines == veth_once.lines
     for figure in VETH_FIGURES:
         assert again.figure(figure) == veth_once.figure(figure)
+
+
+def of_cases(tmp_path: Path, script: str, **definitions: str) -> dict[str, Parted]:
+    """The transfers of each kind of protection."""
+    found, failed, faults = cases.by_affected(run(tmp_path, script, **definitions).out)
+    assert (list(found), failed, faults) == (["off", "ordered", "nonblocking"], {}, [])
+    return found
+
+
+def median_us(case: Parted) -> float:
+    return float(np.median(case.times))
+
+
+def test_a_protected_link_hides_its_losses_from_short_flows(tmp_path: Path):
+    found = of_cases(tmp_path, "protected-link-fct.nts", runs="1", flows="200", loss="0.5")
+    off, ordered, nonblocking = found.values()
+    medians = [median_us(case) for case in found.values()]
+    assert max(medians) < 1.02 * min(medians)
+    # 17 segments: 8 % of the flows lose one. A lost last one waits for a timer of a millisecond.
+    assert off.retransmitted > 0 == ordered.retransmitted
+    assert off.times.max() > 1000 > 3 * max(ordered.times.max(), nonblocking.times.max())
+    assert (off.affected.sum(), off.tail) >= (off.tail, 1)
+
+
+def test_a_protected_link_hides_its_losses_from_messages(tmp_path: Path):
+    found = of_cases(tmp_path, "protected-link-messages.nts", count="500", loss="1")
+    off, ordered, nonblocking = found.values()
+    # 24 packets; the last of some messages is lost, and they wait for 1 ms.
+    share = 1 - 0.99**24
+    spread = 4 * (share * (1 - share) / 500) ** 0.5
+    assert off.retransmitted / 500 == pytest.approx(share, abs=spread)
+    assert off.times.max() > 1000
+    assert (ordered.retransmitted, ordered.times.max() < 10 * median_us(ordered)) == (0, True)
+    assert nonblocking.retransmitted > 0
+    assert nonblocking.times.max() < 1000
