@@ -210,11 +210,10 @@ def _traces(options: argparse.Namespace) -> str:
         printing.warn(fault)
     if not found:
         raise UsageError(f"{options.folder}: no trace here", remedy="DO_TRACE plays one.")
-    return (
-        traces.text(found)
-        if options.format == "text"
-        else _formatted([*traces.rows(found)], options)
-    )
+    named = _named(found, options)
+    if options.format == "text":
+        return traces.text(named)
+    return _formatted([*traces.rows(named)], options)
 
 
 def _steady(options: argparse.Namespace) -> str:
