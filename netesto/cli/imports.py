@@ -205,15 +205,17 @@ def _named(found: Mapping[str, _T], options: argparse.Namespace) -> dict[str, _T
 
 
 def _traces(options: argparse.Namespace) -> str:
-    found, faults = cases.traces(options.folder)
+    played, faults = cases.traces(options.folder)
     for fault in faults:
         printing.warn(fault)
-    if not found:
+    if not played:
         raise UsageError(f"{options.folder}: no trace here", remedy="DO_TRACE plays one.")
-    named = _named(found, options)
-    if options.format == "text":
-        return traces.text(named)
-    return _formatted([*traces.rows(named)], options)
+    found = _named(played, options)
+    return (
+        traces.text(found)
+        if options.format == "text"
+        else _formatted([*traces.rows(found)], options)
+    )
 
 
 def _steady(options: argparse.Namespace) -> str:
@@ -275,14 +277,14 @@ _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
 
 
 def _stress(options: argparse.Namespace) -> str:
-    found, faults = cases.stress_tests(options.folder)
+    tests, faults = cases.stress_tests(options.folder)
     for fault in faults:
         printing.warn(fault)
-    if not found:
+    if not tests:
         raise UsageError(
             f"{options.folder}: no stress test of a link here", remedy="STRESS_LINK makes one."
         )
-    found = _named(found, options)
+    found = _named(tests, options)
     match options.format:
         case "text":
             return stress.to_text(found)
