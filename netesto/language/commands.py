@@ -150,6 +150,7 @@ REMOTE = _named(
         Argument("size", Kind.SIZE, default="1518", low=64, high=65_535),
         Argument("interval", Kind.TIME, low=1e-9, high=MAX_SECONDS),
     ),
+    _remote("SHOW_LINK", Argument("to", Kind.HOST, required=True)),
     _remote("GET_DATA"),
     _remote(
         "SET_NETEM",

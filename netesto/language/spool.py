@@ -21,6 +21,7 @@ from netesto.language.steps import (
     Exit,
     GetData,
     RemoteCommand,
+    ShowLink,
     Step,
 )
 from netesto.model import FlowSpec
@@ -57,6 +58,7 @@ _REMOTE = (
     GetData,
     Configure,
     DoTcpdump,
+    ShowLink,
     Close,
     Exit,
 )
