@@ -108,6 +108,8 @@ def watch(options: argparse.Namespace) -> int:
     built = _the_lab(options.name)
     for host in options.host:
         _check_host(built, host)
+    if options.links:
+        return watching.watch_links(built, plain=options.plain)
     return watching.watch(built, options.host, plain=options.plain)
 
 

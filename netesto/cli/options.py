@@ -512,6 +512,7 @@ def _lab(commands: Commands) -> None:
         "show what TCP on each host retransmits, every second, until the lab ends", "labs.watch")
     _lab_name(watch)
     add_flag(watch, "--plain", what="print lines, also on a terminal")
+    add_flag(watch, "--links", what="show the links that programs carry, both ends of each")
     watch.add_argument("host", nargs="*", metavar="HOST", help="only these hosts (default: all)")
     down = add_action(actions, "down", "take the lab down", "labs.take_down")
     _lab_name(down)

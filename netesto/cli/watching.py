@@ -1,5 +1,6 @@
 """`netesto lab watch`: what the TCP of a lab's hosts sends and retransmits, every second."""
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from rich.table import Table
 from netesto.cli import console, printing
 from netesto.collectors import namespaces
 from netesto.collectors.counters import tcp
-from netesto.errors import LabError
-from netesto.lab import records
+from netesto.emulator import linkstate
+from netesto.errors import LabError, UsageError
+from netesto.lab import carrying, records
 from netesto.lab.netns import Lab
 from netesto.run import status
 
@@ -57,6 +59,43 @@ def watch(lab: Lab, hosts: Sequence[str], *, plain: bool) -> int:
             clock = time.strftime("%H:%M:%S", time.localtime())
             for each in second:
                 printing.out(_line(clock, each.words), flush=True)
+    printing.err(f"lab {lab.id} was removed")
+    return status.OK
+
+
+def watch_links(lab: Lab, *, plain: bool) -> int:
+    """Show each second of the links that programs carry until the lab ends; the exit status.
+    UsageError if there are none."""
+    states = carrying.states(lab.record)
+    if not states:
+        raise UsageError(
+            f"lab {lab.id}: no program carries a link", remedy="LAB … emulator=program: one does."
+        )
+    screen = console.to_stdout()
+    with (
+        Live(console=screen, auto_refresh=False)
+        if screen.is_terminal and not plain
+        else (contextlib.nullcontext()) as live
+    ):
+        while True:
+            lines = [
+                line
+                for state in states
+                for way in (state.ends, state.ends[::-1])
+                for line in linkstate.lines(state, *way)
+            ]
+            if live is None:
+                clock = time.strftime("%H:%M:%S", time.localtime())
+                printing.out("\n".join([clock, *lines]), flush=True)
+            else:
+                live.update("\n".join(lines), refresh=True)
+            time.sleep(INTERVAL_S)
+            try:
+                states = carrying.states(lab.record)
+            except LabError:
+                states = []
+            if not states:
+                break
     printing.err(f"lab {lab.id} was removed")
     return status.OK
 

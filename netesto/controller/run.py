@@ -1,6 +1,7 @@
 """The asynchronous part of a run: it holds hosts, starts flows, handles events and fetches data."""
 
 import asyncio
+import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -51,13 +52,15 @@ ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.2, 0.6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     """The ground of a run, for the results: its kind, the lab's drawing, paths and links; what
-    finds the ways of flows in the lab; and the controller's clock, which its agents share."""
+    finds the ways of flows in the lab, and what shows a link; and the controller's clock, which its
+    agents share."""
 
     kind: str
     topology: str = ""
     paths: tuple[PathRecord, ...] = ()
     links: tuple[LinkRecord, ...] = ()
     ways: Callable[[Sequence[Packets]], Sequence[Way | None]] | None = None
+    show_link: Callable[[str, str], str] | None = None
     clock: Clock = field(default_factory=Clock)
 
 
@@ -203,12 +206,22 @@ class Run:
                 await self._get_data(command)
             case steps.DoTcpdump():
                 await self._do_tcpdump(command)
+            case steps.ShowLink():
+                await self._show_link(command)
             case steps.Close() | steps.Exit():
                 await self._part_with(command)
             case steps.Configure():
                 await self._configure(command)
             case _:
                 raise AssertionError(f"{command.name}: an unknown command")
+
+    async def _show_link(self, command: steps.ShowLink) -> None:
+        if self.ground.show_link is None:
+            raise MissingError("SHOW_LINK: only a lab has links that netesto carries")
+        a, b = self.hosts.inventory.find(command.host).host, command.to
+        with contextlib.suppress(WorldError):  # not a host: a switch or a router, by its own name
+            b = self.hosts.inventory.find(command.to).host
+        self.observer.echo(await asyncio.to_thread(self.ground.show_link, a, b))
 
     async def _configure(self, command: steps.Configure) -> None:
         host = await self.hosts.named(command.host)

@@ -11,7 +11,9 @@ import select
 from pathlib import Path
 
 from netesto import emulator
-from netesto.errors import LabError, ProcessError
+from netesto.emulator import linkstate
+from netesto.emulator.linkstate import LinkState
+from netesto.errors import LabError, OutputError, ProcessError
 from netesto.lab import plan as plan_of_links
 from netesto.lab.plan import Carried, Plan
 from netesto.lab.records import NAMESPACE_FOLDER, Record
@@ -35,6 +37,33 @@ def _control(record: Record, link: Carried) -> Path:
     return Path(record.sockets) / plan_of_links.socket_name(link.taps[0])
 
 
+def states(record: Record) -> list[LinkState]:
+    """The links of a lab that programs carry, in the order of their sockets, as they are now.
+    LabError if a program does not answer."""
+    sockets = sorted(Path(record.sockets).glob(".tap*"))
+    return [_state(socket) for socket in sockets]
+
+
+def _state(socket: Path) -> LinkState:
+    try:
+        told = process.run(
+            [emulator.program(), "tell", str(socket), "state"], timeout=READY_TIMEOUT_S
+        )
+        return linkstate.read(told.stdout)
+    except (ProcessError, OutputError) as error:
+        raise LabError(f"the program of {socket} does not answer: {error}") from None
+
+
+def shown(record: Record, a: str, b: str) -> str:
+    """The state of the link between two nodes, what the first sends first. LabError if no program
+    carries it."""
+    for state in states(record):
+        if {a, b} == set(state.ends):
+            ways = (a, b), (b, a)
+            return "\n".join(line for way in ways for line in linkstate.lines(state, *way))
+    raise LabError(f"no program carries the link {a} - {b}", remedy="emulator=program: one does.")
+
+
 def _start(plan: Plan, record: Record, link: Carried) -> None:
     log = Path(record.files) / f".{link.taps[0]}.log"
     reader, writer = os.pipe()
@@ -48,6 +77,7 @@ def _start(plan: Plan, record: Record, link: Carried) -> None:
                 # Where the random numbers of the kernel repeat, its losses do.
                 f"seed={secrets.randbits(63)}",
                 f"ready={writer}",
+                f"ends={link.a},{link.b}",
                 *emulator.words(link.there, link.back),
             ]
             process.launch(argv, stdout=log, pass_fds=[writer])

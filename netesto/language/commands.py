@@ -110,6 +110,7 @@ REMOTE = named(
         Argument("size", Kind.SIZE, default="1518", low=64, high=65_535),
         Argument("interval", Kind.TIME, low=1e-9, high=MAX_SECONDS),
     ),
+    remote("SHOW_LINK", Argument("to", Kind.HOST, required=True)),
     remote("GET_DATA"),
     *HOST_COMMANDS,
     remote(

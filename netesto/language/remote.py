@@ -354,6 +354,9 @@ class Remote:
                 return self._client(given, common)
             case "STRESS_LINK":
                 return self._stress(given, common)
+            case "SHOW_LINK":
+                common["arguments"]["to"] = to = self.full_name(given.texts["to"])
+                return steps.ShowLink(**common, to=to)
             case "GET_DATA":
                 return self._get_data(common)
             case "DO_TCPDUMP":

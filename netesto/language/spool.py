@@ -19,6 +19,7 @@ from netesto.language.steps import (
     Exit,
     GetData,
     RemoteCommand,
+    ShowLink,
     Step,
 )
 from netesto.model import FlowSpec
@@ -48,6 +49,7 @@ _REMOTE = (
     GetData,
     Configure,
     DoTcpdump,
+    ShowLink,
     Close,
     Exit,
 )

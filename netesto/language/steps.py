@@ -206,6 +206,13 @@ class DoTcpdump(RemoteCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowLink(RemoteCommand):
+    """The link of a lab to the node `to`."""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Close(RemoteCommand):
     pass
 

@@ -124,9 +124,11 @@ def _warnings(
 def _check_stressed(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> None:
-    """ScriptError if a STRESS_LINK is not about a link that the program carries, with a rate."""
+    """ScriptError if a STRESS_LINK is not about a link that the program carries, with a rate, or
+    a SHOW_LINK not about such a link."""
     for command in commands:
-        if not (isinstance(command, steps.DoClient) and command.flow.test in LINK_TESTS):
+        is_stress = isinstance(command, steps.DoClient) and command.flow.test in LINK_TESTS
+        if not (is_stress or isinstance(command, steps.ShowLink)):
             continue
         with contextlib.suppress(WorldError):  # a host that does not exist is reported elsewhere
             host = inventory.find(command.host).host
@@ -134,9 +136,9 @@ def _check_stressed(
 
 
 def _check_link(
-    network: Topology, host: str, command: steps.DoClient, inventory: Inventory
+    network: Topology, host: str, command: steps.RemoteCommand, inventory: Inventory
 ) -> None:
-    limits = LinkLimits((), command.server)
+    limits = LinkLimits((), command.arguments["to"])
     link = next(_meant(network, host, limits, inventory), None)
     what = f"{command.name} host={command.host} to={command.arguments['to']}"
     place = command.place.narrowed("to=")
@@ -147,6 +149,8 @@ def _check_link(
             remedy="LAB corrupting has one, s1 to s2; others have protect= or emulator=program.",
             chain=command.chain,
         )
+    if not isinstance(command, steps.DoClient):
+        return
     sent = link.sent_by(host)
     if sent.rate_bps is None:
         raise ScriptError(f"{what}: a link without rate=", place=place, chain=command.chain)

@@ -6,6 +6,7 @@ import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from netesto import report, units
@@ -15,7 +16,7 @@ from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import Ground, Run
 from netesto.errors import AgentError, LabError, NetestoError, ScriptError, StoppedError, UsageError
-from netesto.lab import drawing, guest, leftovers, netns, plan, probe
+from netesto.lab import carrying, drawing, guest, leftovers, netns, plan, probe
 from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
 from netesto.language import steps
@@ -162,6 +163,7 @@ class _Whole:
                     paths=measured,
                     links=labs.links_of(built),
                     ways=labs.tracer(lab, built),
+                    show_link=partial(carrying.shown, lab.record),
                     clock=self._nursery.clock,
                 )
                 yield inventory, ground, connect

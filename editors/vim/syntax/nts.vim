@@ -30,9 +30,9 @@ syntax keyword ntsConstant COUNTER PREV TCP_STREAM TCP_MAERTS TCP_BIDI TCP_RR TC
 syntax match ntsCommand /\%(\%(^\|:\)\s*\)\@<=\%(SET\|SET_EXP\|DEFAULT\|HOST_SUFFIX\|SOURCE\|RUN\|WAIT
       \\|RAND_WAIT\|OTHER\|PROCESS_EXP\|NEXT_COUNTER\|DEBUG\|DEBUG_DISABLE\|DEBUG_RESTORE
       \\|REQUIRE\|ASSERT\|WAIT_FLOWS\|START_FLOWS\|LAB\)\%(\s\|=\|$\)\@=/
-syntax match ntsRemote /\%(\%(^\|:\)\s*\)\@<=\%(DO_SERVER\|DO_CLIENT\|DO_TRACE\|STRESS_LINK\|GET_DATA\|SET_NETEM\|SET_QDISC
-      \\|SET_SYSCTL\|SET_LINK\|SET_ROUTE\|DO_COMMAND\|SET_MODULE_PARAMS\|DO_TCPDUMP\|CLOSE
-      \\|EXIT\)\%(\s\|$\)\@=/
+syntax match ntsRemote /\%(\%(^\|:\)\s*\)\@<=\%(DO_SERVER\|DO_CLIENT\|DO_TRACE\|STRESS_LINK\|SHOW_LINK\|GET_DATA\|SET_NETEM
+      \\|SET_QDISC\|SET_SYSCTL\|SET_LINK\|SET_ROUTE\|DO_COMMAND\|SET_MODULE_PARAMS\|DO_TCPDUMP
+      \\|CLOSE\|EXIT\)\%(\s\|$\)\@=/
 syntax match ntsControl /\%(\%(^\|:\|ELSE\)\s*\)\@<=\%(IF\|IF_DEF\)\%(\s\)\@=/
 syntax match ntsControl /\%(^\s*\)\@<=\%(FOR\|SWEEP\|ELSE\|DONE\|BEGIN\)\%(\s\|$\)\@=/
 syntax match ntsControl /\%(\%(^\|:\)\s*\)\@<=END\%(\s\|$\)\@=/

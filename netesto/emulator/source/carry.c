@@ -3,7 +3,7 @@
  * One process carries one link. Commands come by a socket, one message each, and are answered:
  *
  *     set to.rate=… …          other settings; frames under way keep what they were sent with
- *     state                    the state of both directions, a line each
+ *     state                    `ends A,B`; of both directions the settings and the state, a line each
  *     record interval=… to.states=PATH to.losses=PATH from.states=… …
  *                              write both files of a direction from now on
  *     record                   no more
@@ -50,6 +50,7 @@ static struct {
 	struct settings ways[2];
 	int taps[2];
 	char names[2][IFNAMSIZ];
+	const char *ends;
 	int listener, clients[CLIENTS_MOST];
 	struct record records[2];
 	int64_t interval, due, utc_ahead; /* in nanoseconds, but for the first: picoseconds */
@@ -250,6 +251,9 @@ static void obey(FILE *answer, char *line)
 		memcpy(self.ways, ways, sizeof ways);
 		fputs("ok\n", answer);
 	} else if (count && !strcmp(words[0], "state")) {
+		fprintf(answer, "ends %s\n", self.ends);
+		for (int way = 0; way < 2; way++)
+			write_settings(answer, &self.ways[way]);
 		for (int way = 0; way < 2; way++)
 			write_state(answer, self.link, way, now, utc_s(now));
 		for (int way = 0; way < 2; way++)
@@ -379,6 +383,8 @@ int carry(int count, char **words)
 			control = text;
 		else if ((text = value_of(words[n], "seed")))
 			seed = (uint64_t)integer_of(words[n], text);
+		else if ((text = value_of(words[n], "ends")))
+			self.ends = text;
 		else if ((text = value_of(words[n], "ready")))
 			ready = (int)integer_of(words[n], text);
 		else

@@ -40,6 +40,9 @@ void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2))
 /* One line of link.TO.jsonl, as docs/data-formats.md describes it. */
 void write_state(FILE *, const struct link *, int way, int64_t now, double time_s);
 
+/* All settings of a direction, as words in a line. */
+void write_settings(FILE *, const struct settings *);
+
 int stress(int count, char **words);
 int replay(int count, char **words);
 int carry(int count, char **words);

@@ -121,6 +121,32 @@ bool settings_take(struct settings ways[2], const char *word)
 	return false;
 }
 
+void write_settings(FILE *file, const struct settings *set)
+{
+	fputs("settings", file);
+	for (size_t n = 0; n < sizeof SETTINGS / sizeof *SETTINGS; n++) {
+		const void *value = (const char *)set + SETTINGS[n].offset;
+		fprintf(file, " %s=", SETTINGS[n].name);
+		switch (SETTINGS[n].form) {
+		case INT64:
+			fprintf(file, "%lld", (long long)*(const int64_t *)value);
+			break;
+		case INT:
+			fprintf(file, "%d", *(const int *)value);
+			break;
+		case BOOL:
+			fprintf(file, "%d", *(const bool *)value);
+			break;
+		case PROBABILITY:
+			fprintf(file, "%.9g", *(const double *)value);
+			break;
+		case MODE:
+			fputs(MODES[*(const enum mode *)value], file);
+		}
+	}
+	putc('\n', file);
+}
+
 void write_state(FILE *file, const struct link *link, int way, int64_t now, double time_s)
 {
 	struct counters count = link_counters(link, way, now);
