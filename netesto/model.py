@@ -43,6 +43,10 @@ LATEST_S = 1e11
 
 # What a host does in a trace: its flows, or its requests. Each such group is one process.
 TRACE_TESTS = frozenset({"TRACE_TCP", "TRACE_UDP", "TRACE_KV"})
+# A stress test of a link by its engine, in virtual time: STRESS_LINK, not DO_CLIENT.
+LINK_TESTS = frozenset({"LINK_STRESS"})
+# What a frame of it takes of a processor: bench/lab measures it.
+STRESSED_FRAME_S = 1e-6
 
 # A stress test of a link by its engine, in virtual time: STRESS_LINK, not DO_CLIENT.
 LINK_TESTS = frozenset({"LINK_STRESS"})

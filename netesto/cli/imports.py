@@ -205,11 +205,12 @@ def _named(found: Mapping[str, _T], options: argparse.Namespace) -> dict[str, _T
 
 
 def _traces(options: argparse.Namespace) -> str:
-    found, faults = cases.traces(options.folder)
+    played, faults = cases.traces(options.folder)
     for fault in faults:
         printing.warn(fault)
-    if not found:
+    if not played:
         raise UsageError(f"{options.folder}: no trace here", remedy="DO_TRACE plays one.")
+    found = _named(played, options)
     return (
         traces.text(found)
         if options.format == "text"
@@ -276,13 +277,14 @@ _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
 
 
 def _stress(options: argparse.Namespace) -> str:
-    found, faults = cases.stress_tests(options.folder)
+    tests, faults = cases.stress_tests(options.folder)
     for fault in faults:
         printing.warn(fault)
-    if not found:
+    if not tests:
         raise UsageError(
             f"{options.folder}: no stress test of a link here", remedy="STRESS_LINK makes one."
         )
+    found = _named(tests, options)
     match options.format:
         case "text":
             return stress.to_text(found)

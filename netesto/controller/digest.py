@@ -4,6 +4,7 @@ import errno
 import itertools
 import math
 import os
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from netesto.measured import (
     TransferResult,
 )
 from netesto.model import (
+    LINK_TESTS,
     SAME_CLOCK,
     TRACE_TESTS,
     UDP_TESTS,
@@ -39,6 +41,8 @@ from netesto.model import (
 from netesto.packets.found import Capture, Flow
 from netesto.results import consistency, flows, queues, silence, systemtime, traces
 from netesto.results import links as link_loads
+from netesto.results.carried import Carried, joined
+from netesto.results.carried import read as read_carried
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
@@ -53,6 +57,8 @@ from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
 from netesto.results.queues import Queue
 from netesto.traces import played
 from netesto.traffic.base import Tool
+
+_STATES = re.compile(r"raw/[^/]+/link\.[^/]+\.jsonl")
 
 # The samples of a flow were taken between its start and its end; the sampler and the tool read
 # their clocks at different instants, so the window is wider by this on both sides.
@@ -92,8 +98,9 @@ def evidence(
         for queue in queues.of(node or name, samples)
     ]
     lab = _links(files, manifest, hosts, busy)
+    carried = _carried(files, manifest)
     groups = [
-        replace(_group(files, manifest, group, hosts, known), busy=busy, links=lab)
+        replace(_group(files, manifest, group, hosts, known), busy=busy, links=lab, carried=carried)
         for group in manifest.groups
     ]
     if manifest.simulated_time:
@@ -113,6 +120,14 @@ def evidence(
         ),
         links=lab,
     )
+
+
+def _carried(files: RawFiles, manifest: Manifest) -> Carried:
+    """The links that programs carried. A stress test begins with its link."""
+    is_whole = any(record.request.test in LINK_TESTS for record in manifest.groups)
+    read = partial(read_carried, is_whole=is_whole)
+    paths = [path for path in sorted(files.known) if _STATES.fullmatch(path)]
+    return joined(files.read(path, read, None) for path in paths)
 
 
 def _failed_in_traces(files: RawFiles, manifest: Manifest) -> Iterator[str]:

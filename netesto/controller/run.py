@@ -267,6 +267,11 @@ class Run:
             await self.hosts.named(command.host),
             await self.hosts.named(command.server),
         )
+        if isinstance(command, steps.DoTrace) and self.ground.kind == "hosts":
+            raise MissingError(
+                "DO_TRACE needs a lab: its hosts have one clock",
+                remedy="Run the script without --hosts.",
+            )
         others = command.peers if isinstance(command, steps.DoTrace) else (command.server,)
         receivers = {name: await self.hosts.named(name) for name in others}
         request = requests.group_request(

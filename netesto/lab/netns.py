@@ -187,7 +187,8 @@ def _standing(
             with interrupts.undisturbed():
                 records.create(state, lab.record)
                 is_recorded = True
-            _make_folders(lab.record)
+            if has_agents or plan.carried:
+                _make_folders(lab.record)
             _build(plan, lab.record)
             with contextlib.ExitStack() as stack:
                 if has_agents:

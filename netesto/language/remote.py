@@ -36,6 +36,8 @@ _TCP_HEADERS_BYTES = 40
 LAB_CONTROL = "cubic"
 # That of START_FLOWS.
 TRACE_LEAD_S = 0.2
+# All of a trace may be at its time 0.
+SHORTEST_TRACE_S = 0.001
 # These run at both ends; with all others the receiver of the data uses cubic (the classic rule).
 SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
 
@@ -490,7 +492,7 @@ class Remote:
                     if test in UDP_TESTS
                     else given.texts["ca"],
                     bitrate_bps=None if kind == REQUESTS else bitrate_bps,
-                    duration_s=part.end_us / 1e6 + part.drain_s,
+                    duration_s=max(part.end_us / 1e6 + part.drain_s, SHORTEST_TRACE_S),
                     stats=given.values["stats"],
                     interval_s=given.values["interval"],
                     trace=part.text,

@@ -17,6 +17,7 @@ from netesto.measured import (
 )
 from netesto.model import GroupRequest
 from netesto.packets.found import Capture, Flow
+from netesto.results.carried import Carried
 from netesto.results.links import Links
 from netesto.results.queues import Queue
 
@@ -76,7 +77,7 @@ class GroupEvidence:
     `queues`: those on the path of the data, as far as they are known, over the whole experiment.
     `damaged`: the sources whose files have changed since the measurement; they are not read. `busy`
     is from the first start to the last end of any flow of the experiment, None if none started.
-    `links` are those of the whole lab.
+    `links` are those of the whole lab, `carried` those of them that programs carry.
     """
 
     request: GroupRequest
@@ -97,6 +98,7 @@ class GroupEvidence:
     queues: tuple[Queue, ...] = ()
     damaged: frozenset[Source] = frozenset()
     links: Links = field(default_factory=Links)
+    carried: Carried = field(default_factory=Carried)
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,13 +235,15 @@ def load(record: LinkRecord, samples: LinkSamples) -> Load:
     interface = samples.interfaces.get(device)
     if interface is None or not interface.time_s:
         return Load(record=record)
-    at = {time_s: place for place, time_s in enumerate(interface.time_s)}
+    # In simulated time an agent that was lost, and began again, may have two at one instant.
+    last = {time_s: place for place, time_s in enumerate(interface.time_s)}
+    places, at = [*last.values()], {time_s: tick for tick, time_s in enumerate(last)}
     roots: list[dict[InstalledQdisc, int]] = [{} for _ in at]
     others: list[list[tuple[InstalledQdisc, int]]] = [[] for _ in at]
     for qdisc, counted in samples.qdiscs.items():
         if qdisc.device != device or record.is_received:
             continue
-        for place, time_s in enumerate(counted.time_s):
+        for time_s, place in {each: place for place, each in enumerate(counted.time_s)}.items():
             if (tick := at.get(time_s)) is not None:
                 others[tick].append((qdisc, place))
                 if qdisc.parent == "root" and qdisc.kind != POLICER:
@@ -261,7 +263,9 @@ def load(record: LinkRecord, samples: LinkSamples) -> Load:
                     name,
                     samples,
                     (roots[before], roots[after]),
-                    _increase(*(interface.at(tick, f"{way}_{name}") for tick in (before, after))),
+                    _increase(
+                        *(interface.at(places[tick], f"{way}_{name}") for tick in (before, after))
+                    ),
                 )
                 for name in ("bytes", "packets")
             },
@@ -275,7 +279,7 @@ def load(record: LinkRecord, samples: LinkSamples) -> Load:
         rates.append(next(filter(None, shapers), record.rate_bps))
     return Load(
         record=record,
-        time_s=interface.time_s,
+        time_s=tuple(at),
         **{name: tuple(column) for name, column in columns.items()},
         rates_bps=tuple(rates),
     )

@@ -2,7 +2,7 @@
 follows."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ from netesto.hostsettings import LinkLimits, Qdisc, Setting
 from netesto.lab.graph import Link, Topology
 from netesto.language import steps
 from netesto.language.plan import Warned
-from netesto.links.settings import LinkSettings, changed
+from netesto.links.settings import LinkSettings, changed, merged
 from netesto.model import LINK_TESTS
 
 # The options that set the rate of a shaping qdisc.
@@ -36,7 +36,9 @@ def warnings(
 def with_changes(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Topology:
-    """The network, in which each link that a SET_LINK changes can change."""
+    """The network, in which each link that a SET_LINK changes can change. A program carries each
+    link that one protects."""
+    network = with_programs(network, commands, inventory)
     changing = {
         link
         for command, host, setting in _settings(commands, inventory)
@@ -44,6 +46,27 @@ def with_changes(
         for link in _meant(network, host, setting, inventory)
     }
     links = (replace(link, changes=link in changing) for link in network.links)
+    return replace(network, links=tuple(links))
+
+
+def with_programs(
+    network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
+) -> Topology:
+    """The network, in which a program carries each link to which any SET_LINK of the script gives
+    `protect`: then in every cell, so that cells differ in the protection alone. ScriptError if the
+    link has settings that only the kernel has."""
+    links = list(network.links)
+    for command, host, setting in _settings(commands, inventory):
+        if not isinstance(setting, LinkLimits) or "protect" not in setting.values:
+            continue
+        for link in _meant(network, host, setting, inventory):
+            there, back = (
+                _merged(command, link.sent_by(node), {"emulator": "program"})
+                for node in (link.a, link.b)
+            )
+            links[network.links.index(link)] = replace(
+                link, settings=there, back=None if back == there else back
+            )
     return replace(network, links=tuple(links))
 
 
@@ -62,6 +85,7 @@ def _settings(
 def _warnings(
     network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
 ) -> Iterator[Warned]:
+    network = with_programs(network, commands, inventory)
     # The settings of each direction of links after SET_LINK, and the SET_QDISC that is in force at
     # each host.
     directions = {
@@ -136,8 +160,20 @@ def _check_link(
 
 
 def _changed(command: steps.Configure, was: LinkSettings, limits: LinkLimits) -> LinkSettings:
-    try:
+    with _at(command):
         return changed(was, limits.values, what=f"SET_LINK host={command.host}")
+
+
+def _merged(command: steps.Configure, was: LinkSettings, given: Mapping[str, str]) -> LinkSettings:
+    with _at(command):
+        return merged(was, given, what=f"SET_LINK host={command.host}")
+
+
+@contextlib.contextmanager
+def _at(command: steps.Configure) -> Iterator[None]:
+    """Errors in the settings of a link are errors of this command."""
+    try:
+        yield
     except UsageError as error:
         raise ScriptError(
             error.message, place=command.place, remedy=error.remedy, chain=command.chain

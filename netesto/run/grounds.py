@@ -16,7 +16,7 @@ from netesto.lab.topology import Topology
 from netesto.language import steps
 from netesto.language.plan import Head, Warned
 from netesto.limits import allowed, needs
-from netesto.run import labcommands, labs
+from netesto.run import behindlinks, labcommands, labs
 from netesto.run.request import Request
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
@@ -93,11 +93,13 @@ def network(head: Head) -> Topology:
             " --lab dumbbell,rate=100mbit, or on real hosts with --hosts FILE.",
         )
     try:
-        return labs.network(asked)
+        found = labs.network(asked)
     except UsageError as error:
         if not asked.place.file:
             raise
         raise asked.refused(error.message, error.remedy) from None
+    inventory = labs.inventory(found, head.commands, aliases={})
+    return behindlinks.with_programs(found, head.commands, inventory)
 
 
 def lacking(commands: Sequence[steps.RemoteCommand], kernel: Capabilities) -> list[str]:

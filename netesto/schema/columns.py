@@ -426,6 +426,32 @@ BLOCKS: Mapping[str, tuple[Description | Composed, ...]] = {
             row="if known",
         ),
     ),
+    "Links that a program carries": (
+        Description(
+            "linkFrames", "max", "frames",
+            "frames that links which lose or are protected put on the wire",
+            details="Copies included; of links that a program carries. Without loss and protection"
+            " those of all of them.",
+            row="if known",
+        ),
+        Description(
+            "linkLost", "max", "frames", "frames that they lost on the wire", row="if known",
+        ),
+        Description(
+            "linkLoss%", "avg", "%", "linkLost as a share of linkFrames", row="if known", most=None,
+        ),
+        Description(
+            "linkResent", "max", "frames", "copies of lost frames that they sent", row="if known",
+        ),
+        Description(
+            "linkGivenUp", "max", "frames", "frames that their receivers gave up", row="if known",
+        ),
+        Description(
+            "linkPaused%", "avg", "%", "time in which a sender was paused by its receiver",
+            details="Of the direction that paused longest.",
+            row="if known", most=None,
+        ),
+    ),
     "Captured packets": (
         Description(
             "pktRetrans", "sum", "segments",

@@ -53,6 +53,8 @@ _REPLY_BYTES_MAX = 16 * 1024 * 1024
 # An agent allocates space for a request before it knows the caller. The longest requests name files
 # of an experiment; the client requests few at a time (client._FETCHED_TOGETHER).
 REQUEST_BYTES_MAX = 64 * 1024
+# The hosts of a lab are called by their own user alone, and traces (DO_TRACE) may be long.
+_LAB_REQUEST_BYTES_MAX = 256 * 1024 * 1024
 
 # Until the caller is known, each takes a socket and up to 64 KiB, the window of HTTP/2.
 _CONNECTIONS_MAX = 2_000
@@ -66,12 +68,18 @@ _HANDSHAKE_MS = 5_000
 
 def client_options(machine_hosts: int = 1) -> Options:
     """Those of a controller; `machine_hosts` are the hosts that share one machine."""
-    return (*_keepalive(machine_hosts), *_CLIENT_OPTIONS)
+    most = ("grpc.max_send_message_length", _request_bytes_max(machine_hosts))
+    return (*_keepalive(machine_hosts), most, *_CLIENT_OPTIONS)
 
 
 def server_options(machine_hosts: int = 1) -> Options:
     """Those of an agent."""
-    return (*_keepalive(machine_hosts), *_SERVER_OPTIONS)
+    most = ("grpc.max_receive_message_length", _request_bytes_max(machine_hosts))
+    return (*_keepalive(machine_hosts), most, *_SERVER_OPTIONS)
+
+
+def _request_bytes_max(machine_hosts: int) -> int:
+    return _LAB_REQUEST_BYTES_MAX if machine_hosts > 1 else REQUEST_BYTES_MAX
 
 
 def pace(machine_hosts: int) -> float:
@@ -94,7 +102,6 @@ def _keepalive(machine_hosts: int) -> Options:
 
 _CLIENT_OPTIONS: Options = (
     ("grpc.max_receive_message_length", _REPLY_BYTES_MAX),
-    ("grpc.max_send_message_length", REQUEST_BYTES_MAX),
     ("grpc.initial_reconnect_backoff_ms", round(_RECONNECT_S[0] * 1000)),
     ("grpc.max_reconnect_backoff_ms", round(_RECONNECT_S[1] * 1000)),
     # The shortest time that gRPC gives to an attempt.
@@ -108,7 +115,6 @@ _CLIENT_OPTIONS: Options = (
 )
 
 _SERVER_OPTIONS: Options = (
-    ("grpc.max_receive_message_length", REQUEST_BYTES_MAX),
     ("grpc.max_send_message_length", _REPLY_BYTES_MAX),
     ("grpc.max_concurrent_streams", _STREAMS_MAX),
     ("grpc.max_allowed_incoming_connections", _CONNECTIONS_MAX),

@@ -200,3 +200,58 @@ def test_file_of_commands_is_compared_with_the_script(tmp_path, monkeypatch, cap
     outcome = cli.main(["run", "-n", "--commands", "agent.toml", "a.nts"])
     first = capsys.readouterr().err.partition("\n")[0]
     assert (outcome, first) == (2 if said else 0, said)
+
+
+# ---- links that a program carries ------------------------------------------------------------
+
+
+@pytest.fixture
+def complaint(tmp_path, monkeypatch, capsys):
+    """The first line of the error of a dry run of a script."""
+    monkeypatch.chdir(tmp_path)
+
+    def of(text):
+        (tmp_path / "a.nts").write_text(text)
+        assert cli.main(["run", "-n", "a.nts"]) != 0
+        return capsys.readouterr().err.splitlines()[0]
+
+    return of
+
+
+def test_a_link_that_any_cell_protects_must_not_have_a_qdisc(complaint):
+    assert (
+        complaint(
+            "LAB pair rate=1gbit qdisc=fq_codel\nSWEEP p=off,ordered DO\n"
+            "SET_LINK host=a to=b protect=$p\nDO_CLIENT host=a server=b test=TCP_STREAM\nDONE\n"
+        )
+        == "a.nts:3:1: SET_LINK host=a: qdisc=fq_codel: the program that carries it has no qdisc="
+    )
+
+
+def test_a_link_that_a_cell_protects_is_carried_by_the_program_in_the_others(told):
+    text = "LAB pair rate=1gbit\nIF 1 DO\nSET_LINK host=a to=b protect=ordered copies=1\nDONE\n"
+    flow = "DO_CLIENT host=a server=b test=TCP_STREAM exp=COUNTER\nWAIT_FLOWS\nPROCESS_EXP\n"
+    assert told(f"{text}{flow}SET_LINK host=a to=b copies=3\n{flow}") == []
+
+
+def test_a_setting_of_protection_needs_a_link_that_the_program_carries(complaint):
+    assert complaint("LAB pair rate=1gbit\nSET_LINK host=a to=b copies=3\n") == (
+        "a.nts:2:1: SET_LINK host=a: copies=3: the kernel carries this link, which cannot protect"
+    )
+
+
+def test_a_stress_test_needs_a_link_that_the_program_carries(complaint):
+    assert complaint("LAB pair rate=1gbit\nSTRESS_LINK host=a to=b\n") == (
+        "a.nts:2:23: STRESS_LINK host=a to=b: no link that the program carries"
+    )
+
+
+def test_a_stress_test_needs_a_rate_and_room_for_a_frame(complaint):
+    assert complaint("LAB corrupting\nSTRESS_LINK host=s1 to=s2\n") == (
+        "a.nts:2:24: STRESS_LINK host=s1 to=s2: a link without rate="
+    )
+    lab = "LAB corrupting rate=1gbit protect=ordered txbuffer=1600\n"
+    assert complaint(f"{lab}STRESS_LINK host=s1 to=s2 size=9000\n") == (
+        "a.nts:2:24: STRESS_LINK host=s1 to=s2: txbuffer=1600: does not hold one frame of 9000"
+        " bytes"
+    )

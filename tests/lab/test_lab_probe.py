@@ -58,6 +58,12 @@ def test_a_rate_that_was_not_measured_in_words():
     assert path(measured_rate_bps=None).describe() == words
 
 
+def test_what_ping_cuts_off_is_no_deviation():
+    measured = [path(asked_rtt_ms=0.0018, measured_rtt_ms=ms, measured_rate_bps=None)
+                for ms in (0.001, 0.003)]  # fmt: skip
+    assert [each.deviation for each in measured] == [0.0, pytest.approx(2 / 3)]
+
+
 def test_jitter_and_the_time_to_send_an_echo_are_no_deviation():
     slow = replace(path(), measured_rtt_ms=33.56, jitter_ms=8.0, sending_ms=1.6)
     assert (slow.describe(), round(slow.deviation, 6)) == (

@@ -137,3 +137,15 @@ def test_an_error_in_a_trace_has_its_place_there(folder: Path):
         3,
         4,
     )
+
+
+def test_a_repetition_of_a_sweep_is_a_variable_of_its_body():
+    port = Asked()
+    run("SWEEP ca=reno reps=2 DO\nECHO $ca $rep\nDONE\n", port)
+    assert port.echoed == ["reno 1", "reno 2"]
+
+
+def test_a_variable_of_the_script_called_rep_keeps_its_value():
+    port = Asked()
+    run("SET rep=own\nSWEEP ca=reno reps=2 DO\nECHO $rep\nDONE\n", port)
+    assert port.echoed == ["own", "own"]

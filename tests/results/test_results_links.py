@@ -58,6 +58,18 @@ def test_drops_of_a_queue_below_its_shaper_count_once() -> None:
     assert load.drops == (0, 1, 1, 2, 2)
 
 
+def test_of_two_samples_at_one_instant_the_last_counts() -> None:
+    def twice(each: Counted) -> Counted:
+        columns = {name: (column[0], *column) for name, column in each.counts.items()}
+        return Counted((each.time_s[0], *each.time_s), columns)
+
+    doubled = LinkSamples(
+        qdiscs={qdisc: twice(each) for qdisc, each in SHAPED.qdiscs.items()},
+        interfaces={"a-b": twice(SHAPED.interfaces["a-b"])},
+    )
+    assert links.load(RECORD, doubled) == links.load(RECORD, SHAPED)
+
+
 def test_the_series_has_the_intervals_in_which_something_was_carried() -> None:
     load = links.load(RECORD, SHAPED)
     series = Links(loads=(load,), busy=(9.9, 11.9)).series

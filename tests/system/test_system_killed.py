@@ -282,7 +282,7 @@ def test_settings_of_a_killed_agent_are_put_back_before_they_are_made_again(maim
     count = len(maimed.settings) // 2
     first, again = maimed.settings[:count], maimed.settings[count:]
     assert [hostsettings.read(each["setting"]).target for each in first] == [
-        "link switch mtu", "link switch", "route to server1", "command linger",
+        "link switch mtu", "link switch", "link from switch", "route to server1", "command linger",
     ]  # fmt: skip
     same = ("setting", "before", "after")
     assert [[one[key] for key in same] for one in again] == [

@@ -140,6 +140,13 @@ void write_state(FILE *file, const struct link *link, int way, int64_t now, doub
 	fprintf(file, ",\"given_up\":%llu,\"duplicates\":%llu,\"held\":%lld,\"rx_bytes\":%lld,\"rx_drops\":%llu,\"pauses\":%llu",
 		U(count.given_up), U(count.duplicates), (long long)count.held, (long long)count.rx_bytes, U(count.rx_drops),
 		U(count.pauses));
+	const struct settings *set = link_settings(link, way);
+	double mean = set->loss;
+	if (set->is_gilbert) {
+		double bad = set->loss + set->recovery > 0 ? set->loss / (set->loss + set->recovery) : 0;
+		mean = bad * set->lost_bad + (1 - bad) * set->lost_good;
+	}
+	fprintf(file, ",\"protect\":\"%s\",\"loss_set\":%.9g", MODES[set->protect], mean);
 	fprintf(file, ",\"wire_frames\":%llu,\"wire_lost\":%llu,\"delivered\":%llu}\n", U(count.wire_frames),
 		U(count.wire_lost), U(count.delivered));
 #undef U

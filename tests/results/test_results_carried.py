@@ -1,0 +1,53 @@
+"""The columns of links that a program carries."""
+
+from dataclasses import replace
+
+import pytest
+import samples
+
+from netesto.errors import OutputError
+from netesto.results import carried
+
+NAMES = ("linkFrames", "linkLost", "linkLoss%", "linkResent", "linkGivenUp", "linkPaused%")
+
+
+def line(time_s, *, frames=0, lost=0, protect="ordered", loss_set=0.01, **other):
+    counts = {"resent": 0, "given_up": 0, "paused_s": 0.0} | other
+    return {"time_s": time_s, "wire_frames": frames, "wire_lost": lost, "protect": protect,
+            "loss_set": loss_set, **counts}  # fmt: skip
+
+
+def values(*ways):
+    evidence = replace(samples.group(samples.instance()), carried=carried.joined(ways))
+    return tuple(samples.values(evidence)[name] for name in NAMES)
+
+
+def way(*lines, is_whole=False):
+    return carried.of(lines, is_whole=is_whole)
+
+
+def test_without_such_a_link_they_are_empty():
+    assert values() == ("",) * 6
+
+
+def test_they_count_from_the_first_line_to_the_last():
+    first = line(100.0, frames=1000, lost=10, resent=20, paused_s=1.0)
+    last = line(110.0, frames=5000, lost=50, resent=100, given_up=2, paused_s=3.5)
+    assert values(way(first, line(105.0), last)) == ("4000", "40", "1", "80", "2", "25")
+
+
+def test_a_stress_test_counts_from_its_begin():
+    lines = line(0.5, frames=1000, lost=10), line(1.0, frames=2000, lost=30)
+    assert values(way(*lines, is_whole=True))[:2] == ("2000", "30")
+
+
+def test_the_way_of_acknowledgements_does_not_count_unless_it_loses():
+    there = way(line(0.0), line(1.0, frames=100, lost=1))
+    back = way(line(0.0), line(1.0, frames=50, protect="off", loss_set=0))
+    assert values(there, back)[:3] == ("100", "1", "1")
+    assert values(back, back)[:3] == ("100", "0", "0")
+
+
+def test_other_files_are_refused():
+    with pytest.raises(OutputError):
+        way({"time_s": 1.0})
