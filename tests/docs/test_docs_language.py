@@ -15,7 +15,6 @@ from netesto.language.commands import ALL_NAMES, DO_CLIENT_ARGUMENTS, REMOTE
 from netesto.language.expressions import FUNCTIONS
 from netesto.language.parser import parse
 from netesto.limits.allowed import MODULE_PARAMETERS, SYSCTLS
-from netesto.model import TESTS
 from netesto.run.status import OK, WRONG
 
 PAGE = Path(__file__).parents[2] / "docs" / "language.md"
