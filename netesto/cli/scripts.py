@@ -57,6 +57,7 @@ def check(options: argparse.Namespace) -> int:
         definitions=settings.parse_definitions(options.definitions),
         hosts=None if hosts is None else [*hosts.endpoints, *aliases],
         lab_hosts=lab_hosts,
+        lab_text=labs.text_of,
         lab_warnings=lambda lab, commands: labcommands.warnings(
             labs.network(lab), commands, aliases=of_lab, file=options.commands
         ),

@@ -45,6 +45,7 @@ def check(
     definitions: Mapping[str, str],
     hosts: Collection[str] | None = None,
     lab_hosts: LabHosts | None = None,
+    lab_text: Callable[[steps.LabRequest], str] = lambda request: request.text,
     lab_warnings: LabWarnings = lambda _, __: (),
     unmet: Unmet = lambda _, __: (),
     known: KnownColumns = lambda _: None,
@@ -56,6 +57,7 @@ def check(
 
     `hosts` are the names of an inventory: hosts of commands must be among them.
     `lab_hosts` returns the hosts of a LAB; without an inventory, commands must name those.
+    `lab_text` reads the topology file of a LAB.
     `lab_warnings` returns warnings of commands without an effect in such a LAB.
     `unmet` returns why no run with the hosts of an inventory, or of a LAB, can meet a REQUIRE.
     `known` returns the columns of a script's experiments (None: standard input).
@@ -73,6 +75,7 @@ def check(
                 library_path=library_path,
                 definitions=definitions,
                 max_iterations=max_iterations,
+                lab_text=lab_text,
             )
             head = checker.check(read(path), known(None if path == Path("-") else path))
             checker.check_hosts(head, hosts, lab_hosts, lab_warnings, unmet)
@@ -97,12 +100,13 @@ class _Checker:
     library_path: Sequence[Path]
     definitions: Mapping[str, str]
     max_iterations: int
+    lab_text: Callable[[steps.LabRequest], str]
 
     def check(self, text: str, known: steps.Columns | None) -> Head:
         """Add the findings in a script; return its plan, as far as it is known."""
         errors: list[ScriptError] = []
         interpreter = Interpreter(
-            Draft(seed=0, columns=known, keep=False),
+            Draft(seed=0, columns=known, keep=False, lab_text=self.lab_text),
             library_path=self.library_path,
             definitions=self.definitions,
             max_iterations=self.max_iterations,

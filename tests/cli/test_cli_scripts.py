@@ -51,6 +51,22 @@ def test_an_error_in_any_script_is_a_failure(write, capsys):
     assert (status, capsys.readouterr().err.splitlines()[-1]) == (2, "1 error, 0 warnings")
 
 
+def test_check_knows_the_aliases_of_the_topology_file_of_a_trace(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.toml").write_text(
+        '[nodes]\nh1 = "host"\nh2 = "host"\n[[links]]\nbetween = ["h1", "h2"]\nrate = "1mbit"\n'
+        '[aliases]\n"10.4.2.2" = "h2"\n'
+    )
+    (tmp_path / "t.nts").write_text(
+        "LAB file=t.toml\nDO_TRACE file=t.txt exp=COUNTER\nWAIT_FLOWS\nPROCESS_EXP\n"
+    )
+    (tmp_path / "t.txt").write_text("\nh1 0 2 10.4.2.2 5000000 0 0\n")
+    assert cli.main(["check", "t.nts"]) == 0
+    (tmp_path / "t.txt").write_text("\nh1 0 2 10.4.2.3 5000000 0 0\n")
+    assert cli.main(["check", "t.nts"]) == 2
+    assert "t.txt:2:8: error: no host has the address 10.4.2.3" in capsys.readouterr().err
+
+
 def test_an_empty_script_has_nothing_wrong(write, capsys):
     write("")
     assert cli.main(["check", "a.nts"]) == 0
