@@ -32,7 +32,8 @@ async def ask(link: CarriedLink, *words: str) -> str:
         return await asking.output(emulator.program(), "tell", link.socket, *words)
     except (AgentError, ProcessError) as error:
         raise AgentError(
-            f"link {link}: the program that carries it does not answer, or has ended: {error}"
+            f"link {link}: the program that carries it has ended, or does not answer:"
+            f" {str(error).rpartition(': ')[2].strip()}"
         ) from None
 
 
