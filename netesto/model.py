@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from netesto.schema import registered
@@ -1012,15 +1011,6 @@ SAME_CLOCK = ClockOffset(0.0, 0.0)
 # ---- what the controller knows of hosts ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsFiles:
-    """What one end of a TLS connection shows, and the CA of whom it trusts: files in PEM form."""
-
-    certificate: Path
-    key: Path
-    ca: Path
-
-
 @dataclass(frozen=True, slots=True)
 class LabLink:
     """A direction of a link of a lab: the node that sends and the other one, and its rate in bit/s;
@@ -1032,8 +1022,8 @@ class LabLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A host as the controller reaches it: the agent's address (`unix:PATH` or `HOST:PORT`) and
-    the addresses that traffic uses, by family (4 or 6). `tls`: ours, for an address of TLS.
+    """A host as the controller reaches it: the agent's address (transport.addresses) and the
+    addresses that traffic uses, by family (4 or 6).
 
     What is known of a lab's hosts: whether their time is simulated, and the links on the path to
     each of these others.
@@ -1042,6 +1032,5 @@ class Endpoint:
     host: str
     agent: str
     addresses: Mapping[int, Address] = field(default_factory=dict)
-    tls: TlsFiles | None = None
     is_simulated: bool = False
     paths: Mapping[str, Sequence[LabLink]] = field(default_factory=dict)

@@ -46,7 +46,7 @@ def test_wheel_has_what_an_agent_needs_as_a_service(wheel):
         f"{folder}/{name}"
         for name in (
             "fields.txt", "lib/inlib", "scripts/two-flows.nts", "remote/agent.toml",
-            "remote/clients.txt", "remote/netesto-agent.service", "local/hosts.toml",
+            "remote/netesto-agent.service", "local/hosts.toml",
         )
     }  # fmt: skip
     assert wanted - names == set()

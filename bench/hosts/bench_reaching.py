@@ -1,7 +1,8 @@
 """What ssh adds to runs on several hosts, against what was promised.
 
-The same runs reach the same agents through ssh and, with --insecure, through TCP ports. The hosts
-are machines of the tests: the processors of this one do the work of both ends. A run's number is
+The same runs reach the same agents through ssh, and through TCP connections that a program at each
+end joins to a Unix socket. The hosts are machines of the tests: the processors of this one do the
+work of both ends. A run's number is
 that of the fastest of several. An experiment's is the median of many, by their manifests: from its
 first command until its data are fetched, without its flows. Its page, which takes ten times as
 long, would hide the difference. The machine should have nothing else to do. Needs root, and sshd
@@ -19,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from worlds import World, machines, missing
+from worlds import AGENT_SOCKET, Machine, World, machines, missing
 
 HOSTS = 10
 REPEATS = 3
@@ -40,7 +41,36 @@ FOR n IN 1..{count} DO
 DONE
 """
 
-WAYS = {"ssh": "ssh://{name}", "tcp": "{address}:12870"}
+WAYS = {"ssh": "ssh://{name}", "tcp": "unix:/run/reached/{name}"}
+
+# Joins connections to its first argument to its second: the path of a Unix socket, or HOST:PORT.
+RELAY = """\
+import asyncio, sys
+
+async def copy(reader, writer):
+    while content := await reader.read(65536):
+        writer.write(content)
+        await writer.drain()
+    writer.close()
+
+async def join(reader, writer):
+    there = sys.argv[2]
+    if "/" in there:
+        far_reader, far_writer = await asyncio.open_unix_connection(there)
+    else:
+        far_reader, far_writer = await asyncio.open_connection(*there.split(":"))
+    await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
+
+async def main():
+    here = sys.argv[1]
+    if "/" in here:
+        server = await asyncio.start_unix_server(join, here)
+    else:
+        server = await asyncio.start_server(join, *here.split(":"))
+    await server.serve_forever()
+
+asyncio.run(main())
+"""
 
 
 def main() -> int:
@@ -51,9 +81,14 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         world = stack.enter_context(machines(*names, folder=folder))
+        world.controller.run(["mkdir", "-m", "700", "/run/reached"])
         for name in names:
+            stack.enter_context(world[name].agent())
             port = f"{world[name].address()}:12870"
-            stack.enter_context(world[name].agent("--insecure", "--listen", port))
+            relay(world[name], port, str(AGENT_SOCKET))
+            relay(world.controller, f"/run/reached/{name}", port)
+        for name in names:
+            await_file(world.controller, f"/run/reached/{name}")
         for way, agent in WAYS.items():
             write_hosts(world, f"{way}.toml", agent, names)
             write_hosts(world, f"{way}2.toml", agent, names[:2])
@@ -69,10 +104,21 @@ def main() -> int:
     return 0 if added <= ADDED_TO_A_RUN_S and each <= ADDED_TO_AN_EXPERIMENT_S else 1
 
 
+def relay(machine: Machine, here: str, there: str) -> None:
+    """Join two addresses, as long as the machine lives."""
+    machine.start(["python3", "-c", RELAY, here, there])
+
+
+def await_file(machine: Machine, path: str) -> None:
+    """Wait until there is a file."""
+    while not machine.exists(path):
+        time.sleep(0.05)
+
+
 def write_hosts(world: World, path: str, agent: str, names: list[str]) -> None:
     tables = []
     for name in names:
-        address = agent.format(name=name, address=world[name].address())
+        address = agent.format(name=name)
         data = world[name].address("data")
         tables.append(f'[{name}]\nagent = "{address}"\naddresses = ["{data}"]\n')
     world.controller.write(f"/root/{path}", "".join(tables))
@@ -86,7 +132,7 @@ def compare(world: World, what: str, hosts: str, count: int) -> float:
         for way in WAYS:
             argv = run(hosts.format(way=way), count)
             if count == 0:
-                argv = ["netesto", "hosts", "check", "--insecure", hosts.format(way=way)]
+                argv = ["netesto", "hosts", "check", hosts.format(way=way)]
             began = time.perf_counter()
             world.controller.run(argv, timeout=120)
             taken[way].append(time.perf_counter() - began)
@@ -98,7 +144,7 @@ def compare(world: World, what: str, hosts: str, count: int) -> float:
 
 
 def run(hosts: str, count: int) -> list[str]:
-    words = ["netesto", "run", "--plain", "--yes", "--insecure", "--out", "/root/out"]
+    words = ["netesto", "run", "--plain", "--yes", "--out", "/root/out"]
     return [*words, "--hosts", hosts, f"{count}.nts"]
 
 

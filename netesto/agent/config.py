@@ -15,10 +15,8 @@ from netesto.agent.limits import read as read_limits
 from netesto.agent.reread import Reread
 from netesto.errors import UsageError
 from netesto.files import texts
-from netesto.model import TlsFiles
 from netesto.text.nearest import hint
-from netesto.transport import tls
-from netesto.transport.addresses import AGENT_SOCKET
+from netesto.transport.addresses import AGENT_SOCKET, NO_PORTS
 
 log = logging.getLogger(__name__)
 
@@ -29,23 +27,23 @@ DEFAULT_STATE = Path("/var/lib/netesto/agent")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """`host` is the agent's name, `device` the interface it tests through ("": the host's
-    defaults). Members of `group` may use its Unix sockets ("": nobody else). `clients` is a
-    clients.txt, `tls` for addresses of TLS. `limits` is the table [limits], `commands` are
-    those of [commands]."""
+    defaults). Members of `group` may use its Unix sockets ("": nobody else). `limits` is the table
+    [limits], `commands` are those of [commands]."""
 
     listen: tuple[str, ...] = (f"unix:{AGENT_SOCKET}",)
     group: str = ""
     state: Path = DEFAULT_STATE
     host: str = ""
     device: str = ""
-    clients: Path | None = None
-    tls: TlsFiles | None = None
     limits: Limits = field(default_factory=Limits)
     commands: Mapping[str, Allowed] = field(default_factory=dict)
 
 
 # The keys of a changed file that apply at the agent's next start only.
-_AT_THE_START = ("listen", "group", "state", "host", "clients", "tls")
+_AT_THE_START = ("listen", "group", "state", "host")
+
+# Keys of earlier versions.
+_REMOVED = ("clients", "tls")
 
 
 class ConfigFile(Reread[Config]):
@@ -77,6 +75,8 @@ def read(path: Path) -> Config:
     text, table = _parsed(path)
     known = {each.name for each in fields(Config)}
     for key in table.keys() - known:
+        if key in _REMOVED:
+            raise UsageError(f"{path}{_line(text, key)}: {key}: removed", remedy=NO_PORTS)
         raise _unknown(f"{path}{_line(text, key)}", key, known)
     allowed_commands = _commands(path, text, table)
     listen = table.get("listen", [*Config().listen])
@@ -84,14 +84,10 @@ def read(path: Path) -> Config:
         listen = [listen]
     if not isinstance(listen, list) or not all(isinstance(entry, str) for entry in listen):
         raise UsageError(f"{path}: listen: an address or a list of addresses is required")
-    strings = {key: table.get(key, "") for key in ("group", "state", "host", "device", "clients")}
+    strings = {key: table.get(key, "") for key in ("group", "state", "host", "device")}
     for key, text in strings.items():
         if not isinstance(text, str):
             raise UsageError(f"{path}: {key}: a string is required")
-    try:
-        files = tls.files_of(table["tls"], path.parent) if "tls" in table else None
-    except UsageError as error:
-        raise UsageError(f"{path}: {error.message}", remedy=error.remedy) from None
     try:
         limits = read_limits(table.get("limits", {}))
     except (ValueError, TypeError) as error:
@@ -102,8 +98,6 @@ def read(path: Path) -> Config:
         state=Path(strings["state"]) if strings["state"] else DEFAULT_STATE,
         host=strings["host"],
         device=strings["device"],
-        clients=Path(strings["clients"]) if strings["clients"] else None,
-        tls=files,
         limits=limits,
         commands=allowed_commands,
     )

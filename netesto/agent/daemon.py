@@ -12,12 +12,11 @@ import secrets
 import sys
 import time
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from netesto import log as logs
 from netesto.agent import access, carried, config, recovery, routes
-from netesto.agent.access import ClientsFile
 from netesto.agent.config import Config, ConfigFile
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
@@ -34,17 +33,9 @@ from netesto.system import interrupts, proc, process
 from netesto.text.printable import printable
 from netesto.traffic import TOOLS
 from netesto.traffic.ports import DATA_PORTS, PortRange
-from netesto.transport.addresses import (
-    AGENT_SOCKET,
-    TcpAddress,
-    TlsAddress,
-    UnixAddress,
-    socket_path,
-)
-from netesto.transport.door import Door, UnixDoor
+from netesto.transport.addresses import AGENT_SOCKET, NO_PORTS, UnixAddress
 from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
-from netesto.transport.tlsserver import TlsServer
 
 # Spelled out, because this module is called __main__ when it is run.
 log = logging.getLogger("netesto.agent.daemon")
@@ -109,21 +100,6 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
     return EXIT_OK
 
 
-@dataclass(slots=True, kw_only=True)
-class _Entrance:
-    """The addresses at which controllers connect. `inner` is gRPC's own socket: connections of a
-    door are forwarded to it, and their peers are in `callers`. `group` may use the `sockets`,
-    `clients` all others."""
-
-    clients: ClientsFile
-    group: int | None
-    inner: UnixAddress
-    sockets: list[UnixAddress]
-    plain: list[UnixAddress | TcpAddress]
-    tls: list[TlsServer] = field(default_factory=list)
-    callers: dict[str, str] = field(default_factory=dict)
-
-
 def _allow_many_flows() -> None:
     """Raise the limit of open files, by default 1024 on many systems."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -142,26 +118,10 @@ async def _run(
     is_in_lab = arguments.links is not None
     if not settings.listen:
         raise UsageError("no address to listen on", remedy=f"Listen on unix:{AGENT_SOCKET}.")
-    listen = [access.listen_address(text, insecure=arguments.insecure) for text in settings.listen]
+    listen = [access.listen_address(text) for text in settings.listen]
     group = access.group_number(settings.group) if settings.group else None
     for address in listen:
-        if isinstance(address, UnixAddress):
-            access.prepare_folder(address.path.parent, group)
-    entrance = _Entrance(
-        clients=ClientsFile(settings.clients),
-        group=group,
-        inner=UnixAddress(settings.state / "rpc.sock"),
-        sockets=[address for address in listen if isinstance(address, UnixAddress)],
-        plain=[address for address in listen if isinstance(address, TcpAddress)],
-    )
-    if is_in_lab:
-        # Only its controller connects, and simulated time serves nothing else.
-        entrance.plain[:0], entrance.sockets = entrance.sockets, []
-    else:
-        socket_path(str(entrance.inner.path))  # raises if it is too long
-    for address in listen:
-        if isinstance(address, TlsAddress):
-            entrance.tls.append(_tls_server(address, settings, entrance))
+        access.prepare_folder(address.path.parent, group)
     await recovery.recover(journal)
     spool = Spool(settings.state / "spool")
     with recovery.life(journal, is_in_lab=is_in_lab):
@@ -192,34 +152,10 @@ async def _run(
             config=None if config_file is None else config_file.now,
         )
         try:
-            await _serve(premises, entrance, arguments)
+            await _serve(premises, listen, group, arguments)
         finally:
             if not is_in_lab:
                 spool.see_ages()
-
-
-def _tls_server(address: TlsAddress, settings: Config, entrance: _Entrance) -> TlsServer:
-    """What admits controllers at `address`, and connects them to gRPC's own socket."""
-    if settings.tls is None:
-        raise UsageError(
-            f"cannot listen on {address}: no certificate",
-            remedy='Write in agent.toml: tls = {certificate = "…", key = "…", ca = "…"}',
-        )
-    clients = entrance.clients
-    if not clients.now().names:
-        raise UsageError(
-            f"cannot listen on {address}: clients.txt names no controller",
-            remedy="List the names in the certificates of controllers in the file `clients`: the"
-            " CA may have issued others.",
-        )
-    return TlsServer(
-        address,
-        settings.tls,
-        entrance.inner,
-        entrance.callers,
-        admits=lambda peer: clients.now().admits_to_tls(peer),
-        names=lambda: clients.now().names,
-    )
 
 
 def _first_port(host: str | None) -> int:
@@ -233,7 +169,12 @@ def _first_port(host: str | None) -> int:
     return random.Random(f"{host} {int(time.monotonic())}").randrange(DATA_PORTS)
 
 
-async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Namespace) -> None:
+async def _serve(
+    premises: Premises,
+    listen: Sequence[UnixAddress],
+    group: int | None,
+    arguments: argparse.Namespace,
+) -> None:
     stop = asyncio.Event()
     reason = "the agent was asked to end"
 
@@ -247,43 +188,30 @@ async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Na
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
     service = Service(premises, on_shut_down=shut_down)
     gate = Gate(service)
-    server = AgentServer(
-        gate,
-        admits=lambda peer: entrance.clients.now().admits(peer),
-        callers=entrance.callers,
-        machine_hosts=arguments.machine_hosts,
-    )
+    server = AgentServer(gate, machine_hosts=arguments.machine_hosts)
     manager = Manager.of_environment()
     finding_out: asyncio.Task[None] | None = None
-    inner, callers, doors = entrance.inner, entrance.callers, list[Door]()
     try:
-        for address in entrance.sockets:
-            doors.append(UnixDoor(address, inner, callers, group=entrance.group))
-        addresses = [*(each.address for each in doors), *map(server.listen, entrance.plain)]
-        doors += entrance.tls
-        if not premises.is_in_lab:
-            server.listen(inner)
+        for address in listen:
+            server.listen(address, group=group)
         await server.start()
-        for each in doors:
-            await each.start()
-        _announce([*addresses, *(each.address for each in entrance.tls)], arguments.ready_fd)
+        _announce(listen, arguments.ready_fd)
         manager.report("READY=1")
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
         # Before a controller requests it.
         finding_out = asyncio.create_task(_find_out(premises.tools))
         ends: list[Coroutine[object, object, object]] = [stop.wait()]
-        ends += [each.ended() for each in doors]
         # Only its controller reaches the agents of a lab, and simulated time serves nothing else.
         if not premises.is_in_lab:
-            ends.append(manager.watch(inner))
+            ends.append(manager.watch(listen[0]))
         tasks = [asyncio.create_task(each) for each in ends]
         done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in rest:
             task.cancel()
         await asyncio.wait(tasks)
         for task in done:
-            task.result()  # raises if the agent does not answer, or a door has closed
+            task.result()  # raises if the agent does not answer
     except AgentError as error:
         reason = error.message
         raise
@@ -291,8 +219,6 @@ async def _serve(premises: Premises, entrance: _Entrance, arguments: argparse.Na
         service.end(reason)
         await gate.close()
         await server.stop()
-        for each in doors:
-            await each.stop()
         if finding_out is not None:
             await asyncio.wait({finding_out})
         log.info("ended")
@@ -322,6 +248,19 @@ def _config(arguments: argparse.Namespace) -> Config:
     return replace(made, listen=tuple(made.listen), state=made.state.absolute())
 
 
+class _Removed(argparse.Action):
+    """An option of earlier versions."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        _: argparse.Namespace,
+        __: object,
+        option: str | None = None,
+    ) -> None:
+        parser.error(f"{option}: removed. {NO_PORTS}")
+
+
 # One option per paragraph; the formatter would put each argument on its own line.
 # fmt: off
 def _parser() -> argparse.ArgumentParser:
@@ -330,12 +269,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs traffic and observes it on this host, for a controller.",
         epilog=_EPILOG)
     parser.add_argument("--listen", metavar="ADDRESS", action="append", help=
-        "unix:PATH, tls://ADDRESS:PORT (see agent.toml), or with --insecure ADDRESS:PORT;"
-        f" repeatable (default: {AGENT_SOCKET})")
+        f"unix:PATH; repeatable (default: {AGENT_SOCKET})")
     parser.add_argument("--group", metavar="NAME",
         help="who may use its Unix sockets as well (default: nobody)")
-    parser.add_argument("--insecure", action="store_true",
-        help="listen on TCP ports too, which everybody may use who reaches them")
     parser.add_argument("--state", type=Path, metavar="DIR",
         help=f"the folder of its state (default: {config.DEFAULT_STATE})")
     parser.add_argument("--host", metavar="NAME", help="its name (default: the host's)")
@@ -354,14 +290,14 @@ def _parser() -> argparse.ArgumentParser:
         "in a lab: the links that programs carry, whose states and losses are recorded")
     parser.add_argument("--clock", type=int, metavar="NS",
         help="in a lab: UTC minus the monotonic clock, the same for all of its hosts")
-    parser.add_argument("--clients", type=Path, metavar="FILE",
-        help="a clients.txt: who may connect by TCP")
     parser.add_argument("--config", type=Path, metavar="FILE",
         help="an agent.toml; options override it")
     parser.add_argument("--ready-fd", type=int, metavar="N",
         help="write a line to this descriptor when ready")
     parser.add_argument("--recover", action="store_true",
         help="put back the changes of a killed agent (see --state), and exit")
+    parser.add_argument("--insecure", "--clients", nargs="?", action=_Removed,
+        help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true", help="log more")
     return parser
 # fmt: on

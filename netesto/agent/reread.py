@@ -15,8 +15,8 @@ Content = TypeVar("Content")
 class Reread(Generic[Content]):
     """The current content of the file at `path`, as `read` gives it: a replaced file is read when
     the content is wanted next; as long as it is invalid, the previous content applies. UsageError
-    if it is invalid from the start. Several threads may ask. `what` is its name in the log, and
-    `changed` gets the earlier content and the new one.
+    if it is invalid from the start. `what` is its name in the log, and `changed` gets the earlier
+    content and the new one.
     """
 
     def __init__(
@@ -31,7 +31,6 @@ class Reread(Generic[Content]):
         self._read = read
         self._what = what
         self._changed = changed
-        # Replaced together: no thread takes earlier content for that of a new file.
         self._known = (_signature(path), read())
 
     def now(self) -> Content:

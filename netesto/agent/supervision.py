@@ -43,13 +43,13 @@ class Manager:
                 manager.connect("\0" + self.address[1:] if is_abstract else self.address)
                 manager.send(state.encode())
 
-    async def watch(self, inner: UnixAddress) -> None:
-        """Call the agent at gRPC's own socket, which is this process, and report each reply.
+    async def watch(self, address: UnixAddress) -> None:
+        """Call the agent at its own socket, which is this process, and report each reply.
         AgentError after two calls in a row without one."""
         interval_s = min(_INTERVAL_S, self.watchdog_s / 2 or _INTERVAL_S)
         missed = 0
         # One connection: those of others may use up the agent's descriptors.
-        async with AgentClient(inner, host="") as agent:
+        async with AgentClient(address, host="") as agent:
             while True:
                 if await _answers(agent):
                     missed = 0

@@ -48,7 +48,7 @@ def _inventory(
             remedy=f"Write: netesto hosts {options.action} host1,root@host2",
         )
     text = options.hosts or str(HOSTS_FILE)
-    found = load(text, aliases=aliases, insecure=options.insecure)
+    found = load(text, aliases=aliases)
     for warning in found.warnings:
         printing.warn(warning)
     return found

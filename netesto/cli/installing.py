@@ -113,7 +113,7 @@ def _check_writable(path: Path, hosts: Sequence[Target]) -> None:
     written."""
     if path.suffix in ansible.SUFFIXES:
         return
-    known = load(str(path), insecure=True).endpoints if path.exists() else {}
+    known = load(str(path)).endpoints if path.exists() else {}
     if any(host.name not in known for host in hosts):
         try:
             with tempfile.TemporaryFile(dir=path.parent):
@@ -133,7 +133,7 @@ def _taken(path: Path, hosts: Sequence[Target]) -> dict[str, str]:
     names = {host.name for host in hosts}
     return {
         str(address): f"{each.host} in {path}"
-        for each in load(str(path), insecure=True).endpoints.values()
+        for each in load(str(path)).endpoints.values()
         if each.host not in names
         for address in each.addresses.values()
     }
@@ -302,7 +302,7 @@ def _write(path: Path, done: _Done, device: str) -> None:
     if path.suffix in ansible.SUFFIXES:
         return
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    known = load(str(path), insecure=True).endpoints if before.strip() else {}
+    known = load(str(path)).endpoints if before.strip() else {}
     text = before
     for host in done.good:
         facts = done.plans[host.name].facts

@@ -170,12 +170,6 @@ def _real_hosts(command: argparse.ArgumentParser) -> None:
     add_path(command, "--hosts", type=str, metavar="HOSTS", help=
         "real hosts: names that ssh reaches, [USER@]HOST,…; or a TOML file with them, or a CSV file"
         " with a column hostname")
-    _insecure(command)
-
-
-def _insecure(command: argparse.ArgumentParser) -> None:
-    add_flag(command, "--insecure",
-        what="also use agents that listen on a TCP port, open to everybody who can reach it")
 
 
 def _commands_file(command: argparse.ArgumentParser) -> None:
@@ -383,7 +377,6 @@ def _hosts(commands: Commands) -> None:
     listed = add_action(actions, "list",
         "list the hosts of a file, their agents and addresses", "hosts.show_list")
     _hosts_of(listed)
-    listed.set_defaults(insecure=True)
     check = add_action(actions, "check",
         "report all problems of all hosts, and what a script needs that they do not have",
         "hosts.check")
@@ -407,8 +400,6 @@ def _hosts(commands: Commands) -> None:
     _hosts_of(fetch)
     add_path(fetch, "--out", complete=FOLDERS, default=Path("results"), metavar="DIR",
         help="into DIR/runs/RUN-unfetched/HOST (default: results)")
-    for command in (check, verified, asked, fetch):
-        _insecure(command)
     _language(check)
 
 

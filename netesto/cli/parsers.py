@@ -8,8 +8,12 @@ from typing import Any, NoReturn, TypeAlias
 
 from netesto.errors import UsageError
 from netesto.text.nearest import hint
+from netesto.transport.addresses import NO_PORTS
 
 _CHOICE = re.compile(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)")
+
+# Options of earlier versions, and what to do instead.
+_REMOVED = {"--insecure": NO_PORTS}
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,7 +28,8 @@ class Parser(argparse.ArgumentParser):
                 option = word.partition("=")[0]
                 raise UsageError(
                     f"{self._where}unknown option {option}",
-                    remedy=hint(option, self._options(), otherwise=self._help),
+                    remedy=_REMOVED.get(option)
+                    or hint(option, self._options(), otherwise=self._help),
                 )
         if left:
             raise UsageError(f"{self._where}unexpected argument {left[0]!r}", remedy=self._help)

@@ -112,7 +112,7 @@ def _request(options: argparse.Namespace) -> Request:
     aliases = parse_map(options.map)
     hosts: Inventory | None = None
     if options.hosts is not None:
-        hosts = load(options.hosts, aliases=aliases, insecure=options.insecure)
+        hosts = load(options.hosts, aliases=aliases)
     elif options.ssh is not None:
         hosts = load(options.ssh, aliases=aliases)
         for endpoint in hosts.endpoints.values():

@@ -29,7 +29,7 @@ def check(options: argparse.Namespace) -> int:
     aliases = parse_map(options.map)
     hosts = None
     if options.hosts:
-        hosts = load(options.hosts, aliases=aliases, insecure=options.insecure)
+        hosts = load(options.hosts, aliases=aliases)
         for warning in hosts.warnings:
             printing.warn(warning)
     # With real hosts their names count, and LAB only has to be valid.

@@ -12,20 +12,18 @@ from netesto.controller import ansible, hostlist
 from netesto.errors import UsageError, WorldError
 from netesto.files import texts
 from netesto.language.remote import spellings
-from netesto.model import Address, Endpoint, TlsFiles
+from netesto.model import Address, Endpoint
 from netesto.text.nearest import hint, nearest
-from netesto.transport import tls
 from netesto.transport.addresses import (
     AGENT_SOCKET,
+    NO_PORTS,
     AgentAddress,
     SshAddress,
-    TcpAddress,
-    TlsAddress,
     UnixAddress,
     parse,
 )
 
-KEYS = ("agent", "addresses", "tls")
+KEYS = ("agent", "addresses")
 # The client of a list of hosts: this machine, with its own agent.
 SOURCE = "source"
 ONE_EACH = "Each host has its own agent; --map gives a host a second name."
@@ -125,17 +123,13 @@ class Inventory:
         )
 
 
-def load(
-    text: str, *, aliases: Mapping[str, str] | None = None, insecure: bool = False
-) -> Inventory:
-    """The hosts of a hosts file (TOML): a table per host, with its `agent`, `addresses` and `tls`,
-    of which the last may also appear once for all hosts; or the hosts of a list, [USER@]HOST,…,
-    which ssh reaches. A `text` that exists or ends in .toml is a file; one that ends in .ini, .yml
-    or .yaml is an inventory of Ansible; one that ends in .csv is a list of hosts of the testing
-    harness, whose client is this machine.
+def load(text: str, *, aliases: Mapping[str, str] | None = None) -> Inventory:
+    """The hosts of a hosts file (TOML): a table per host, with its `agent` and `addresses`; or the
+    hosts of a list, [USER@]HOST,…, which ssh reaches. A `text` that exists or ends in .toml is a
+    file; one that ends in .ini, .yml or .yaml is an inventory of Ansible; one that ends in .csv is
+    a list of hosts of the testing harness, whose client is this machine.
 
-    UsageError says what is wrong and where, and refuses an agent that is reached over plain TCP
-    unless `insecure`. docs/hosts.md documents the keys.
+    UsageError says what is wrong and where. docs/hosts.md documents the keys.
     """
     path = Path(text)
     warnings: list[str] = []
@@ -162,13 +156,6 @@ def load(
     by_agent: dict[str, str] = {}
     by_address: dict[Address, str] = {}
     for endpoint in endpoints:
-        if not insecure and isinstance(parse(endpoint.agent), TcpAddress):
-            raise UsageError(
-                f"{text}: host {endpoint.host}: agent: everybody who can connect to"
-                f" {endpoint.agent} could use the agent, and impersonate it",
-                remedy=f'Write agent = "ssh://{endpoint.host}". --insecure uses the port'
-                " nevertheless: only for networks and machines without other users.",
-            )
         first = by_agent.setdefault(endpoint.agent, endpoint.host)
         if first != endpoint.host:
             raise UsageError(
@@ -258,27 +245,21 @@ def _read(path: Path) -> list[Endpoint]:
         raise UsageError(
             f"{path}: not TOML: {error}", remedy=_EXAMPLE if is_named else f"{_ANSIBLE}\n{_EXAMPLE}"
         ) from error
-    # Not a host, but the default of all hosts.
-    files = _tls(path, path, document.pop("tls", None))
     if not document:
         raise UsageError(f"{path}: names no host", remedy=_EXAMPLE)
-    return [_endpoint(path, name, table, files) for name, table in document.items()]
+    return [_endpoint(path, name, table) for name, table in document.items()]
 
 
-def _tls(path: Path, where: object, table: object) -> TlsFiles | None:
-    try:
-        return None if table is None else tls.files_of(table, path.parent)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error.message}", remedy=error.remedy) from None
-
-
-def _endpoint(path: Path, name: str, table: object, tls_files: TlsFiles | None) -> Endpoint:
+def _endpoint(path: Path, name: str, table: object) -> Endpoint:
     where = f"{path}: host {name}"
     if hostlist.NAME.fullmatch(name) is None:
         raise UsageError(f"{path}: invalid host name {name!r}", remedy=hostlist.IN_NAMES)
     if not isinstance(table, dict):
         raise UsageError(f"{path}: {name} is not a table", remedy=_EXAMPLE)
-    inner = [key for key, value in table.items() if isinstance(value, dict) and key != "tls"]
+    # Keys of earlier versions: of one host, or of all.
+    if "tls" in table or (name == "tls" and "certificate" in table):
+        raise UsageError(f"{where if 'tls' in table else path}: tls: removed", remedy=NO_PORTS)
+    inner = [key for key, value in table.items() if isinstance(value, dict)]
     if inner:
         # In TOML the dot of [host1.example] separates two tables.
         full = f"{name}.{inner[0]}"
@@ -293,32 +274,16 @@ def _endpoint(path: Path, name: str, table: object, tls_files: TlsFiles | None) 
     listed = table.get("addresses", [])
     if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
         raise UsageError(f"{where}: addresses: not a list of strings", remedy=_EXAMPLE)
-    if not listed and isinstance(agent, TcpAddress):
-        listed = [agent.host]
-    files = _tls(path, where, table.get("tls")) or tls_files
-    if isinstance(agent, TlsAddress) and files is None:
-        raise UsageError(
-            f"{where}: agent: no certificate for {agent}",
-            remedy='Write first: tls = {certificate = "tls.crt", key = "tls.key", ca = "ca.crt"}',
-        )
-    return Endpoint(
-        host=name,
-        agent=str(agent),
-        addresses=_addresses(where, listed),
-        tls=files if isinstance(agent, TlsAddress) else None,
-    )
+    return Endpoint(host=name, agent=str(agent), addresses=_addresses(where, listed))
 
 
 def _agent(where: str, text: object) -> AgentAddress:
     if not isinstance(text, str):
         raise UsageError(f"{where}: agent: not a string", remedy=_EXAMPLE)
     try:
-        address = parse(text)
+        return parse(text)
     except UsageError as error:
         raise UsageError(f"{where}: agent: {error.message}", remedy=error.remedy) from None
-    if isinstance(address, TcpAddress | TlsAddress) and address.port == 0:
-        raise UsageError(f"{where}: agent: invalid port '0'", remedy="A port is 1 to 65535.")
-    return address
 
 
 def _addresses(where: str, texts: Sequence[str]) -> dict[int, Address]:

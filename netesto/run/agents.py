@@ -29,7 +29,6 @@ async def connect(
         host=endpoint.host,
         timeout=CONNECT_TIMEOUT_S,
         patience_s=PATIENCE_S,
-        tls=endpoint.tls,
         reopen=reopen,
         machine_hosts=machine_hosts,
     )

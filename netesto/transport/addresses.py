@@ -1,25 +1,19 @@
-"""The address of an agent as text: `ssh://[USER@]HOST`, `tls://HOST:PORT`, `unix:PATH`, or a TCP
-address, `HOST:PORT`."""
+"""The address of an agent as text: `ssh://[USER@]HOST`, or `unix:PATH` on this machine."""
 
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import TypeAlias
 
 from netesto.errors import UsageError
-from netesto.model import Address
 from netesto.text.nearest import hint
 
-DEFAULT_PORT = 12870
 PORT_MAX = 65535
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_NUMBERS = re.compile(r"[0-9.]+")
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 # Without a zone, or with one that can be the name of an interface.
 _ZONE = re.compile(r"[^%]*(?:%[^\s%/\[\]]{1,15})?")
-_IPV6_EXAMPLE = "[2001:db8::1]:12870"
 
 # Where an agent listens by default.
 AGENT_SOCKET = Path("/run/netesto/agent.sock")
@@ -31,6 +25,9 @@ _SSH = re.compile(
     r"ssh://(?:(?P<user>[^@/]*)@)?(?P<host>\[[^]/]*\]|[^:/]*)(?::(?P<port>[^/]*))?(?P<path>/.*)?"
 )
 _SSH_EXAMPLE = "ssh://[USER@]HOST[:PORT][/PATH/OF/SOCKET]"
+
+# What to do instead of listening on a port, or with TLS.
+NO_PORTS = "Reach the agent through ssh, or put stunnel before its Unix socket: see docs/hosts.md."
 
 # Neither must look like an option of ssh, nor have a meaning for a shell or ssh_config.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\+-]*")
@@ -47,17 +44,6 @@ class UnixAddress:
 
     def __str__(self) -> str:
         return f"unix:{self.path}"
-
-
-@dataclass(frozen=True, slots=True)
-class TcpAddress:
-    """`host` is a name or an address, without the brackets of an IPv6 address."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,61 +65,27 @@ class SshAddress:
         return f"ssh://{user}{host}{port}{path}"
 
 
-@dataclass(frozen=True, slots=True)
-class TlsAddress:
-    """A TCP address at which an agent accepts TLS from controllers that it knows."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"tls://{TcpAddress(self.host, self.port)}"
-
-
-AgentAddress: TypeAlias = SshAddress | TlsAddress | UnixAddress | TcpAddress
+AgentAddress: TypeAlias = SshAddress | UnixAddress
 
 
 def parse(text: str) -> AgentAddress:
-    """Read `ssh://[USER@]HOST[:PORT][/PATH]`, `unix:PATH`, `HOST:PORT`, `[IPV6]:PORT`, or a HOST
-    alone (port 12870), which may be an IPv6 address without brackets; or any of the last three
-    after `tls://`. UsageError for anything else."""
+    """Read `ssh://[USER@]HOST[:PORT][/PATH]` or `unix:PATH`. UsageError for anything else."""
     if text.startswith("ssh:"):
         return _parse_ssh(text)
     if text.startswith("unix:"):
         return _parse_unix(text)
-    if text.startswith("tls://"):
-        address = _parse_tcp(text.removeprefix("tls://"))
-        return TlsAddress(address.host, address.port)
     scheme, separator, _ = text.partition("://")
+    if scheme == "tls" and separator:
+        raise UsageError(f"{text!r}: netesto has no TLS of its own", remedy=NO_PORTS)
     if separator:
         raise UsageError(
             f"{text!r}: unknown scheme {scheme}",
-            remedy=hint(scheme, ("ssh", "tls", "unix"), otherwise="Write ssh://, tls:// or unix:."),
+            remedy=hint(scheme, ("ssh", "unix"), otherwise="Write ssh:// or unix:."),
         )
-    return _parse_tcp(text)
-
-
-def _parse_tcp(text: str) -> TcpAddress:
-    if text.startswith("["):
-        inside, bracket, rest = text[1:].partition("]")
-        if not bracket or not _is_ipv6(inside) or (rest and not rest.startswith(":")):
-            raise _invalid(text, _IPV6_EXAMPLE)
-        return TcpAddress(inside, _port(rest[1:], text) if rest else DEFAULT_PORT)
-    if text.count(":") > 1:
-        if _is_ipv6(text):
-            return TcpAddress(text, DEFAULT_PORT)
-        # Most often an address without brackets, followed by a port.
-        host, _, port = text.rpartition(":")
-        raise _invalid(text, f"[{host}]:{port}" if _is_ipv6(host) else _IPV6_EXAMPLE)
-    host, colon, port = text.partition(":")
-    is_numeric = _NUMBERS.fullmatch(host) is not None
-    if _NAME.fullmatch(host) is None or (is_numeric and not _is_address(host, IPv4Address)):
-        raise _invalid(text, "unix:PATH or HOST:PORT")
-    return TcpAddress(host, _port(port, text) if colon else DEFAULT_PORT)
-
-
-def _invalid(text: str, right: str) -> UsageError:
-    return UsageError(f"invalid agent address {text!r}", remedy=f"Write {right}.")
+    raise UsageError(
+        f"invalid agent address {text!r}",
+        remedy=f"Write {_SSH_EXAMPLE}, or unix:PATH: agents listen on no ports.",
+    )
 
 
 def _port(port: str, text: str) -> int:
@@ -142,23 +94,19 @@ def _port(port: str, text: str) -> int:
     return int(port)
 
 
-def _is_address(text: str, kind: type[Address]) -> bool:
-    try:
-        kind(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_ipv6(text: str) -> bool:
     """Whether `text` is an IPv6 address, with or without a zone (`fe80::1%eth0`)."""
-    return _is_address(text, IPv6Address) and _ZONE.fullmatch(text) is not None
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return _ZONE.fullmatch(text) is not None
 
 
 def _parse_ssh(text: str) -> SshAddress:
     match = _SSH.fullmatch(text)
     if match is None:
-        raise _invalid(text, _SSH_EXAMPLE)
+        raise UsageError(f"invalid agent address {text!r}", remedy=f"Write {_SSH_EXAMPLE}.")
     user, host, port, path = match["user"], match["host"], match["port"], match["path"]
     if user is not None and _USER.fullmatch(user) is None:
         raise UsageError(f"{text!r}: invalid user name {user!r}", remedy=f"Write {_SSH_EXAMPLE}.")

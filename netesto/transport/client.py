@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
@@ -15,7 +16,6 @@ from netesto.errors import (
     MissingError,
     NetestoError,
     NoAnswerError,
-    UsageError,
 )
 from netesto.hostsettings import Applied, Setting
 from netesto.model import (
@@ -30,15 +30,13 @@ from netesto.model import (
     HostInfo,
     HostState,
     Ports,
-    TlsFiles,
 )
 from netesto.proto import messages as pb
 from netesto.transport import addresses, channel, codec, faults, methods
-from netesto.transport.addresses import SshAddress, TcpAddress, TlsAddress, UnixAddress
+from netesto.transport.addresses import SshAddress, UnixAddress
 from netesto.transport.base import QueuePlace, Stamp
 from netesto.transport.holding import Holding, Replies
 from netesto.transport.ssh import Tunnel
-from netesto.transport.tlstunnel import TlsTunnel
 
 # Rebuilds the connection to an agent; AgentError if that fails.
 Reopen: TypeAlias = Callable[[], Awaitable[None]]
@@ -66,6 +64,12 @@ _HOLD_S = 60.0
 # For each attempt to join a hold again: an agent that was stopped may not respond yet.
 _REJOIN_S = 5.0
 
+# A Unix socket answers at once, unless its queue is full.
+_PROBE_S = 1.0
+
+# Why a connection to a socket ends that no agent has.
+_OTHERS = "Does an agent listen there? If it is stunnel, the logs of both its ends have the reason."
+
 
 async def connect(
     address: str,
@@ -74,31 +78,24 @@ async def connect(
     timeout: float,
     patience_s: float = 0.0,
     reopen: Reopen | None = None,
-    tls: TlsFiles | None = None,
     machine_hosts: int = 1,
 ) -> "AgentClient":
-    """Connect to the agent of `host` at its address (transport.addresses), for ssh and TLS through
-    a separate tunnel (TLS: with our files `tls`).
+    """Connect to the agent of `host` at its address (transport.addresses), for ssh through a
+    separate tunnel.
 
     Returns when the agent has responded. AgentError immediately if none listens there, or after
-    `timeout` seconds without a response or a tunnel; UsageError if the address, or one of our
-    files, is invalid. A hold whose connection is cut is joined again for `patience_s`; `reopen` is
-    called before each attempt. `machine_hosts` share one machine (channel.client_options).
+    `timeout` seconds without a response or a tunnel; UsageError if the address is invalid. A hold
+    whose connection is cut is joined again for `patience_s`; `reopen` is called before each
+    attempt. `machine_hosts` share one machine (channel.client_options).
     """
-    tunnel: Tunnel | TlsTunnel | None = None
-    local: UnixAddress | TcpAddress
+    tunnel: Tunnel | None = None
     match addresses.parse(address):
         case SshAddress() as found:
             tunnel = Tunnel(found, host=host)
-        case TlsAddress() as found:
-            if tls is None:
-                raise UsageError(f"{address}: no certificate", remedy="See `tls` in docs/hosts.md.")
-            tunnel = TlsTunnel(found, tls, host=host)
+            await tunnel.open(timeout=timeout)
+            local = tunnel.local
         case local:
             pass
-    if tunnel is not None:
-        await tunnel.open(timeout=timeout)
-        local = tunnel.local
     client = AgentClient(
         local,
         host=host,
@@ -111,7 +108,7 @@ async def connect(
         await client.reach(timeout=timeout)
     except BaseException as error:
         await client.close()
-        if isinstance(error, AgentError) and isinstance(tunnel, Tunnel) and tunnel.elsewhere:
+        if isinstance(error, AgentError) and tunnel is not None and tunnel.elsewhere:
             there = tunnel.elsewhere
             return await connect(there, host=host, timeout=timeout, patience_s=patience_s)
         raise
@@ -124,10 +121,10 @@ class AgentClient:
 
     def __init__(
         self,
-        address: UnixAddress | TcpAddress,
+        address: UnixAddress,
         *,
         host: str,
-        tunnel: Tunnel | TlsTunnel | None = None,
+        tunnel: Tunnel | None = None,
         patience_s: float = 0.0,
         reopen: Reopen | None = None,
         machine_hosts: int = 1,
@@ -165,11 +162,10 @@ class AgentClient:
             if self.tunnel is not None:
                 await self.tunnel.close()
 
-    def _dial(self, address: UnixAddress | TcpAddress) -> methods.Calls:
+    def _dial(self, address: UnixAddress) -> methods.Calls:
         """The calls of the agent over a new connection."""
-        target = str(address) if isinstance(address, UnixAddress) else f"dns:///{address}"
         # Earlier ones stay open: closing one would cancel the tasks that have calls there.
-        self._channels.append(grpc.aio.insecure_channel(target, options=self._options))
+        self._channels.append(grpc.aio.insecure_channel(str(address), options=self._options))
         return methods.calls(self._channels[-1])
 
     def _stream(self, method: str, request: object, **more: Any) -> Any:
@@ -188,14 +184,14 @@ class AgentClient:
                 await self.tunnel.close()
                 await self.tunnel.open(timeout=_REJOIN_S)
                 self._methods = self._dial(self.tunnel.local)
-        except (AgentError, UsageError) as error:
-            # Our own files may be invalid for a while, for example before a certificate is renewed.
+        except AgentError as error:
             raise ConnectionLostError(error.message) from error
 
     async def reach(self, *, timeout: float) -> None:
         """Make the first call, whose result is `first_info`. Errors say why no agent responds at
         the address, or that its protocol differs."""
         kind = ConnectionLostError
+        remedy = f"Is it running there? netesto-agent --listen {self._address}"
         try:
             timeout *= self._pace
             message = await self._methods["Info"](pb.Nothing(), timeout=timeout)
@@ -205,6 +201,8 @@ class AgentClient:
                     kind, reason = NoAnswerError, f"no answer within {timeout:g} s"
                 case grpc.StatusCode.UNAVAILABLE if self.tunnel is not None:
                     raise await self.tunnel.unreachable() from None
+                case grpc.StatusCode.UNAVAILABLE if _accepts(self._address):
+                    reason, remedy = "it ends the connection", _OTHERS
                 case grpc.StatusCode.UNAVAILABLE:
                     reason = _cause(error.details() or "")
                 case _:
@@ -213,7 +211,7 @@ class AgentClient:
                 f"agent unreachable at {self.tunnel.address if self.tunnel else self._address}:"
                 f" {reason}",
                 host=self.host,
-                remedy=f"Is it running there? netesto-agent --listen {self._address}",
+                remedy=remedy,
             ) from None
         channel.check("agent", message.protocol, message.version, host=self.host)
         self._found = codec.decode_reply(HostInfo, message, host=self.host)
@@ -452,6 +450,13 @@ async def _replies(
             return
         yield cast("Message", reply)
         deadline = next_s
+
+
+def _accepts(address: UnixAddress) -> bool:
+    """Whether something accepts connections there."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE_S)
+        return probe.connect_ex(str(address.path)) == 0
 
 
 def _cause(details: str) -> str:

@@ -68,6 +68,10 @@ class _Hold:
     # Set when everything is put back.
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def has(self, token: str) -> bool:
+        """Whether this is its token; the time that takes says nothing about it."""
+        return secrets.compare_digest(self.token.encode(), token.encode())
+
     def put(self, event: Event) -> None:
         """Keep and pass on an event. AgentError if the holder reads or acknowledges none."""
         unread = max((queue.qsize() for queue in self.connections), default=0)
@@ -105,6 +109,11 @@ class Gate:
     def check(self, token: str) -> None:
         """AgentError unless `token` is that of the present hold."""
         self._held(token)
+
+    def claimed(self, token: str) -> str:
+        """Who the holder with this token says it is; "" for anybody else."""
+        hold = self._hold
+        return hold.controller if hold is not None and hold.has(token) else ""
 
     async def call(
         self,
@@ -203,7 +212,7 @@ class Gate:
     async def release(self, token: str) -> None:
         """End the hold of `token`, if it is not over; return when everything is put back."""
         hold = self._hold
-        if hold is not None and secrets.compare_digest(hold.token.encode(), token.encode()):
+        if hold is not None and hold.has(token):
             self._end(hold)
             await hold.over.wait()
 
@@ -218,7 +227,7 @@ class Gate:
         hold = self._hold
         if hold is None:
             raise HoldEndedError("the hold has ended")
-        if hold.is_ending or not secrets.compare_digest(hold.token.encode(), token.encode()):
+        if hold.is_ending or not hold.has(token):
             if not token:
                 raise AgentBusyError(hold.controller)
             raise HoldEndedError(

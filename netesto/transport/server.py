@@ -7,19 +7,16 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from ipaddress import ip_address
+import stat
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import unquote
 
 import grpc
 
-from netesto.errors import AgentError, UsageError
+from netesto.errors import UsageError
 from netesto.hostsettings import Applied
 from netesto.model import (
-    Address,
     AgentStatus,
     CaptureRequest,
     ClockReading,
@@ -30,15 +27,14 @@ from netesto.model import (
 )
 from netesto.proto import messages as pb
 from netesto.transport import channel, codec, faults, methods
-from netesto.transport.addresses import TcpAddress, UnixAddress
+from netesto.transport.addresses import UnixAddress
 from netesto.transport.base import Stamp
-from netesto.transport.door import made_for
 from netesto.transport.gate import Gate
 
 log = logging.getLogger(__name__)
 
-# One line for each hold, change and refusal, with the caller: what a controller claims to be, and
-# what is known about it.
+# One line for each hold, change and refusal, with who the caller claims to be: the folder of a
+# socket decides who may call, and nothing else is known of them.
 audit = logging.getLogger("netesto.audit")
 
 Answer = TypeVar("Answer")
@@ -66,44 +62,32 @@ _STATUS = {
 
 
 class AgentServer:
-    """Serves `gate` on any number of addresses.
+    """Serves `gate` on any number of Unix sockets.
 
-    The caller has checked that an agent may listen there (agent.access). `admits` says whether a
-    peer at an address may call; one at a Unix socket has passed its file mode. `callers`: the peers
-    of joined connections (transport.door). `machine_hosts` share one machine
+    The caller has prepared their folders (agent.access). `machine_hosts` share one machine
     (channel.server_options).
     """
 
-    def __init__(
-        self,
-        gate: Gate,
-        *,
-        admits: Callable[[Address], bool] = lambda _: True,
-        callers: Mapping[str, str] = MappingProxyType({}),
-        machine_hosts: int = 1,
-    ) -> None:
-        self._callers = callers
+    def __init__(self, gate: Gate, *, machine_hosts: int = 1) -> None:
         self._gate = gate
         self._service = gate.service
-        self._admits = admits
         self._sockets: list[Path] = []
         self._server = grpc.aio.server(options=channel.server_options(machine_hosts))
         methods.serve(self, self._server)
 
-    def listen(self, address: UnixAddress | TcpAddress) -> UnixAddress | TcpAddress:
-        """Add an address before `start`; TCP port 0 is replaced by a free one. A Unix socket is for
-        our user alone. UsageError if the address cannot be used."""
+    def listen(self, address: UnixAddress, *, group: int | None = None) -> None:
+        """Add a socket before `start`, for our user and `group`. UsageError if the address cannot
+        be used."""
         try:
-            with contextlib.ExitStack() as stack:
-                if isinstance(address, UnixAddress):
-                    stack.enter_context(made_for(address.path))
-                port = self._server.add_insecure_port(str(address))
+            with _made_for(address.path, 0o600 if group is None else 0o660):
+                self._server.add_insecure_port(str(address))
+                if group is not None:
+                    os.chown(address.path, -1, group)
         except RuntimeError:
             raise UsageError(f"cannot listen on {address}: {_why_not(address)}") from None
-        if isinstance(address, TcpAddress):
-            return TcpAddress(address.host, port)
+        except OSError as error:
+            raise UsageError(f"cannot listen on {address}: {error.strerror}") from None
         self._sockets.append(address.path)
-        return address
 
     async def start(self) -> None:
         await self._server.start()
@@ -121,8 +105,8 @@ class AgentServer:
     # ---- methods of agent.proto; their meaning is that of transport.base.Agent -----------------
 
     def _note(self, context: Context, what: str, level: int = logging.INFO, **keys: object) -> None:
-        by = who(context.peer(), self._callers)
-        audit.log(level, what, extra={"by": by, **keys})
+        claims = self._gate.claimed(_token(context))
+        audit.log(level, what, extra={"claims": claims, **keys})
 
     async def Info(self, _: pb.Nothing, context: Context) -> pb.HostInfo:
         info = codec.encode(pb.HostInfo, await self._answer(context, self._gate.info))
@@ -151,7 +135,7 @@ class AgentServer:
                 async for place in places:
                     await context.write(codec.encode(pb.QueueReply, place))
 
-        await self._answer(context, queue)
+        await self._answer(context, queue, claims=message.controller)
 
     async def Hold(self, message: pb.HoldRequest, context: Context) -> None:
         async def hold() -> None:
@@ -164,13 +148,13 @@ class AgentServer:
             async with contextlib.aclosing(events):
                 async for token, event in events:
                     if event is None:
-                        self._note(context, "hold joined again")
+                        self._note(context, "hold joined again", claims=message.controller)
                     elif event.kind == "held":
-                        self._note(context, "hold", run=message.run, claims=message.controller)
+                        self._note(context, "hold", claims=message.controller, run=message.run)
                     said = None if event is None else codec.encode(pb.Event, event)
                     await context.write(pb.HoldReply(token=token, event=said))
 
-        await self._answer(context, hold)
+        await self._answer(context, hold, claims=message.controller)
 
     async def Release(self, _: pb.Nothing, context: Context) -> None:
         await self._answer(context, lambda: self._gate.release(_token(context)))
@@ -260,57 +244,62 @@ class AgentServer:
         token, stamp = _token(context), _stamp(context)
         return await self._answer(context, lambda: self._gate.call(token, stamp, call, keep=keep))
 
-    async def _answer(self, context: Context, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The RPC border: the result of `call`, or its error as a status with a fault."""
+    async def _answer(
+        self, context: Context, call: Callable[[], Awaitable[Answer]], **claims: str
+    ) -> Answer:
+        """The RPC border: the result of `call`, or its error as a status with a fault. `claims`:
+        who the caller says it is, without a token of a hold."""
         try:
-            address = peer_address(context.peer())
-            if address is not None and not self._admits(address):
-                raise AgentError(f"refuses {address}, which is not in its clients.txt")
             return await call()
         except Exception as error:  # this is the RPC border
             if not faults.is_foreseen(error):
-                log.exception("call failed", extra={"peer": context.peer()})
+                log.exception("call failed")
             fault = faults.of(error)
-            self._note(context, "refused", logging.WARNING, reason=fault.message)
+            self._note(context, "refused", logging.WARNING, reason=fault.message, **claims)
         metadata = ((channel.FAULT_KEY, codec.encode_fault(fault)),)
         await context.abort(_STATUS[fault.kind], fault.message, metadata)
         raise AssertionError("abort raises")
 
 
-def _why_not(address: UnixAddress | TcpAddress) -> str:
+@contextlib.contextmanager
+def _made_for(path: Path, mode: int) -> Iterator[None]:
+    """The body makes a socket at `path`, where an earlier agent may have left one. UsageError if it
+    is in use, or not a socket."""
+    _remove_dead_socket(path)
+    # The socket is private from the start, not only after chmod.
+    mask = os.umask(0o177)
+    try:
+        yield
+        path.chmod(mode)
+    finally:
+        os.umask(mask)
+
+
+def _remove_dead_socket(path: Path) -> None:
+    if not path.exists():
+        return
+    if not stat.S_ISSOCK(path.stat().st_mode):
+        raise UsageError(f"{path} exists and is not a socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from None
+        else:
+            raise UsageError(f"{path}: another agent listens there")
+
+
+def _why_not(address: UnixAddress) -> str:
     """The system's reason, which gRPC does not give."""
     try:
-        if isinstance(address, UnixAddress):
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.bind(str(address.path))
-            address.path.unlink()
-        else:
-            family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-            with socket.socket(family) as probe:
-                probe.bind((address.host, address.port))
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(str(address.path))
+        address.path.unlink()
     except OSError as error:
         return error.strerror or str(error)
     return "refused by the system"
-
-
-def who(peer: str, callers: Mapping[str, str]) -> str:
-    """A description by gRPC's name of a peer: its address, or the entry in `callers`.
-
-    gRPC's own Unix socket is for its user alone.
-    """
-    kind, _, rest = unquote(peer).partition(":")
-    if not kind.startswith("unix"):
-        return rest
-    return callers.get(rest, "") or f"uid {os.getuid()}"
-
-
-def peer_address(peer: str) -> Address | None:
-    """The address in gRPC's name of a peer, such as `ipv4:127.0.0.1:5000`; None for a Unix
-    socket."""
-    kind, _, rest = unquote(peer).partition(":")
-    if kind not in ("ipv4", "ipv6"):
-        return None
-    return ip_address(rest.rpartition(":")[0].strip("[]").partition("%")[0])
 
 
 def _token(context: Context) -> str:

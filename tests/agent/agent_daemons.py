@@ -1,7 +1,7 @@
 """A running agent, and a way to hold it."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -22,15 +22,14 @@ class HoldingClient(AgentClient):
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running agent. `state` is its folder, `log` the file with its output; `others` are the
-    other addresses on which it listens. `held` holds it for `run`."""
+    """A running agent. `state` is its folder, `log` the file with its output. `held` holds it for
+    `run`."""
 
     host: str
     child: Popen[bytes]
     address: str
     state: Path
     log: Path
-    others: Sequence[str] = ()
     run: str = "run"
 
     @property

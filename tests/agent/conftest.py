@@ -61,8 +61,8 @@ def starting_in(folder: Path) -> Iterator[StartDaemon]:
         with os.fdopen(reader) as pipe:
             select.select([pipe], [], [], READY_TIMEOUT_S)
             ready = pipe.readline().split()
-            assert ready[:2] == ["ready", address], log.read_text()
-        return Daemon(host, child, address, state, log, ready[2:])
+            assert ready == ["ready", address], log.read_text()
+        return Daemon(host, child, address, state, log)
 
     try:
         yield start

@@ -5,11 +5,10 @@ import pytest
 from netesto.agent import config
 from netesto.agent.config import Config
 from netesto.errors import UsageError
-from netesto.model import TlsFiles
 
-NO_TABLE = (
-    "not a table of the paths of certificate, key, ca\n"
-    'Write: tls = {certificate = "tls.crt", key = "tls.key", ca = "ca.crt"}'
+REMOVED = (
+    "removed\n"
+    "Reach the agent through ssh, or put stunnel before its Unix socket: see docs/hosts.md."
 )
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -17,23 +16,14 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 def test_every_key_is_read(tmp_path: Path):
     path = tmp_path / "agent.toml"
-    lines = ('listen = ["unix:/a", "[::1]:9"]', 'state = "/s"', 'host = "h1"')
-    path.write_text("\n".join((*lines, 'device = "eth1"', 'clients = "/c"', 'group = "netesto"')))
+    lines = ('listen = ["unix:/a", "unix:/b"]', 'state = "/s"', 'host = "h1"')
+    path.write_text("\n".join((*lines, 'device = "eth1"', 'group = "netesto"')))
     assert config.read(path) == Config(
-        listen=("unix:/a", "[::1]:9"),
+        listen=("unix:/a", "unix:/b"),
         group="netesto",
         state=Path("/s"),
         host="h1",
         device="eth1",
-        clients=Path("/c"),
-    )
-
-
-def test_paths_of_tls_are_relative_to_the_file(tmp_path: Path):
-    path = tmp_path / "agent.toml"
-    path.write_text('tls = {certificate = "a.crt", key = "/keys/a.key", ca = "../ca.crt"}')
-    assert config.read(path).tls == TlsFiles(
-        certificate=tmp_path / "a.crt", key=Path("/keys/a.key"), ca=tmp_path / "../ca.crt"
     )
 
 
@@ -54,10 +44,7 @@ def test_one_address_needs_no_list(tmp_path: Path):
     [
         (
             "port = 9",
-            (
-                "1: unknown key 'port'\nKeys: "
-                "clients, commands, device, group, host, limits, listen, state, tls"
-            ),
+            "1: unknown key 'port'\nKeys: commands, device, group, host, limits, listen, state",
         ),
         (
             'group = "x"\n\n[commands.tell]\nrun = ["true"]\n timeot = "1s"',
@@ -68,9 +55,8 @@ def test_one_address_needs_no_list(tmp_path: Path):
             " commands.tell: unknown key 'timeot'\nDid you mean timeout?",
         ),
         ("listen = 9", "listen: an address or a list of addresses is required"),
-        ("tls = true", f"tls: {NO_TABLE}"),
-        ('tls = {key = "/k"}', f"tls: {NO_TABLE}"),
-        ('tls = {certificate = "/c", key = "/k", ca = 1}', f"tls: {NO_TABLE}"),
+        ('listen = "unix:/a"\n[tls]\nca = "/ca.crt"', f"2: tls: {REMOVED}"),
+        ('clients = "/c"', f"1: clients: {REMOVED}"),
         ("listen = [9]", "listen: an address or a list of addresses is required"),
         ("device = 9", "device: a string is required"),
         ("[limits]\nflows = 0", "limits.flows: a whole number above 0 is required"),
@@ -85,7 +71,7 @@ def test_what_is_wrong_is_named(text: str, message: str, tmp_path: Path):
     assert str(caught.value) in {f"{path}: {message}", f"{path}:{message}"}
 
 
-@pytest.mark.parametrize("key", ["limits", "clients", "tls"])
+@pytest.mark.parametrize("key", ["limits", "host", "tls"])
 def test_a_file_of_commands_has_nothing_else(tmp_path: Path, key: str):
     path = tmp_path / "commands.toml"
     path.write_text(f'[commands.tell]\nrun = ["true"]\n[{key}]\nport = 9\n')

@@ -465,14 +465,15 @@ async def test_asked_to_shut_down_it_ends_well(start_daemon: StartDaemon):
 
 
 WRONG = [
-    (["--listen", "127.0.0.1:0"], "cannot listen on 127.0.0.1:0: everybody who reaches a port"),
-    (["--listen", "h1:0", "--insecure"], "cannot listen on h1:0: invalid address 'h1'"),
+    (["--listen", "127.0.0.1:0"], "invalid agent address '127.0.0.1:0'"),
+    (["--listen", "tls://0.0.0.0:9"], "'tls://0.0.0.0:9': netesto has no TLS of its own"),
+    (["--insecure"], "error: --insecure: removed. Reach the agent through ssh, or put stunnel"),
+    (["--clients", "c.txt"], "error: --clients: removed. Reach the agent through ssh, or put"),
     (["--listen", "ssh://h1"], "cannot listen on ssh://h1: controllers reach an agent"),
     (
         ["--listen", "unix:/no/such/folder/s"],
         "cannot listen in /no/such/folder: No such file or directory",
     ),
-    (["--state", f"/tmp/{'s' * 100}"], f"/tmp/{'s' * 100}/rpc.sock: 114 bytes"),
     (["--listen", "unix:/tmp/s"], "/tmp: others can write to this folder"),
     (["--group", "no-such"], "group = 'no-such': no such group here"),
     (

@@ -78,14 +78,6 @@ def fifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         yield [f"unix:{path}" for path in sockets]
 
 
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """A port on which nobody listens, and nobody else can."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
-
-
 def hosts_file(folder: Path, *agents: str) -> str:
     path = folder / "hosts.toml"
     tables = [f'[h{number}]\nagent = "{agent}"\n' for number, agent in enumerate(agents, start=1)]
@@ -94,27 +86,40 @@ def hosts_file(folder: Path, *agents: str) -> str:
 
 
 def test_list_shows_agents_and_addresses(tmp_path, capsys):
-    file = hosts_file(tmp_path, "192.0.2.1", "[2001:db8::1]:99", "unix:/run/a")
+    file = hosts_file(tmp_path, "ssh://192.0.2.1", "unix:/run/a")
     assert cli.main(["hosts", "list", file]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [
-        ["h1", "192.0.2.1:12870", "192.0.2.1"],
-        ["h2", "[2001:db8::1]:99", "2001:db8::1"],
-        ["h3", "unix:/run/a", "-"],
+        ["h1", "ssh://192.0.2.1", "-"],
+        ["h2", "unix:/run/a", "-"],
     ]
 
 
-def test_check_names_every_host_that_cannot_be_used(tmp_path, capsys, agent, closed_port):
-    first = tmp_path / "none"
-    file = hosts_file(tmp_path, f"127.0.0.1:{closed_port}", agent, f"unix:{first}")
-    status = cli.main(["hosts", "check", "--insecure", "-f", "json", file])
+def test_check_names_every_host_that_cannot_be_used(tmp_path, capsys, agent):
+    dead, none = tmp_path / "dead", tmp_path / "none"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(dead))
+    file = hosts_file(tmp_path, f"unix:{dead}", agent, f"unix:{none}")
+    status = cli.main(["hosts", "check", "-f", "json", file])
     document = json.loads(capsys.readouterr().out)
     wrong = [(each["host"], each["message"]) for each in document["problems"]]
     assert (status, [entry for entry in wrong if "unreachable" in entry[1]]) == (
         3,
         [
-            ("h1", f"agent unreachable at 127.0.0.1:{closed_port}: Connection refused"),
-            ("h3", f"agent unreachable at unix:{first}: No such file or directory"),
+            ("h1", f"agent unreachable at unix:{dead}: Connection refused"),
+            ("h3", f"agent unreachable at unix:{none}: No such file or directory"),
         ],
+    )
+
+
+def test_an_option_of_earlier_versions_is_refused_with_what_to_do_instead(capsys):
+    status = cli.main(["hosts", "check", "--insecure", "h1"])
+    assert (status, capsys.readouterr().err) == (
+        2,
+        (
+            "netesto: hosts check: unknown option --insecure\n"
+            "Reach the agent through ssh, or put stunnel before its Unix socket: see"
+            " docs/hosts.md.\n"
+        ),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from netesto.controller.inventory import Inventory, load
 from netesto.errors import UsageError, WorldError
-from netesto.model import Endpoint, TlsFiles
+from netesto.model import Endpoint
 
 CLIENT = Endpoint(host="client1", agent="unix:/run/c.sock")
 SERVER = Endpoint(host="server1", agent="unix:/run/s.sock")
@@ -155,94 +155,78 @@ def test_an_agent_on_a_port_is_refused_loopback_included(tmp_path: Path):
     with pytest.raises(UsageError) as caught:
         load(str(path))
     assert str(caught.value) == (
-        f"{path}: host h1: agent: everybody who can connect to 127.0.0.1:7 could use the agent,"
-        ' and impersonate it\nWrite agent = "ssh://h1". --insecure uses the port nevertheless: only'
-        " for networks and machines without other users."
+        f"{path}: host h1: agent: invalid agent address '127.0.0.1:7'\nWrite"
+        " ssh://[USER@]HOST[:PORT][/PATH/OF/SOCKET], or unix:PATH: agents listen on no ports."
     )
 
 
-def test_an_agent_without_a_port_has_the_default_port(tmp_path: Path):
-    path = tmp_path / "hosts.toml"
-    path.write_text('[h1]\nagent = "127.0.0.1"\n')
-    addresses = {4: ip_address("127.0.0.1")}
-    expected = {"h1": Endpoint(host="h1", agent="127.0.0.1:12870", addresses=addresses)}
-    assert load(str(path), insecure=True).endpoints == expected
+FILES = 'tls = {certificate = "a.crt", key = "a.key", ca = "ca.crt"}\n'
 
 
-def test_files_of_tls_are_those_of_all_hosts_or_of_one(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("text", "place"), [(f"{FILES}[h1]\n", ""), (f"[h1]\n{FILES}", " host h1:")]
+)
+def test_the_files_of_tls_are_refused_with_what_to_do_instead(
+    tmp_path: Path, text: str, place: str
+):
     path = tmp_path / "hosts.toml"
-    path.write_text(
-        'tls = {certificate = "all.crt", key = "all.key", ca = "ca.crt"}\n'
-        '[h1]\nagent = "tls://h1.example"\n'
-        '[h2]\nagent = "tls://h2.example:99"\n'
-        'tls = {certificate = "h2.crt", key = "h2.key", ca = "/etc/ca.crt"}\n'
-        "[h3]\n"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load(str(path))
+    assert str(caught.value) == (
+        f"{path}:{place} tls: removed\n"
+        "Reach the agent through ssh, or put stunnel before its Unix socket: see docs/hosts.md."
     )
 
-    def files(name: str, ca: Path) -> TlsFiles:
-        return TlsFiles(certificate=tmp_path / f"{name}.crt", key=tmp_path / f"{name}.key", ca=ca)
 
-    assert load(str(path)).endpoints == {
-        "h1": Endpoint(
-            host="h1", agent="tls://h1.example:12870", tls=files("all", tmp_path / "ca.crt")
-        ),
-        "h2": Endpoint(
-            host="h2", agent="tls://h2.example:99", tls=files("h2", Path("/etc/ca.crt"))
-        ),
-        "h3": Endpoint(host="h3", agent="ssh://h3"),
-    }
+def test_a_host_may_be_called_tls(tmp_path: Path):
+    path = tmp_path / "hosts.toml"
+    path.write_text("[tls]\n")
+    assert load(str(path)).endpoints == {"tls": Endpoint(host="tls", agent="ssh://tls")}
 
 
 def refused(tmp_path: Path, text: str) -> str:
     path = tmp_path / "hosts.toml"
     path.write_text(text)
     with pytest.raises(UsageError) as caught:
-        load(str(path), insecure=True)
+        load(str(path))
     return str(caught.value).splitlines()[0].removeprefix(f"{path}: ")
-
-
-def test_an_agent_of_an_ipv6_address_is_read_and_lends_it_to_the_traffic(tmp_path: Path):
-    path = tmp_path / "hosts.toml"
-    path.write_text('[h1]\nagent = "2001:db8::1"\n[h2]\nagent = "[2001:db8::2]:7"\n')
-    one, two = (ip_address(f"2001:db8::{number}") for number in (1, 2))
-    assert load(str(path), insecure=True).endpoints == {
-        "h1": Endpoint(host="h1", agent="[2001:db8::1]:12870", addresses={6: one}),
-        "h2": Endpoint(host="h2", agent="[2001:db8::2]:7", addresses={6: two}),
-    }
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[h1]\nagent = "tls://h1"', "host h1: agent: no certificate for tls://h1:12870"),
-        ("[h1]\ntls = 1", "host h1: tls: not a table of the paths of certificate, key, ca"),
-        ("tls = 1\n[h1]", "tls: not a table of the paths of certificate, key, ca"),
+        (
+            '[h1]\nagent = "tls://h1"',
+            "host h1: agent: 'tls://h1': netesto has no TLS of its own",
+        ),
         ("", "names no host"),
         ("h1 = 7\n", "h1 is not a table"),
         ("[-v]\n", "host -v: agent: 'ssh://-v': invalid host '-v'"),
         ("[h1]\nagent = 7\n", "host h1: agent: not a string"),
-        ('[h1]\nagent = "a:b"\n', "host h1: agent: 'a:b': invalid port 'b'"),
-        ('[h1]\nagent = "127.0.0.1:0"\n', "host h1: agent: invalid port '0'"),
         (
             '[h1]\nagent = "unix:/s"\naddresses = "::1"\n',
             "host h1: addresses: not a list of strings",
         ),
         ('[h1]\nagent = "unix:/s"\naddresses = [1]\n', "host h1: addresses: not a list of strings"),
-        ('[h1]\nagent = "router:7"\n', "host h1: invalid IP address 'router'"),
+        (
+            '[h1]\nagent = "unix:/s"\naddresses = ["router"]\n',
+            "host h1: invalid IP address 'router'",
+        ),
         (
             '[h1]\nagent = "unix:/s"\naddresses = ["192.0.2.1", "192.0.2.2"]\n',
             "host h1: two IPv4 addresses, 192.0.2.1 and 192.0.2.2",
         ),
         (
-            '[h1]\nagent = "127.0.0.1"\n[h2]\nagent = "127.0.0.1:12870"\n',
-            "hosts h1 and h2 have the same agent, 127.0.0.1:12870",
+            '[h1]\nagent = "unix:/s"\n[h2]\nagent = "unix:/s"\n',
+            "hosts h1 and h2 have the same agent, unix:/s",
         ),
         (
             '[h1]\naddresses = ["192.0.2.1"]\n[h2]\naddresses = ["192.0.2.1"]\n',
             "hosts h1 and h2 have the same address, 192.0.2.1",
         ),
-        ('[h1.net]\nagent = "127.0.0.1"\n', "host h1.net: a name with a dot needs quotes"),
-        ('["h 1"]\nagent = "127.0.0.1"\n', "invalid host name 'h 1'"),
+        ('[h1.net]\nagent = "unix:/s"\n', "host h1.net: a name with a dot needs quotes"),
+        ('["h 1"]\nagent = "unix:/s"\n', "invalid host name 'h 1'"),
     ],
 )
 def test_a_hosts_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str):
@@ -258,7 +242,7 @@ def test_a_hosts_file_in_another_encoding_is_refused(tmp_path: Path):
 
 def test_a_hosts_file_with_an_unknown_key_is_refused(tmp_path: Path):
     path = tmp_path / "hosts.toml"
-    path.write_text('[h1]\nagent = "127.0.0.1"\nadress = "127.0.0.1"\n')
+    path.write_text('[h1]\nagent = "unix:/s"\nadress = "127.0.0.1"\n')
     with pytest.raises(UsageError, match="host h1: unknown key adress"):
         load(str(path))
 

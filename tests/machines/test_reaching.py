@@ -1,18 +1,24 @@
-"""Agents are reached by ssh, and by nothing else, from machine to machine."""
+"""Agents are reached by ssh, or by stunnel before their sockets, from machine to machine."""
 
 import json
+import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from worlds import AGENT_SOCKET, OTHER, USER
+import yaml
+from needs import unmet
+from typed import found as found_in
+from worlds import AGENT_SOCKET, OTHER, USER, World, machines
 
 from netesto.system import process
 from netesto.transport import ssh
 
 PATIENCE_S = 30
+
+ROOT = Path(__file__).parents[2]
 
 ORDERS = "/root/orders"
 SSH = "^ssh .* -L "
@@ -412,7 +418,7 @@ def test_ssh_ends_with_a_controller_that_is_killed_and_its_folder_with_the_next(
 @pytest.mark.parametrize(
     "words", [["hosts", "check", "hosts.toml"], ["run", "--hosts", "hosts.toml", "flow.nts"]]
 )
-def test_a_controller_refuses_an_agent_on_a_port(agents, words):
+def test_a_controller_reaches_no_port(agents, words):
     controller = agents.controller
     tables = '[h1]\nagent = "127.0.0.1:9"\n'
     with (
@@ -420,27 +426,178 @@ def test_a_controller_refuses_an_agent_on_a_port(agents, words):
         written(controller, "/root/flow.nts", FLOW),
     ):
         done = controller.run(["netesto", *words], check=False)
-    assert (
-        done.status,
-        done.stderr.startswith("netesto: hosts.toml: host h1: agent: everybody who"),
-    ) == (2, True)
+    assert (done.status, done.stderr.splitlines()[0]) == (
+        2,
+        "netesto: hosts.toml: host h1: agent: invalid agent address '127.0.0.1:9'",
+    )
 
 
-def test_who_insists_on_ports_at_both_ends_gets_them(agents):
-    h1, controller = agents["h1"], agents.controller
-    argv = [
-        "netesto-agent",
-        "--insecure",
-        "--listen",
-        f"{h1.address()}:12999",
-        "--state",
-        "/root/s",
-    ]
-    log = h1.folder / "insecure.log"
-    child = h1.start([*argv, "--host", "h1"], stdout=log)
-    is_ready = process.wait_until(lambda: "ready" in log.read_text(), timeout=PATIENCE_S)
-    with written(controller, "/root/hosts.toml", f'[h1]\nagent = "{h1.address()}:12999"\n'):
-        found = check(agents, "--insecure", "hosts.toml")
-    process.end(child)
-    h1.run(["rm", "-r", "/root/s"])
-    assert (is_ready, found) == (True, (0, ["h1"], {}))
+# The names, the port and the socket of docs/hosts.md.
+HOST, CONTROLLER = "host1.example.net", "controller.example.net"
+PORT = 12870
+HOST_SOCKET = Path("/run/netesto-hosts/host1.sock")
+
+
+def shown(name):
+    """The file that docs/hosts.md shows under this name."""
+    text = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
+    block = rf"^```\w+\n([;#] {re.escape(name)}\n.*?)^```$"
+    return found_in(block, text, re.MULTILINE | re.DOTALL)[1]
+
+
+def manifest(name):
+    """The file of this name in the manifest of Kubernetes, for the controller of the page."""
+    text = (ROOT / "remote" / "kubernetes" / "netesto-agent.yaml").read_text(encoding="utf-8")
+    maps = [each for each in yaml.safe_load_all(text) if each["kind"] == "ConfigMap"]
+    return maps[0]["data"][name].replace("controller.example", CONTROLLER)
+
+
+class Pki:
+    """Certificates of a CA, as a user's own PKI would issue them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        folder.mkdir()
+        self._openssl("ca", "-subj", "/CN=the tests")
+
+    def issue(self, name):
+        signed = ["-CA", f"{self.folder}/ca.crt", "-CAkey", f"{self.folder}/ca.key"]
+        self._openssl(
+            name, *signed, "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"
+        )
+
+    def give(self, machine, name, place):
+        """Put the certificate of `name` and its key at `place` of a machine."""
+        for suffix, mode in (("crt", 0o644), ("key", 0o600)):
+            text = (self.folder / f"{name}.{suffix}").read_text(encoding="ascii")
+            machine.write(f"{place}.{suffix}", text, mode=mode)
+
+    def _openssl(self, name, *words):
+        files = ["-keyout", f"{self.folder}/{name}.key", "-out", f"{self.folder}/{name}.crt"]
+        argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *words]
+        process.run(argv, timeout=PATIENCE_S)
+
+
+@dataclass
+class Stunnelled:
+    """h1, whose agent controllers reach by stunnel, and the controller of the page; h2 is reached
+    by ssh."""
+
+    world: World
+    pki: Pki
+    listens: str
+
+    @contextmanager
+    def host_end(self):
+        """stunnel on h1."""
+        with self._stunnel(self.world["h1"], self.listens) as (child, log):
+            table = Path("/proc", str(self.world["h1"].pid), "net", "tcp")
+            # TCP_LISTEN of include/net/tcp_states.h.
+            is_there = process.wait_until(
+                lambda: f":{PORT:04X} 00000000:0000 0A " in table.read_text(), timeout=PATIENCE_S
+            )
+            assert (is_there, child.poll()) == (True, None), log.read_text()
+            yield
+
+    @contextmanager
+    def controller_end(self, text=None):
+        """stunnel on the controller, with this configuration instead of the page's."""
+        controller = self.world.controller
+        text = shown("/etc/netesto/controller.conf") if text is None else text
+        with self._stunnel(controller, text) as (child, log):
+            controller.await_socket(HOST_SOCKET, child, log)
+            yield
+
+    @contextmanager
+    def _stunnel(self, machine, text):
+        log = machine.folder / f"{machine.name}-stunnel.log"
+        machine.write("/root/stunnel.conf", f"foreground = yes\n{text}")
+        child = machine.start(["stunnel4", "/root/stunnel.conf"], stdout=log)
+        try:
+            yield child, log
+        finally:
+            process.end(child)
+
+
+@pytest.fixture(scope="module", params=["the page", "the manifest"])
+def stunnelled(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stunnelled")
+    with machines("h1", "h2", folder=folder) as world:
+        for tool in ("stunnel4", "openssl"):
+            if world.controller.run(["which", tool], check=False).status:
+                unmet("machines", f"this machine needs {tool} (.ci/sshd fetches stunnel4)")
+        h1, controller = world["h1"], world.controller
+        pki = Pki(folder / "pki")
+        for name in (HOST, CONTROLLER):
+            pki.issue(name)
+        if request.param == "the page":
+            h1.run(["groupadd", "--system", "netesto"])
+            h1.run(["useradd", "--system", "stunnel4"])
+            h1.write("/etc/netesto/agent.toml", shown("/etc/netesto/agent.toml"))
+            listens, place = shown("/etc/stunnel/netesto-agent.conf"), "/etc/netesto"
+        else:
+            h1.write("/etc/netesto/agent.toml", manifest("agent.toml"))
+            listens, place = manifest("stunnel.conf"), "/etc/netesto-tls"
+        pki.give(h1, HOST, f"{place}/tls")
+        pki.give(h1, "ca", f"{place}/ca")
+        pki.give(controller, CONTROLLER, "/etc/netesto/controller")
+        pki.give(controller, "ca", "/etc/netesto/ca")
+        controller.run(["install", "-d", "-m", "700", str(HOST_SOCKET.parent)])
+        controller.run(["sh", "-c", f"echo {h1.address()} {HOST} >>/etc/hosts"])
+        controller.write("/root/hosts.toml", f"{shown('hosts.toml, by stunnel')}[h2]\n")
+        socket = ["--config", "/etc/netesto/agent.toml", "--device", "eth1"]
+        with h1.agent(*socket), world["h2"].agent("--device", "eth1"):
+            yield Stunnelled(world, pki, listens)
+
+
+def test_an_agent_is_reached_by_certificates(stunnelled):
+    with stunnelled.host_end(), stunnelled.controller_end():
+        assert check(stunnelled.world, "hosts.toml") == (0, ["host1", "h2"], {})
+
+
+BY_STUNNEL = FLOW.replace("h1", "host1").replace("dur=1", "dur=6")
+
+
+def test_a_run_goes_on_when_stunnel_is_started_again(stunnelled):
+    controller = stunnelled.world.controller
+    controller.write("/root/flow.nts", BY_STUNNEL)
+    log = controller.folder / "run.log"
+    argv = ["netesto", "run", "--plain", "--yes", "--no-pages", "--hosts", "hosts.toml"]
+    with stunnelled.controller_end():
+        with stunnelled.host_end():
+            run = controller.start([*argv, "--out", "/root/out", "flow.nts"], stdout=log)
+            process.wait_until(lambda: "#1.1: 6 s" in log.read_text(), timeout=PATIENCE_S)
+        with stunnelled.host_end():
+            status = run.wait(PATIENCE_S)
+    controller.run(["rm", "-r", "/root/out"])
+    is_joined = "host1: connected again; nothing was lost" in log.read_text()
+    assert (status, is_joined) == (0, True), log.read_text()
+
+
+NOT_REACHED = (
+    f"agent unreachable at unix:{HOST_SOCKET}: it ends the connection",
+    "Does an agent listen there? If it is stunnel, the logs of both its ends have the reason.",
+)
+
+
+@pytest.mark.parametrize("shows", ["no certificate", "another name", "another CA"])
+def test_who_has_no_listed_certificate_is_refused(stunnelled, shows, tmp_path):
+    text = shown("/etc/netesto/controller.conf")
+    if shows == "no certificate":
+        text = re.sub(r"^(cert|key) .*\n", "", text, flags=re.MULTILINE)
+    else:
+        pki = stunnelled.pki if shows == "another name" else Pki(tmp_path / "pki")
+        name = "stranger.example.net" if shows == "another name" else CONTROLLER
+        pki.issue(name)
+        pki.give(stunnelled.world.controller, name, "/root/other")
+        text = text.replace("/etc/netesto/controller", "/root/other")
+    with stunnelled.host_end(), stunnelled.controller_end(text):
+        found = check(stunnelled.world, "hosts.toml")
+    assert found == (3, ["h2"], {"host1": NOT_REACHED})
+
+
+def test_a_controller_refuses_a_host_with_another_name(stunnelled):
+    text = shown("/etc/netesto/controller.conf").replace(f"checkHost = {HOST}", "checkHost = h9")
+    with stunnelled.host_end(), stunnelled.controller_end(text):
+        found = check(stunnelled.world, "hosts.toml")
+    assert found == (3, ["h2"], {"host1": NOT_REACHED})

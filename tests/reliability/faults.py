@@ -352,12 +352,6 @@ def between_machines() -> Iterator[Fault]:
         yield fault(f"results folder {what}", "", "", replaced, WORLD)
     written = "exp.csv: another program has written or deleted it"
     yield fault("results folder written by another program", "ok", "ok", written, WORLD)
-    expired, cut = "certificates expired", "management network cut for 8 s"
-    yield fault("certificate of the controller expired", "", "", "has expired", WORLD, BEFORE)
-    yield fault("certificate of the agent expired", "", "", "has expired", WORLD, BEFORE)
-    yield fault(expired, "ok", "ok", "experiment 3", OK, BETWEEN)
-    yield fault(f"{expired} and renewed, {cut}", "ok", "ok", AGAIN, OK, BETWEEN)
-    yield fault(f"{expired}, {cut}", "failed", "failed", "has expired", FAILED, BETWEEN)
     for whose, step in itertools.product(("client", "server", "controller"), STEPS_S):
         told = f"the system's time was set by {STEPS_S[step]:+.1f}"
         yield fault(f"clock of the {whose} set by {step}", "partial", "ok", told, FAILED)

@@ -9,12 +9,10 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 import pytest
-from certificates import DAY, NOW, Pki
 from faults import (
     BEFORE,
     BETWEEN,
@@ -43,12 +41,11 @@ RUN OneFlowStream server=h1 client=h2 expName=three ca=cubic dur=1
 """
 FROM_H1 = SCRIPT.replace("server=h1 client=h2", "server=h2 client=h1")
 
-# Long enough for an agent to start, and for a run to come to its second experiment.
-STARTED_S, VALID_S = 8, 20
+# Long enough for an agent to start.
+STARTED_S = 8
 
-# Longer than a host takes to be there again, and others to notice that it was not; longer than
-# certificates are valid.
-PAUSE = {"host": "WAIT 8\n", "certificates": f"WAIT {VALID_S + 1}\n"}
+# Longer than a host takes to be there again, and others to notice that it was not.
+PAUSE_S = 8
 
 # More than what is exchanged before a flow.
 FLOWING_BYTES = 1_000_000
@@ -70,11 +67,6 @@ time.time_ns = lambda: kernels() + int(ahead.read_text())
 from netesto{module} import main
 sys.exit(main())
 """
-
-# What an agent adds to its configuration, and a controller to its hosts file, to meet by TLS.
-TLS = 'tls = {certificate = "/root/own.pem", key = "/root/own.key", ca = "/root/ca.pem"}\n'
-LISTENS = f'clients = "/root/clients.txt"\n{TLS}'
-BY_TLS = 'agent = "tls://h1:12870"\n'
 
 # The agent's own limit would refuse what is to fail on a full disk.
 CONFIG = "[limits]\ndisk_reserve = 0\n"
@@ -171,9 +163,6 @@ class Case:
         self._is_covered = False
         self._children: list[Child] = []
         self._ecn = self.host.run(ECN).stdout
-        self._is_tls = "certificate" in self.what
-        self._pki = Pki(self.host.folder / "pki")
-        self._expires_s = 0.0
         self._log = self.host.folder / "h1-agent.log"
         self._logged = 0
 
@@ -193,13 +182,11 @@ class Case:
         if self.what.startswith("second controller"):
             script = script.replace("dur=2\n", f"dur=2\nWAIT {STARTED_S}\n")
         one, end, others = script.partition("expName=one ca=cubic dur=1\n")
-        pause = PAUSE[self.what.split()[0]] if self.moment == BETWEEN else ""
+        pause = f"WAIT {PAUSE_S}\n" if self.moment == BETWEEN else ""
         self.controller.write("/root/a.nts", f"{one}{end}{pause}{others}")
         hosts = [
             f'[{host}]\naddresses = ["{self.world[host].address("data")}"]\n' for host in HOSTS
         ]
-        if self._is_tls:
-            hosts = [TLS, hosts[0] + BY_TLS, hosts[1]]
         self.controller.write("/root/hosts.toml", "".join(hosts))
         self.controller.run(["rm", "-rf", "/root/other"])
         disks = (("controller", "/mnt/results"), ("h1", "/mnt/state"))
@@ -209,12 +196,7 @@ class Case:
             machine.run(["mount", "-t", "tmpfs", "-o", "size=200M", "results", path])
         self.controller.run(["mkdir", self.out])
         config = "" if self.is_before and "host full" in self.what else CONFIG
-        self.host.write("/root/agent.toml", (LISTENS if self._is_tls else "") + config)
-        if self._is_tls:
-            self.host.write("/root/clients.txt", "controller\n")
-            self._expires_s = time.time() + (STARTED_S if self.is_before else VALID_S)
-            self._issue("controller", self._expires_s if "agent" not in self.what else None)
-            self._issue("h1", self._expires_s if "controller" not in self.what else None)
+        self.host.write("/root/agent.toml", config)
         with contextlib.ExitStack() as stack:
             self._set_time(0)
             stack.enter_context(self.world["h2"].agent("--device", "eth1"))
@@ -231,8 +213,6 @@ class Case:
     def _start_agent(self) -> None:
         words = ["--listen", f"unix:{AGENT_SOCKET}", "--host", "h1", "--device", "eth1"]
         words += ["--state", "/mnt/state/agent", "--config", "/root/agent.toml"]
-        if self._is_tls:
-            words += ["--listen", "tls://0.0.0.0:12870"]
         program = self._program("h1")
         if "protocol" in self.what:
             program = [sys.executable, "-c", OTHER_AGENT]
@@ -253,14 +233,6 @@ class Case:
         if self._clock is not None:
             path = Path(f"/proc/{self.world[self._clock].pid}/root/root/ahead")
             atomic.replace(path, str(round(ahead_s * 10**9)))
-
-    def _issue(self, name: str, expires_s: float | None) -> None:
-        """A certificate for a machine, valid for a day if it is not to expire before."""
-        expires = NOW + DAY if expires_s is None else datetime.fromtimestamp(expires_s, UTC)
-        files = self._pki.issue(name, not_after=expires)
-        for path, role in ((files.certificate, "own.pem"), (files.key, "own.key")):
-            self.world[name].write(f"/root/{role}", path.read_text(), mode=0o600)
-        self.world[name].write("/root/ca.pem", files.ca.read_text())
 
     def inject(self, run: Child | None = None) -> None:
         """Inject it, into `run` if it is under way; a temporary fault is over on return."""
@@ -293,14 +265,6 @@ class Case:
                     self.world.reboot("h1")
                 self._logged = self._log.stat().st_size
                 self._start_agent()
-            case [("certificate" | "certificates"), *rest]:
-                # Not a wait for anything: certificates expire by time alone.
-                time.sleep(max(0.0, self._expires_s + 1 - time.time()))
-                if "renewed," in rest:
-                    self._issue("controller", None)
-                    self._issue("h1", None)
-                if "cut" in rest:
-                    self._cut("management", float(rest[-2]))
             case ["second", "controller", *_]:
                 self._run_another("/root/other")
             case ["second", "run", *_]:

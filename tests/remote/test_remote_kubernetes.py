@@ -1,7 +1,6 @@
 """The manifest and the container recipe: valid, with the rights that an agent needs and no more."""
 
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from netesto.agent import access, config, examination
+from netesto.agent import config, examination
 from netesto.system import process
 
 FOLDER = Path(__file__).parents[2] / "remote" / "kubernetes"
@@ -43,8 +42,15 @@ def pod(documents: dict[str, Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def container(pod: Any) -> Any:
-    [container] = pod["containers"]
-    return container
+    """That of the agent."""
+    return pod["containers"][0]
+
+
+@pytest.fixture(scope="module")
+def stunnel(pod: Any) -> Any:
+    """The container beside it."""
+    [stunnel] = pod["containers"][1:]
+    return stunnel
 
 
 @pytest.mark.parametrize("kind", ["Namespace", "ConfigMap", "DaemonSet"])
@@ -93,8 +99,16 @@ def test_what_needs_a_capability_works_with_all_of_them_and_not_without_it(names
     assert (with_all, without == 0) == (0, False)
 
 
-def test_the_agent_cannot_write_to_its_image_nor_talk_to_the_cluster(pod, container):
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+def test_stunnel_has_no_capabilities_and_the_user_of_the_agents_socket(container, stunnel):
+    rights = stunnel["securityContext"]
+    assert rights["capabilities"] == {"drop": ["ALL"]}
+    assert (rights["privileged"], rights["allowPrivilegeEscalation"]) == (False, False)
+    assert rights["runAsUser"] == container["securityContext"]["runAsUser"] == 0
+
+
+def test_the_agent_cannot_write_to_its_image_nor_talk_to_the_cluster(pod):
+    for each in pod["containers"]:
+        assert each["securityContext"]["readOnlyRootFilesystem"] is True
     assert pod["automountServiceAccountToken"] is False
     assert {key: pod.get(key) for key in ("hostNetwork", "hostPID", "hostIPC")} == {
         "hostNetwork": True, "hostPID": None, "hostIPC": None,
@@ -106,26 +120,42 @@ def test_the_journal_outlives_the_pod_and_nothing_else_of_the_node_is_mounted(po
     assert of_the_node == [{"path": "/var/lib/netesto", "type": "DirectoryOrCreate"}]
 
 
-def test_the_secret_is_for_the_agent_alone(pod):
+def test_the_secret_is_for_stunnel_alone(pod):
     [secret] = [each["secret"] for each in pod["volumes"] if "secret" in each]
     assert secret == {"secretName": "netesto-agent-tls", "defaultMode": 0o400}
+    of = [
+        each["name"]
+        for each in pod["containers"]
+        if any(mount["name"] == "tls" for mount in each["volumeMounts"])
+    ]
+    assert of == ["stunnel"]
 
 
-def test_all_that_is_mounted_is_there(pod, container):
-    mounted = [each["name"] for each in container["volumeMounts"]]
-    assert mounted == [each["name"] for each in pod["volumes"]]
+def test_all_that_is_mounted_is_there(pod):
+    mounted = {mount["name"] for each in pod["containers"] for mount in each["volumeMounts"]}
+    assert mounted == {each["name"] for each in pod["volumes"]}
 
 
-def test_the_configuration_is_one_that_an_agent_reads(documents, container, tmp_path):
-    texts = documents["ConfigMap"]["data"]
-    (tmp_path / "agent.toml").write_text(texts["agent.toml"])
-    found = config.read(tmp_path / "agent.toml")
-    mounts = {each["mountPath"] for each in container["volumeMounts"]}
-    table = tomllib.loads(texts["agent.toml"])
-    paths = [table["clients"], *table["tls"].values()]
-    assert {str(Path(path).parent) for path in paths} <= mounts
-    assert found.tls is not None
-    assert access.parse_clients(texts["clients.txt"], "clients.txt").names == {"controller.example"}
+def test_the_configuration_is_one_that_an_agent_reads(documents, tmp_path):
+    (tmp_path / "agent.toml").write_text(documents["ConfigMap"]["data"]["agent.toml"])
+    assert config.read(tmp_path / "agent.toml") == config.Config()
+
+
+def test_stunnel_connects_to_the_socket_of_the_agent_with_files_that_are_mounted(
+    documents, container, stunnel
+):
+    """tests/machines/test_reaching.py runs it."""
+    lines = documents["ConfigMap"]["data"]["stunnel.conf"].splitlines()
+    given = dict(line.split(" = ") for line in lines if " = " in line)
+    mounts = {each["mountPath"] for each in stunnel["volumeMounts"]}
+    [port] = stunnel["ports"]
+    assert stunnel["command"] == ["stunnel4", "/etc/netesto/stunnel.conf"]
+    assert {str(Path(given[key]).parent) for key in ("cert", "key", "CAfile")} <= mounts
+    assert (f"unix:{given['connect']}",) == config.Config().listen
+    assert (given["accept"], given["verifyChain"]) == (str(port["containerPort"]), "yes")
+    # An agent refuses a folder that everybody may write to, as they may to a volume.
+    shared = {"mountPath": "/run", "name": "run"}
+    assert all(shared in each["volumeMounts"] for each in (container, stunnel))
 
 
 def test_the_image_has_every_command_that_an_agent_runs():
@@ -136,7 +166,8 @@ def test_the_image_has_every_command_that_an_agent_runs():
         )
     )
     packages = {"ip": "iproute2", "tc": "iproute2", "ping": "iputils-ping"}
-    assert {packages.get(each, each) for each in (*examination.COMMANDS, "iperf3")} <= installed
+    needed = (*examination.COMMANDS, "iperf3", "stunnel4")
+    assert {packages.get(each, each) for each in needed} <= installed
 
 
 def test_the_image_starts_an_agent_with_the_mounted_configuration(container):

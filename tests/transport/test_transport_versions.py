@@ -43,7 +43,7 @@ async def peer_with(folder: Path, info: Callable[[], pb.HostInfo]):
 async def ours(folder: Path, service: RecordingService):
     """Our agent, and a caller of another version."""
     server = AgentServer(Gate(service))
-    address = server.listen(UnixAddress(folder / "agent.sock"))
+    server.listen(address := UnixAddress(folder / "agent.sock"))
     await server.start()
     async with grpc.aio.insecure_channel(str(address)) as wire:
         yield methods.calls(wire)

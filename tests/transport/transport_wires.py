@@ -8,7 +8,7 @@ from memory_agent import MemoryAgent
 from recording_service import RecordingService
 
 from netesto.model import Event
-from netesto.transport.addresses import TcpAddress, UnixAddress, parse
+from netesto.transport.addresses import UnixAddress
 from netesto.transport.base import Connection
 from netesto.transport.client import connect
 from netesto.transport.gate import Gate
@@ -38,24 +38,17 @@ async def in_memory(service: RecordingService) -> AsyncIterator[Connect]:
     yield connect_to
 
 
-def plain(text: str) -> UnixAddress | TcpAddress:
-    """An address on which gRPC itself listens."""
-    address = parse(text)
-    assert isinstance(address, UnixAddress | TcpAddress)
-    return address
-
-
 @contextlib.asynccontextmanager
-async def serving(service: RecordingService, address: str) -> AsyncIterator[Connect]:
+async def serving(service: RecordingService, address: UnixAddress) -> AsyncIterator[Connect]:
     server = AgentServer(Gate(service))
-    reached = server.listen(plain(address))
+    server.listen(address)
     await server.start()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(server.stop)
 
         async def connect_to() -> Connection:
             return await stack.enter_async_context(
-                await connect(str(reached), host="h1", timeout=5)
+                await connect(str(address), host="h1", timeout=5)
             )
 
         yield connect_to
