@@ -59,7 +59,7 @@ LAB file=lab.toml
 SOURCE inlib
 DO_COMMAND host=a name=tell
 SET_NETEM host=a netem_delay=5
-RUN OneFlowStream server=b client=a expName=stream ca=cubic dur=1.5
+RUN OneFlowStream server=b client=a expName=stream ca=cubic dur=10
 RUN OneFlowRR server=b client=a expName=delayed ca=cubic req=1 dur=1.5
 SET_NETEM host=a netem_delay=0
 RUN OneFlowRR server=b client=a expName=removed ca=cubic req=1 dur=1.5
