@@ -21,10 +21,10 @@ def main() -> int:
     from netesto.system import interrupts
 
     try:
-        with interrupts.heeded():
+        with interrupts.handled():
             outcome = cli.main()
             # Everything is done: later signals do not change the exit status.
-            interrupts.heed()
+            interrupts.begin_shutdown()
     except KeyboardInterrupt:
         sys.stderr.write("netesto: interrupted\n")
         outcome = status.INTERRUPTED

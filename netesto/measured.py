@@ -61,7 +61,7 @@ class SocketSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class GoodputInterval:
     """Goodput of a flow between two instants."""
 
     start_s: float
@@ -150,7 +150,7 @@ class TransferResult:
     rate_bps: float | None
     elapsed_s: float
     sent_bps: float | None = None
-    intervals: tuple[Interval, ...] = ()
+    intervals: tuple[GoodputInterval, ...] = ()
     transactions_per_s: float | None = None
     local_cpu_percent: float | None = None
     remote_cpu_percent: float | None = None
@@ -216,7 +216,7 @@ CPU_STATES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CounterSamples:
     """Samples of counters: a column for each, as long as `time_s`; None is unknown."""
 
     time_s: tuple[float, ...]
@@ -291,6 +291,6 @@ class LinkSamples:
     """What interfaces and their queues counted, since they exist. `devices`: the interface by which
     each group's packets left the host."""
 
-    qdiscs: Mapping[InstalledQdisc, Counted] = field(default_factory=dict)
-    interfaces: Mapping[str, Counted] = field(default_factory=dict)
+    qdiscs: Mapping[InstalledQdisc, CounterSamples] = field(default_factory=dict)
+    interfaces: Mapping[str, CounterSamples] = field(default_factory=dict)
     devices: Mapping[int, str] = field(default_factory=dict)

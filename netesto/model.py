@@ -960,7 +960,7 @@ class FilePiece:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedExperiment:
     """What an agent has of an experiment that is finished: its `files`, which are host statistics
     (`0/…` and `1/…`) and raw data (all others); their `content`, as `fetch` gives it, if they are
     small together, else nothing; and `time_sync`, if it was asked for. `changed` are sentences on

@@ -32,7 +32,7 @@ THOUSANDS: Mapping[str, int] = {
 }
 
 
-class Kind(Enum):
+class UnitKind(Enum):
     """What a number with a unit counts: bytes, seconds, or bits per second. A plain NUMBER may be
     any of these, in just that unit; THOUSANDS (64K, 1M) may be a size or a rate."""
 
@@ -42,20 +42,20 @@ class Kind(Enum):
     TIME = "a time"
     RATE = "a rate"
 
-    def fits(self, other: "Kind") -> bool:
+    def fits(self, other: "UnitKind") -> bool:
         """Whether one may be compared with the other, and added to it."""
         pair = {self, other}
-        return len(pair) == 1 or Kind.NUMBER in pair or pair in _ALIKE
+        return len(pair) == 1 or UnitKind.NUMBER in pair or pair in _ALIKE
 
 
-_ALIKE = ({Kind.THOUSANDS, Kind.SIZE}, {Kind.THOUSANDS, Kind.RATE})
+_ALIKE = ({UnitKind.THOUSANDS, UnitKind.SIZE}, {UnitKind.THOUSANDS, UnitKind.RATE})
 
 # In lower case. The language counts K, M, G in thousands and Ki, Mi, Gi in 1024 (spec of the
 # language, 1.4). tc(8): bit, kbit, mbit, gbit in bits per second; bps, kbps, mbps, gbps in BYTES
 # per second. "10Mbit/s", "10M" and "10G" are rates in bits per second where one is asked for, as
 # iperf3 does with -b.
-UNITS: Mapping[Kind, Mapping[str, Decimal]] = {
-    Kind.SIZE: {
+UNITS: Mapping[UnitKind, Mapping[str, Decimal]] = {
+    UnitKind.SIZE: {
         **{prefix.lower(): Decimal(factor) for prefix, factor in THOUSANDS.items()},
         **{f"{prefix.lower()}b": Decimal(factor) for prefix, factor in THOUSANDS.items()},
         **{
@@ -64,14 +64,14 @@ UNITS: Mapping[Kind, Mapping[str, Decimal]] = {
             for unit in ("i", "ib")
         },
     },
-    Kind.TIME: {
+    UnitKind.TIME: {
         unit: Decimal(factor)
         for unit, factor in {
             "": "1", "s": "1", "sec": "1", "ms": "1e-3", "us": "1e-6", "ns": "1e-9",
             "m": "60", "min": "60",
         }.items()
     },
-    Kind.RATE: {
+    UnitKind.RATE: {
         f"{prefix.lower()}{unit}": Decimal(factor) * bits
         for prefix, factor in THOUSANDS.items()
         for unit, bits in (("", 1), ("bit", 1), ("bit/s", 1), ("bps", 8))
@@ -84,7 +84,7 @@ class Quantity:
     """A number that was written with or without a unit, in bytes, seconds or bits per second."""
 
     value: Decimal
-    kind: Kind
+    kind: UnitKind
 
 
 @lru_cache(maxsize=4096)
@@ -97,7 +97,7 @@ def quantity(text: str) -> Quantity | None:
     kind = _kind_of(unit)
     if not number or kind is None:
         return None
-    if kind in {Kind.NUMBER, Kind.THOUSANDS}:
+    if kind in {UnitKind.NUMBER, UnitKind.THOUSANDS}:
         return Quantity(Decimal(number) * THOUSANDS[unit.upper()], kind)
     return Quantity(Decimal(number) * UNITS[kind][unit.lower()], kind)
 
@@ -108,17 +108,17 @@ def _split(text: str) -> tuple[str, str]:
     return ("", "") if match is None else (match[1], match[2])
 
 
-def _kind_of(unit: str) -> Kind | None:
+def _kind_of(unit: str) -> UnitKind | None:
     if not unit:
-        return Kind.NUMBER
+        return UnitKind.NUMBER
     if unit == "m":
-        return Kind.TIME
+        return UnitKind.TIME
     if unit.upper() in THOUSANDS:
-        return Kind.THOUSANDS
+        return UnitKind.THOUSANDS
     return next((kind for kind, units in UNITS.items() if unit.lower() in units), None)
 
 
-def _scaled(text: str, kind: Kind, examples: str) -> Decimal:
+def _scaled(text: str, kind: UnitKind, examples: str) -> Decimal:
     number, unit = _split(text)
     if not number or unit.lower() not in UNITS[kind]:
         raise ValueError(f"{text!r} is not {kind.value} (examples: {examples})")
@@ -158,7 +158,7 @@ def format_processors(processors: Iterable[int]) -> str:
 
 def parse_size(text: str) -> int:
     """Bytes in `text`: "64K" is 64000, "64Ki" is 65536. ValueError if it is no size."""
-    value = _scaled(text, Kind.SIZE, "1000, 64K, 1M, 4Ki")
+    value = _scaled(text, UnitKind.SIZE, "1000, 64K, 1M, 4Ki")
     if value < 0 or value != int(value):
         raise ValueError(f"{text!r} is not a whole number of bytes")
     return int(value)
@@ -166,19 +166,19 @@ def parse_size(text: str) -> int:
 
 def parse_time(text: str) -> float:
     """Seconds in `text`: a bare number is seconds, "200ms" is 0.2, "2m" is 120. ValueError else."""
-    return float(_scaled(text, Kind.TIME, "20, 1.5, 200ms, 2m"))
+    return float(_scaled(text, UnitKind.TIME, "20, 1.5, 200ms, 2m"))
 
 
 def parse_milliseconds(text: str) -> float:
     """Milliseconds in `text`: a bare number is milliseconds, "200us" is 0.2, "2s" is 2000.
     ValueError else."""
     is_bare = text.rstrip()[-1:] in {*"0123456789."}
-    return float(_scaled(f"{text}ms" if is_bare else text, Kind.TIME, "10, 0.5, 200us") * 1000)
+    return float(_scaled(f"{text}ms" if is_bare else text, UnitKind.TIME, "10, 0.5, 200us") * 1000)
 
 
 def parse_rate(text: str) -> float:
     """Bits per second in `text`, with the units of tc(8): "10mbit" is 1e7. ValueError else."""
-    value = _scaled(text, Kind.RATE, "100mbit, 1gbit, 64kbit")
+    value = _scaled(text, UnitKind.RATE, "100mbit, 1gbit, 64kbit")
     if value < 0:
         raise ValueError(f"{text!r} is negative")
     return float(value)

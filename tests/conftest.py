@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Groups that are not heeded would build one fixture in several workers at once."""
+    """Groups that xdist does not respect would build one fixture in several workers at once."""
     has_groups = getattr(session.config.option, "loadgroup", False)
     grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
     if has_groups and grouped and not any("@" in item.nodeid for item in grouped):

@@ -21,14 +21,14 @@ def _handlers() -> Iterator[None]:
 
 
 def test_any_of_the_signals_interrupts():
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+    with pytest.raises(KeyboardInterrupt), interrupts.handled():
         signal.raise_signal(signal.SIGHUP)
 
 
 def test_what_follows_the_first_request_is_not_disturbed():
     done = []
 
-    @interrupts.heeded()
+    @interrupts.handled()
     def work() -> None:
         try:
             signal.raise_signal(signal.SIGHUP)
@@ -43,7 +43,7 @@ def test_what_follows_the_first_request_is_not_disturbed():
 
 
 def test_a_request_that_foreign_code_lost_is_not_the_last():
-    with interrupts.heeded():
+    with interrupts.handled():
         with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
@@ -56,7 +56,7 @@ class EndsWhileItIsDeleted:
 
 
 def test_a_request_that_a_finalizer_lost_comes_again():
-    @interrupts.heeded()
+    @interrupts.handled()
     def work() -> None:
         EndsWhileItIsDeleted()
         process.wait_until(lambda: False, timeout=30)
@@ -73,69 +73,69 @@ def test_what_finalizers_raise_otherwise_is_reported(monkeypatch):
         def __del__(self) -> None:
             raise ValueError
 
-    with interrupts.heeded():
+    with interrupts.handled():
         Fails()
     assert reported == [ValueError]
 
 
 def test_what_was_heeded_is_the_last():
-    with interrupts.heeded():
+    with interrupts.handled():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        interrupts.heed()
+        interrupts.begin_shutdown()
         assert returned(signal.raise_signal, signal.SIGINT) is None
 
 
 def test_a_late_request_does_not_end_a_process_that_is_ending():
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+    with pytest.raises(KeyboardInterrupt), interrupts.handled():
         signal.raise_signal(signal.SIGTERM)
     assert returned(signal.raise_signal, signal.SIGHUP) is None
 
 
 def test_a_second_ctrl_c_counts_where_somebody_may_be_in_a_hurry():
-    with interrupts.heeded():
+    with interrupts.handled():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-        interrupts.heed()
+        interrupts.begin_shutdown()
         with pytest.raises(KeyboardInterrupt), interrupts.hurried():
             signal.raise_signal(signal.SIGINT)
 
 
 def test_a_second_ctrl_c_that_came_before_counts_too():
-    with interrupts.heeded():
+    with interrupts.handled():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-        interrupts.heed()
+        interrupts.begin_shutdown()
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt), interrupts.hurried():
             pass
 
 
 def test_a_terminal_that_goes_away_is_in_no_hurry():
-    with interrupts.heeded():
+    with interrupts.handled():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGHUP)
-        interrupts.heed()
+        interrupts.begin_shutdown()
         with interrupts.hurried():
             assert returned(signal.raise_signal, signal.SIGHUP) is None
 
 
 def test_a_signal_that_is_ignored_stays_ignored():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with interrupts.heeded(), interrupts.undisturbed():
+    with interrupts.handled(), interrupts.undisturbed():
         signal.raise_signal(signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_handlers_are_as_before_where_nothing_came():
     before = [signal.getsignal(number) for number in interrupts.SIGNALS]
-    with interrupts.heeded():
+    with interrupts.handled():
         pass
     assert [signal.getsignal(number) for number in interrupts.SIGNALS] == before
 
 
 def test_handlers_are_as_before_after_those_of_others():
-    with interrupts.heeded():
+    with interrupts.handled():
         ours = signal.getsignal(signal.SIGTERM)
         with interrupts.handed_over():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -143,9 +143,9 @@ def test_handlers_are_as_before_after_those_of_others():
 
 
 def test_a_request_that_others_took_is_the_first():
-    with interrupts.heeded():
+    with interrupts.handled():
         with interrupts.handed_over() as requests:
-            requests.is_heeded = True
+            requests.is_shutting_down = True
         assert returned(signal.raise_signal, signal.SIGTERM) is None
 
 
@@ -153,7 +153,7 @@ def test_a_request_that_others_took_is_the_first():
 def test_what_is_undisturbed_ends_before_a_request_acts(number):
     done = []
 
-    @interrupts.heeded()
+    @interrupts.handled()
     @interrupts.undisturbed()
     def work() -> None:
         os.kill(os.getpid(), number)
@@ -172,21 +172,21 @@ def undisturbed(*numbers: signal.Signals) -> None:
 
 
 def test_a_second_ctrl_c_during_what_is_undisturbed_counts():
-    with interrupts.heeded():
+    with interrupts.handled():
         with pytest.raises(KeyboardInterrupt):
             undisturbed(signal.SIGINT, signal.SIGINT)
-        interrupts.heed()
+        interrupts.begin_shutdown()
         with pytest.raises(KeyboardInterrupt), interrupts.hurried():
             pass
 
 
 def test_a_terminal_that_goes_away_during_what_is_undisturbed_is_in_no_hurry():
-    with interrupts.heeded():
+    with interrupts.handled():
         with pytest.raises(KeyboardInterrupt):
             undisturbed(signal.SIGHUP, signal.SIGHUP)
-        interrupts.heed()
+        interrupts.begin_shutdown()
         with interrupts.hurried():
-            assert interrupts.was_heeded()
+            assert interrupts.is_shutting_down()
 
 
 def test_a_program_that_was_told_to_end_says_so_however_often_it_was_told(tmp_path):
@@ -225,11 +225,11 @@ def test_a_request_during_an_exec_of_text_does_not_settle_the_exit_status():
     """A KeyboardInterrupt proper would: the status would be -2."""
     assert (
         status_of("""
-with interrupts.heeded():
+with interrupts.handled():
     try:
         exec("signal.raise_signal(signal.SIGHUP)")
     except KeyboardInterrupt:
-        interrupts.heed()
+        interrupts.begin_shutdown()
 sys.exit(130)
 """)
         == 130
@@ -239,13 +239,13 @@ sys.exit(130)
 def test_requests_after_the_end_do_not_change_the_exit_status():
     assert (
         status_of("""
-with interrupts.heeded():
-    with interrupts.heeded():
+with interrupts.handled():
+    with interrupts.handled():
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
-            interrupts.heed()
-    interrupts.heed()
+            interrupts.begin_shutdown()
+    interrupts.begin_shutdown()
 for number in interrupts.SIGNALS:
     signal.raise_signal(number)
 sys.exit(130)
@@ -260,7 +260,7 @@ def test_a_request_that_was_blocked_until_it_can_be_handled_is_heeded():
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 signal.raise_signal(signal.SIGINT)
 try:
-    with interrupts.heeded():
+    with interrupts.handled():
         pass
 except KeyboardInterrupt:
     sys.exit(130)

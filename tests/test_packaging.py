@@ -16,7 +16,7 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 
 
-def python(*words: str, **options) -> process.Finished:
+def python(*words: str, **options) -> process.CompletedCommand:
     return process.run([sys.executable, *words], timeout=100, **options)
 
 

@@ -5,34 +5,34 @@ from decimal import Decimal
 import pytest
 
 from netesto import units
-from netesto.units import Kind, Quantity
+from netesto.units import Quantity, UnitKind
 
 
 def test_a_bare_number_is_a_plain_number():
-    assert units.quantity("10") == Quantity(Decimal(10), Kind.NUMBER)
+    assert units.quantity("10") == Quantity(Decimal(10), UnitKind.NUMBER)
 
 
 def test_thousands_may_be_a_size_or_a_rate():
-    assert units.quantity("64K") == Quantity(Decimal(64_000), Kind.THOUSANDS)
+    assert units.quantity("64K") == Quantity(Decimal(64_000), UnitKind.THOUSANDS)
 
 
 def test_a_small_m_is_minutes_and_a_large_one_a_million():
     assert [units.quantity("2m"), units.quantity("2M")] == [
-        Quantity(Decimal(120), Kind.TIME),
-        Quantity(Decimal(2_000_000), Kind.THOUSANDS),
+        Quantity(Decimal(120), UnitKind.TIME),
+        Quantity(Decimal(2_000_000), UnitKind.THOUSANDS),
     ]
 
 
 def test_the_rates_of_tc_with_ps_are_in_bytes():
-    assert units.quantity("1gbps") == Quantity(Decimal(8_000_000_000), Kind.RATE)
+    assert units.quantity("1gbps") == Quantity(Decimal(8_000_000_000), UnitKind.RATE)
 
 
 def test_a_size_with_ki_counts_in_1024():
-    assert units.quantity("4KiB") == Quantity(Decimal(4096), Kind.SIZE)
+    assert units.quantity("4KiB") == Quantity(Decimal(4096), UnitKind.SIZE)
 
 
 def test_a_time_is_exact():
-    assert units.quantity("0.3ms") == Quantity(Decimal("0.0003"), Kind.TIME)
+    assert units.quantity("0.3ms") == Quantity(Decimal("0.0003"), UnitKind.TIME)
 
 
 def test_another_word_behind_a_number_makes_it_no_quantity():
@@ -40,12 +40,12 @@ def test_another_word_behind_a_number_makes_it_no_quantity():
 
 
 def test_thousands_go_with_sizes_and_rates_but_not_with_times():
-    found = {kind for kind in Kind if kind.fits(Kind.THOUSANDS)}
-    assert found == {Kind.NUMBER, Kind.THOUSANDS, Kind.SIZE, Kind.RATE}
+    found = {kind for kind in UnitKind if kind.fits(UnitKind.THOUSANDS)}
+    assert found == {UnitKind.NUMBER, UnitKind.THOUSANDS, UnitKind.SIZE, UnitKind.RATE}
 
 
 def test_sizes_times_and_rates_do_not_go_with_each_other():
-    assert [Kind.SIZE.fits(Kind.RATE), Kind.RATE.fits(Kind.TIME)] == [False, False]
+    assert [UnitKind.SIZE.fits(UnitKind.RATE), UnitKind.RATE.fits(UnitKind.TIME)] == [False, False]
 
 
 def test_what_is_asked_for_decides_what_m_means():

@@ -52,7 +52,7 @@ from needs import unmet
 
 from netesto.files import paths
 from netesto.system import process
-from netesto.system.process import Child, Finished
+from netesto.system.process import Child, CompletedCommand
 
 USER, USER_ID = "tester", 4001
 OTHER, OTHER_ID = "other", 4002
@@ -262,7 +262,7 @@ class Machine:
         timeout: float = _PATIENCE_S,
         check: bool = True,
         stdin: str | None = None,
-    ) -> Finished:
+    ) -> CompletedCommand:
         """Run a command there to its end."""
         return process.run(self.argv(argv, user=user), timeout=timeout, check=check, stdin=stdin)
 

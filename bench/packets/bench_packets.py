@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 from netesto.packets import capture
-from netesto.packets.connections import Table
+from netesto.packets.connections import ConnectionTable
 from netesto.packets.decode import decode
-from netesto.packets.reader import Reader
+from netesto.packets.reader import PacketReader
 
 PACKETS = 1_000_000
 LIMIT_PER_S = 1e6
@@ -53,8 +53,8 @@ def write(path: Path, count: int) -> None:
 
 
 def read(path: Path) -> None:
-    table = Table()
-    for records in Reader(path).pieces():
+    table = ConnectionTable()
+    for records in PacketReader(path).pieces():
         table.add(decode(records))
 
 

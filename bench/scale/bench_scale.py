@@ -41,7 +41,7 @@ from netesto.collectors import socketfile  # noqa: E402
 from netesto.controller import digest, record  # noqa: E402
 from netesto.controller.controller import Controller  # noqa: E402
 from netesto.controller.inventory import Inventory  # noqa: E402
-from netesto.controller.run import Ground, Run  # noqa: E402
+from netesto.controller.run import Ground, RunOnHosts  # noqa: E402
 from netesto.errors import ProcessError  # noqa: E402
 from netesto.language import steps  # noqa: E402
 from netesto.model import (  # noqa: E402
@@ -190,7 +190,7 @@ def memory_agents(folder: Path) -> bool:
         used = orchestration.enter_context(measured("orchestration"))
         controller = stack.enter_context(
             Controller(
-                Run(
+                RunOnHosts(
                     inventory=Inventory(endpoints),
                     store=Store(folder / "results"),
                     connect=connect,

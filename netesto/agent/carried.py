@@ -37,7 +37,7 @@ async def ask(link: CarriedLink, *words: str) -> str:
         ) from None
 
 
-class Recording:
+class StateRecording:
     """The states and losses of carried links during an experiment, in files of its `folder`."""
 
     def __init__(self, links: Sequence[CarriedLink], folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from netesto.agent import commands
 from netesto.agent.commands import Allowed
-from netesto.agent.limits import Limits, absent
+from netesto.agent.limits import AgentLimits, absent
 from netesto.agent.limits import read as read_limits
 from netesto.agent.reread import Reread
 from netesto.errors import UsageError
@@ -35,7 +35,7 @@ class Config:
     state: Path = DEFAULT_STATE
     host: str = ""
     device: str = ""
-    limits: Limits = field(default_factory=Limits)
+    limits: AgentLimits = field(default_factory=AgentLimits)
     commands: Mapping[str, Allowed] = field(default_factory=dict)
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from netesto import emulator
 from netesto.agent import middles, routes, spool
-from netesto.agent.carried import CarriedLink, Recording
+from netesto.agent.carried import CarriedLink, StateRecording
 from netesto.agent.commands import Allowed
 from netesto.agent.config import Config
-from netesto.agent.group import Group, preparation_s
+from netesto.agent.group import GroupJob, preparation_s
 from netesto.agent.jobs import Emit, Start
 from netesto.agent.journal import Journal
-from netesto.agent.limits import OF_LAB, Limits
+from netesto.agent.limits import OF_LAB, AgentLimits
 from netesto.agent.observation import Observation
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
@@ -56,7 +56,7 @@ class Premises:
     links: str = ""
     commands: Mapping[str, Allowed] = field(default_factory=dict)
     nodes: Mapping[str, str] = field(default_factory=dict)
-    limits: Limits = OF_LAB
+    limits: AgentLimits = OF_LAB
     is_device_named: bool = False
     is_in_lab: bool = False
     machine_hosts: int = 1
@@ -79,7 +79,7 @@ class Premises:
         self.limits.check_interface(device, managing=own, test=self.device)
 
 
-class Experiment:
+class HostExperiment:
     """Experiment `exp`, with its files in `folder`. `hung` are programs that did not end in this or
     an earlier experiment. `changed` finds what is not as the run has set it."""
 
@@ -125,7 +125,7 @@ class Experiment:
             on_warning=self.warn,
             on_loss=self._lose,
         )
-        self._recording = Recording(premises.carried, self.folder)
+        self._recording = StateRecording(premises.carried, self.folder)
         if self._system.ahead_s:
             self._keep_ahead()
 
@@ -226,7 +226,7 @@ class Experiment:
             emit=self._emit,
             link=link,
         )
-        group = Group(start, device=device, observation=self.observation)
+        group = GroupJob(start, device=device, observation=self.observation)
         self._report("accepted", group=request.group)
         self._flowing.add(request.group)
         task = asyncio.create_task(self._run(group), name=f"group {request.group}")
@@ -335,7 +335,7 @@ class Experiment:
     def is_finished(self) -> bool:
         return self._events.closed
 
-    async def _run(self, group: Group) -> None:
+    async def _run(self, group: GroupJob) -> None:
         """One group from its instant to its end, whatever happens in between."""
         number = group.request.group
         try:
@@ -347,7 +347,7 @@ class Experiment:
             log.exception("group failed", extra={"exp": self.exp, "group": number})
             self.warn("internal error in the agent; its log has the details")
 
-    def _end(self, group: Group) -> None:
+    def _end(self, group: GroupJob) -> None:
         number = group.request.group
         group.give_up(self._why_ended())
         self._flowing.discard(number)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from netesto.agent import routes, spool
-from netesto.agent.jobs import Flow, Start
+from netesto.agent.jobs import FlowJob, Start
 from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
 from netesto.model import TRACE_TESTS, Event
@@ -32,7 +32,7 @@ def preparation_s(host: str, machine_hosts: int) -> float:
     return PREPARATION_S + EACH_PACE_S * (channel.pace(machine_hosts) - 1) * share
 
 
-class Group:
+class GroupJob:
     """The flows of a DO_CLIENT, through `device`; writes `group.G.json`."""
 
     def __init__(self, start: Start, *, device: str, observation: Observation) -> None:
@@ -46,7 +46,9 @@ class Group:
             not start.begins.done() and start.request.delay_s <= PREPARATION_S + CONNECTION_S
         )
         *instants_s, _ = start.request.staggered_s
-        self._flows = [Flow(start, number + 1, late_s) for number, late_s in enumerate(instants_s)]
+        self._flows = [
+            FlowJob(start, number + 1, late_s) for number, late_s in enumerate(instants_s)
+        ]
 
     async def run(self, why_ended: Callable[[], str]) -> None:
         """Run all flows to their ends. If cancelled, end them with the reason `why_ended()`."""

@@ -77,7 +77,7 @@ class Outcome:
     last_lines: str = ""
 
 
-class Flow:
+class FlowJob:
     """One instance of a group, which starts `late_s` after the group does. Writes `flow.G.I.out`,
     `.err` and `.json`."""
 

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ChangeScope:
     """Where a change applies: a boot of the kernel and a network namespace."""
 
     boot: str
@@ -95,7 +95,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._ground = Ground.here()
+        self._ground = ChangeScope.here()
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         self._known = replay(text.splitlines(), self._ground)
         self._number = self._known.highest
@@ -206,7 +206,7 @@ class Journal:
 class Known:
     """What the entries of a journal leave to do on this ground."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: ChangeScope) -> None:
         self.highest = 0
         self._ground = ground
         self._changes: dict[int, Change] = {}
@@ -269,7 +269,7 @@ class Known:
         return Remains(changes, tuple(self._lives), self.highest, left, unread)
 
 
-def replay(lines: Iterable[str], ground: Ground) -> Known:
+def replay(lines: Iterable[str], ground: ChangeScope) -> Known:
     """What a journal's lines leave to do on this ground.
 
     A line that a kill cut short was not on disk, so its change was not made.

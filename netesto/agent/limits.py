@@ -42,7 +42,7 @@ OUR_PORTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class AgentLimits:
     """Amounts are bytes and seconds.
 
     interfaces      whose qdiscs may be set, besides the test interface; None: all
@@ -144,7 +144,7 @@ class Limits:
 
 
 # A lab's hosts have no other users and no management, and their disk is that of the controller.
-OF_LAB = Limits(
+OF_LAB = AgentLimits(
     interfaces=None,
     keep=True,
     peers=(ip_network("0.0.0.0/0"), ip_network("::/0")),
@@ -158,11 +158,11 @@ OF_LAB = Limits(
 )
 
 
-def read(table: object) -> Limits:
+def read(table: object) -> AgentLimits:
     """The limits of an agent.toml. ValueError or TypeError names the key that is wrong."""
     if not isinstance(table, dict):
         raise TypeError("limits: a table is required: [limits]")
-    known = {field.name for field in fields(Limits)}
+    known = {field.name for field in fields(AgentLimits)}
     for key in table:
         if key not in known:
             raise ValueError(f"unknown key {key!r} in [limits]; it has {', '.join(sorted(known))}")
@@ -172,7 +172,7 @@ def read(table: object) -> Limits:
             values[key] = _READERS[key](value)
         except (ValueError, TypeError, NotAllowedError) as error:
             raise ValueError(f"limits.{key}: {error}") from None
-    return Limits(**values)  # type: ignore[arg-type]  # each has the type of its reader
+    return AgentLimits(**values)  # type: ignore[arg-type]  # each has the type of its reader
 
 
 def absent(names: Iterable[str]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListeningSocket:
     """A listening socket: its port, its inode, and how many connections wait to be accepted."""
 
     port: int
@@ -31,19 +31,21 @@ class Listener:
     waiting: int = 0
 
 
-def listeners() -> frozenset[Listener]:
+def listeners() -> frozenset[ListeningSocket]:
     """All listening sockets, of both address families."""
     try:
         with contextlib.closing(SocketDiagnosis()) as diagnosis:
             told = map(sockdiag.listener, diagnosis.listeners())
-            return frozenset(Listener(port, str(inode), count) for port, count, inode in told)
+            return frozenset(
+                ListeningSocket(port, str(inode), count) for port, count, inode in told
+            )
     except OSError:
         return from_proc()
 
 
-def from_proc() -> frozenset[Listener]:
+def from_proc() -> frozenset[ListeningSocket]:
     """The same, from /proc/net."""
-    found: set[Listener] = set()
+    found: set[ListeningSocket] = set()
     for table in ("tcp", "tcp6"):
         path = Path("/proc/self/net", table)
         if path.exists():
@@ -51,13 +53,13 @@ def from_proc() -> frozenset[Listener]:
     return frozenset(found)
 
 
-def parse(lines: Iterable[str]) -> Iterator[Listener]:
+def parse(lines: Iterable[str]) -> Iterator[ListeningSocket]:
     """The listening sockets in /proc/net/tcp or tcp6 (proc_net_tcp of the kernel's documents)."""
     for line in lines:
         words = line.split()
         if len(words) > _INODE and words[_STATE] == _LISTEN:
             port = int(words[_LOCAL].rpartition(":")[2], 16)
-            yield Listener(port, words[_INODE], int(words[_QUEUES].rpartition(":")[2], 16))
+            yield ListeningSocket(port, words[_INODE], int(words[_QUEUES].rpartition(":")[2], 16))
 
 
 def ports() -> frozenset[int]:

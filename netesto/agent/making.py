@@ -38,7 +38,7 @@ ITS_OWN_KERNEL = "With --ground uml or sim the lab has a kernel of its own."
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SettingPlan:
     """How to make a setting, with all that it left open, of a `thing` that the kernel shows as
     `before`; and how to undo it. `warning` says what cannot be put back. What does not
     `end_with_run` is not journaled: it ends with the lab's kernel."""
@@ -52,7 +52,7 @@ class Plan:
     ends_with_run: bool = True
 
 
-async def plans(setting: Setting, premises: Premises) -> list[Plan]:
+async def plans(setting: Setting, premises: Premises) -> list[SettingPlan]:
     """The plans of a setting, which are all possible; the first is of the setting itself.
     AgentError or MissingError if there is nothing like it on this host."""
     setting.check()
@@ -62,7 +62,7 @@ async def plans(setting: Setting, premises: Premises) -> list[Plan]:
 # ---- sysctls and parameters of modules -------------------------------------------------------
 
 
-async def _sysctl(setting: Sysctl, premises: Premises) -> list[Plan]:
+async def _sysctl(setting: Sysctl, premises: Premises) -> list[SettingPlan]:
     if setting.name in allowed.KERNEL_WIDE and premises.is_in_lab:
         return [await _of_kernel(setting)]
     # /proc/sys/net belongs to the network namespace of the process that opens it.
@@ -76,7 +76,7 @@ async def _sysctl(setting: Sysctl, premises: Premises) -> list[Plan]:
     return [plan_file(setting, path, before)]
 
 
-async def _of_kernel(setting: Sysctl) -> Plan:
+async def _of_kernel(setting: Sysctl) -> SettingPlan:
     """For all hosts of a lab whose kernel ends with the run: nothing is put back."""
     if os.environ.get(proc.GROUND_MARK) is None:
         raise NotAllowedError(
@@ -84,10 +84,10 @@ async def _of_kernel(setting: Sysctl) -> Plan:
         )
     thing = KernelSysctl(setting.name)
     step = thing.setting(setting.requested)
-    return Plan(setting, thing, await thing.shown(), (step,), (), ends_with_run=False)
+    return SettingPlan(setting, thing, await thing.shown(), (step,), (), ends_with_run=False)
 
 
-async def _module_parameter(setting: ModuleParameter, _: Premises) -> list[Plan]:
+async def _module_parameter(setting: ModuleParameter, _: Premises) -> list[SettingPlan]:
     path = Path("/sys/module", setting.module, "parameters", setting.name)
     before = _present(setting.target, path)
     if before is None and not path.parent.exists():
@@ -98,10 +98,10 @@ async def _module_parameter(setting: ModuleParameter, _: Premises) -> list[Plan]
     return [plan_file(setting, path, before)]
 
 
-def plan_file(setting: Setting, path: Path, before: str) -> Plan:
+def plan_file(setting: Setting, path: Path, before: str) -> SettingPlan:
     """A setting that is the value of a file of the kernel."""
     write, back = Write(str(path), setting.requested), Write(str(path), before)
-    return Plan(setting, KernelFile(str(path)), before, (write,), (back,))
+    return SettingPlan(setting, KernelFile(str(path)), before, (write,), (back,))
 
 
 def _present(what: str, path: Path) -> str | None:
@@ -125,7 +125,7 @@ def refusal(setting: Setting, error: OSError) -> NetestoError:
 # ---- root qdiscs -----------------------------------------------------------------------------
 
 
-async def _qdisc(setting: Qdisc | Netem, premises: Premises) -> list[Plan]:
+async def _qdisc(setting: Qdisc | Netem, premises: Premises) -> list[SettingPlan]:
     device = setting.device or premises.device
     _check(device, premises)
     before = await qdiscs.root(device)
@@ -134,7 +134,9 @@ async def _qdisc(setting: Qdisc | Netem, premises: Premises) -> list[Plan]:
     return [plan_qdisc(setting.having(device=device), before)]
 
 
-def plan_qdisc(setting: Qdisc, before: RootQdisc | None, *, of: Setting | None = None) -> Plan:
+def plan_qdisc(
+    setting: Qdisc, before: RootQdisc | None, *, of: Setting | None = None
+) -> SettingPlan:
     """`before` is the root now, None the kernel's own.
 
     Without an action the old root is deleted first; the kernel's own can only be replaced.
@@ -161,7 +163,7 @@ def plan_qdisc(setting: Qdisc, before: RootQdisc | None, *, of: Setting | None =
             f"the qdisc {before.kind} of {setting.device} cannot be put back as it was;"
             " the kernel's own will take its place"
         )
-    return Plan(
+    return SettingPlan(
         of or setting,
         Root(setting.device),
         qdiscs.described(before),
@@ -171,17 +173,17 @@ def plan_qdisc(setting: Qdisc, before: RootQdisc | None, *, of: Setting | None =
     )
 
 
-def plan_netem(setting: Netem, before: RootQdisc | None) -> Plan:
+def plan_netem(setting: Netem, before: RootQdisc | None) -> SettingPlan:
     """Netem as a root qdisc. Without delay and loss it is removed; other qdiscs are not."""
     if setting.removes and (before is None or before.kind != "netem"):
-        return Plan(setting, Root(setting.device), qdiscs.described(before), (), ())
+        return SettingPlan(setting, Root(setting.device), qdiscs.described(before), (), ())
     return plan_qdisc(setting.root_qdisc, before, of=setting)
 
 
 # ---- links and routes ------------------------------------------------------------------------
 
 
-async def _attribute(setting: LinkAttribute, premises: Premises) -> list[Plan]:
+async def _attribute(setting: LinkAttribute, premises: Premises) -> list[SettingPlan]:
     device, name = _device_of(setting, premises), setting.name
     known = await interfaces.shown(device)
     interfaces.check_there(device, name, setting.value, known)
@@ -189,7 +191,9 @@ async def _attribute(setting: LinkAttribute, premises: Premises) -> list[Plan]:
     is_changed = before != setting.value
     wanted = interfaces.steps(device, name, known | {name: setting.value}) if is_changed else ()
     undo = interfaces.steps(device, name, known)
-    found = [Plan(setting.having(device=device), Attribute(device, name), before, wanted, undo)]
+    found = [
+        SettingPlan(setting.having(device=device), Attribute(device, name), before, wanted, undo)
+    ]
     if name == "mtu" and premises.links:
         # What carries a link has its MTU. The other direction is that of the other end.
         carried = LinkLimits((f"mtu={setting.value}",), device, "to", keep=setting.keep)
@@ -212,7 +216,7 @@ def _device_of(setting: LinkAttribute, premises: Premises) -> str:
     return device
 
 
-async def _limits(setting: LinkLimits, premises: Premises) -> list[Plan]:
+async def _limits(setting: LinkLimits, premises: Premises) -> list[SettingPlan]:
     allowed.check_device(setting.to)
     found = []
     maker = made.maker(os.environ.get(proc.GROUND_MARK))
@@ -221,18 +225,18 @@ async def _limits(setting: LinkLimits, premises: Premises) -> list[Plan]:
         thing = Limits(each.namespace, each.device)
         steps, undo = middles.plan(each, each.after(setting.values), maker)
         one = setting.having(direction=direction)
-        found.append(Plan(one, thing, await thing.shown(), steps, undo))
+        found.append(SettingPlan(one, thing, await thing.shown(), steps, undo))
     return found
 
 
-async def _metrics(setting: RouteMetrics, premises: Premises) -> list[Plan]:
+async def _metrics(setting: RouteMetrics, premises: Premises) -> list[SettingPlan]:
     if not setting.address:
         raise AgentError(f"{setting.target}: its address is not known")
     address = str(ip_address(setting.address))
     route = await metrics.find(address)
     _check(route.device, premises)
     thing = Route(address)
-    return [Plan(setting, thing, await thing.shown(), *metrics.plan(setting, route))]
+    return [SettingPlan(setting, thing, await thing.shown(), *metrics.plan(setting, route))]
 
 
 def _check(device: str, premises: Premises) -> None:
@@ -241,7 +245,7 @@ def _check(device: str, premises: Premises) -> None:
     premises.check_interface(device, managing=routes.managing())
 
 
-_Planner: TypeAlias = Callable[[Any, Premises], Awaitable[list[Plan]]]
+_Planner: TypeAlias = Callable[[Any, Premises], Awaitable[list[SettingPlan]]]
 
 _KINDS: Mapping[type[Setting], _Planner] = {
     Sysctl: _sysctl,

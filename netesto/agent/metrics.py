@@ -15,7 +15,7 @@ _SHOWN_ONLY = frozenset({"linkdown", "dead", "offload", "trap", "notify", "lock"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RouteInUse:
     """The route that packets to `address` take, by `device`. `own` are the words of a route to this
     address alone, empty without one; `nexthop` those that lead there."""
 
@@ -37,7 +37,7 @@ async def shown(address: str) -> str:
     return " ".join((await asking.output("ip", *asked)).split())
 
 
-async def find(address: str) -> Route:
+async def find(address: str) -> RouteInUse:
     """AgentError if no route leads there, or more than one at a time."""
     family = _family(address)
     own = words(await shown(address))
@@ -49,10 +49,10 @@ async def find(address: str) -> Route:
         source = ("src", str(found["prefsrc"])) if "prefsrc" in found else ()
     except (ValueError, LookupError, TypeError):
         raise AgentError(f"route to {address}: ip route get prints {answer[:80]!r}") from None
-    return Route(address, device, own, (address, *via, "dev", device, *source))
+    return RouteInUse(address, device, own, (address, *via, "dev", device, *source))
 
 
-def plan(setting: RouteMetrics, route: Route) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+def plan(setting: RouteMetrics, route: RouteInUse) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """The steps that give the route these metrics, others as they are; and their undoing."""
     family = _family(route.address)
     kept = list(route.own or route.nexthop)

@@ -15,7 +15,7 @@ from netesto.agent.steps import Run, Step
 from netesto.errors import AgentError, UsageError
 from netesto.files import jsontext
 from netesto.links import made
-from netesto.links.made import Direction, Maker
+from netesto.links.made import LinkDirection, Maker
 from netesto.links.queues import QUEUES
 from netesto.links.settings import LinkSettings, changed, recorded, written
 from netesto.system import process
@@ -147,7 +147,7 @@ def _steps(
     return tuple(steps)
 
 
-def _is_in_place(old: Direction, new: Direction, *, is_same_mtu: bool) -> bool:
+def _is_in_place(old: LinkDirection, new: LinkDirection, *, is_same_mtu: bool) -> bool:
     return len(old.stages) == len(new.stages) and all(
         a.can_become(b) and (is_same_mtu or a.kind not in QUEUES or not QUEUES[a.kind].knows_mtu)
         for a, b in zip(old.stages, new.stages, strict=True)

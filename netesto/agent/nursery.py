@@ -69,7 +69,7 @@ def forked() -> Iterator[socket.socket]:
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _be_the_nursery(theirs)
+        _run_nursery(theirs)
     theirs.close()
     try:
         with ours:
@@ -85,7 +85,7 @@ def main() -> int:
     return 0
 
 
-def _be_the_nursery(orders: socket.socket) -> None:
+def _run_nursery(orders: socket.socket) -> None:
     """Serve in the forked child; never returns."""
     status = 1
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from netesto.collectors.base import Collector
-from netesto.collectors.capture import Capture
+from netesto.collectors.capture import CaptureCollector
 from netesto.collectors.clock import Clock
 from netesto.collectors.counters import COUNTERS
 from netesto.collectors.ping import PingCollector
@@ -45,7 +45,7 @@ class Observation:
         self._on_loss = on_loss
         self._sockets: dict[float, SocketCollector] = {}
         self._links: Sampled | None = None
-        self._captures: list[Capture] = []
+        self._captures: list[CaptureCollector] = []
         self._counters: list[Sampled] = []
         # Pending until the first flow that does not wait for START_FLOWS, or has its start instant.
         self._is_held = True
@@ -134,7 +134,9 @@ class Observation:
         below `most_bytes`."""
         async with self._turn:
             path = self._folder / f"capture.{len(self._captures) + 1}.pcap"
-            capture = Capture(path, request, device, most_bytes, on_warning=self._on_warning)
+            capture = CaptureCollector(
+                path, request, device, most_bytes, on_warning=self._on_warning
+            )
             self._captures.append(capture)
             if self._counters:
                 await capture.start()

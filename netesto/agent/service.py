@@ -35,7 +35,7 @@ from netesto.model import (
     ClockReading,
     Event,
     FilePiece,
-    Finished,
+    FinishedExperiment,
     HostInfo,
     HostState,
 )
@@ -155,14 +155,14 @@ class Service:
     abort = _by_holder(Session.abort)
     put_back = _by_holder(Session.put_back)
 
-    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> FinishedExperiment:
         with self.acting() as session:
             await session.finish(exp)
             changed = await session.changed()
         folder = self._premises.spool.experiment(session.run, exp)
         entries, content = await asyncio.to_thread(spool.listed, folder)
         time_sync = await timesync.read() if with_time_sync else None
-        return Finished(tuple(entries), time_sync, tuple(content), tuple(changed))
+        return FinishedExperiment(tuple(entries), time_sync, tuple(content), tuple(changed))
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         folder = self._premises.spool.experiment(self._held().run, exp)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from netesto.agent import congestion, routes
-from netesto.agent.experiment import Experiment, Premises
+from netesto.agent.experiment import HostExperiment, Premises
 from netesto.agent.servers import Servers
 from netesto.agent.settings import Settings
 from netesto.collectors import hostfacts
@@ -41,7 +41,7 @@ class Session:
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._experiments: dict[int, Experiment] = {}
+        self._experiments: dict[int, HostExperiment] = {}
         # The controller has all data of these: only their numbers are kept here.
         self._confirmed: set[int] = set()
         # Programs that did not end: a run waits for each of them once.
@@ -89,7 +89,7 @@ class Session:
             self._experiments[event.exp].keep(event)
         self.events.put_nowait(event)
 
-    def experiment(self, exp: int) -> Experiment:
+    def experiment(self, exp: int) -> HostExperiment:
         """The experiment, begun if it is new. AgentError if it, or the hold, has ended."""
         if self._is_closing:
             raise AgentError("the hold has ended")
@@ -97,7 +97,7 @@ class Session:
             folder = self._premises.spool.experiment(self.run, exp)
             if folder.exists() or exp in self._confirmed:
                 raise AgentError(f"experiment {exp} of this run was finished before")
-            self._experiments[exp] = Experiment(
+            self._experiments[exp] = HostExperiment(
                 exp,
                 folder,
                 self._premises,

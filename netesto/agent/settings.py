@@ -9,7 +9,7 @@ from dataclasses import replace
 from netesto.agent import asking, commands, making, putback, steps, things
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Change
-from netesto.agent.making import Plan
+from netesto.agent.making import SettingPlan
 from netesto.agent.things import Thing
 from netesto.errors import ProcessError
 from netesto.hostsettings import Applied, Command, Setting
@@ -75,7 +75,7 @@ class Settings:
             _, left = await putback.restore(self._journal)
             return left
 
-    async def _carry_out(self, plan: Plan) -> Applied:
+    async def _carry_out(self, plan: SettingPlan) -> Applied:
         """Journal, then execute; if a step fails, undo and pass the error on. Note what the kernel
         shows after it."""
         thing, setting = plan.thing, plan.setting
@@ -102,7 +102,7 @@ class Settings:
         undo = "; ".join(map(steps.words, plan.undo)) if plan.steps else ""
         return Applied(setting, before, after, made_s, undo)
 
-    async def _begin(self, plan: Plan) -> Change:
+    async def _begin(self, plan: SettingPlan) -> Change:
         """Journal a change, if it is to be put back."""
         thing = plan.thing
         change = Change(0, plan.setting, thing, plan.undo)
@@ -119,7 +119,7 @@ class Settings:
         number = self._journal.begin(plan.setting, thing, plan.undo, interface=interface)
         return replace(change, number=number)
 
-    async def _execute(self, plan: Plan, change: Change) -> None:
+    async def _execute(self, plan: SettingPlan, change: Change) -> None:
         try:
             for step in plan.steps:
                 await steps.do(step)

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{given.lock}: {life.holder(given.lock)} has this lock\n")
         return 1
     # Whom the lock names may be asked to end at once.
-    with interrupts.heeded():
+    with interrupts.handled():
         try:
             os.truncate(lock, 0)
             os.write(lock, f"{os.getpid()} {proc.begun_ticks()}".encode())
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.umask(0o077)
             return _keep(given.command, given.log)
         except KeyboardInterrupt:
-            interrupts.heed()
+            interrupts.begin_shutdown()
             return 0
         finally:
             os.close(lock)

@@ -17,7 +17,7 @@ _TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledTool:
     """A tool of this machine. `extras`: what this version can do and not all versions can."""
 
     version: str
@@ -29,7 +29,7 @@ class Abilities:
     """The installed tools by name, and what the kernel can do. `programs`: the files of all known
     tools at that time; `broken`: why an installed tool is not in `tools`."""
 
-    tools: Mapping[str, Installed]
+    tools: Mapping[str, InstalledTool]
     kernel: Capabilities
     programs: Sequence[int] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
@@ -86,10 +86,12 @@ def _programs(tools: Iterable[Tool]) -> list[int]:
     return [Path(path).stat().st_ctime_ns if path else 0 for path in paths]
 
 
-def _installed(tool: Tool) -> Installed:
+def _installed(tool: Tool) -> InstalledTool:
     version = tool.parse_version(_printed(tool.version_command()))
     text = _printed(tool.help_command()) if tool.extras else ""
-    return Installed(version, tuple(key for key in tool.extras if tool.extras[key].search(text)))
+    return InstalledTool(
+        version, tuple(key for key in tool.extras if tool.extras[key].search(text))
+    )
 
 
 def _printed(argv: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
     Every request to end is treated like Ctrl-C: partial results are kept, hosts are put back.
     """
     printing.settle()
-    with interrupts.heeded():
+    with interrupts.handled():
         return _told(run, debug=debug)
 
 
@@ -102,7 +102,7 @@ def _tell_notes(error: BaseException) -> None:
 
 
 def _interrupted() -> int:
-    interrupts.heed()
+    interrupts.begin_shutdown()
     printing.err("netesto: interrupted")
     return status.INTERRUPTED
 

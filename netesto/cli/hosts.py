@@ -21,7 +21,7 @@ from netesto.errors import NetestoError, UsageError
 from netesto.language.plan import Head
 from netesto.model import UNFETCHED_MAX
 from netesto.run import agents, status
-from netesto.run.settings import Settings, fields_for, library_path, parse_definitions, read
+from netesto.run.settings import RunSettings, fields_for, library_path, parse_definitions, read
 
 # What `hosts install` writes, and the other actions read.
 HOSTS_FILE = Path("hosts.toml")
@@ -174,7 +174,7 @@ def check(options: argparse.Namespace) -> int:
 def _head(options: argparse.Namespace) -> Head:
     """The needs of the script."""
     script = read(options.script)
-    settings = Settings(
+    settings = RunSettings(
         libraries=library_path(options.libraries),
         definitions=parse_definitions(options.definitions),
         max_iterations=options.max_iterations,

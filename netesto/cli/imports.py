@@ -33,7 +33,9 @@ _SHOWN_IGNORED = 5
 
 def results(options: argparse.Namespace) -> int:
     """Import results; FAILED if runs of them had failed."""
-    request = importing.Request(paths=options.paths, pattern=options.name, is_copy=options.copy)
+    request = importing.ImportRequest(
+        paths=options.paths, pattern=options.name, is_copy=options.copy
+    )
     found = importing.find(request, out=options.out)
     with Store(options.out) as store:
         wanted = settings.fields_of(store, None).with_names(importing.columns_of(found))

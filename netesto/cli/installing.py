@@ -19,7 +19,7 @@ from netesto.controller import ansible, hostsfile
 from netesto.controller.inventory import load
 from netesto.deploy import payload, plan, remote, target
 from netesto.deploy.facts import Facts
-from netesto.deploy.plan import Plan, Wanted
+from netesto.deploy.plan import HostPlan, WantedHost
 from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, NoAnswerError, UsageError, WorldError
@@ -32,7 +32,7 @@ from netesto.transport import addresses
 from netesto.transport.addresses import AgentAddress, SshAddress
 
 T = TypeVar("T")
-Planner: TypeAlias = Callable[[Target, Facts], Awaitable[Plan]]
+Planner: TypeAlias = Callable[[Target, Facts], Awaitable[HostPlan]]
 
 # A flow of this duration shows that tools, ports and addresses work.
 PROOF_S = 2
@@ -49,7 +49,7 @@ def install(options: argparse.Namespace) -> int:
     kept = payload.foreseen if options.dry_run else payload.kept
     supply = Supply(_wanted(options), printing.out, kept=kept)
 
-    async def planned(host: Target, facts: Facts) -> Plan:
+    async def planned(host: Target, facts: Facts) -> HostPlan:
         return plan.install(facts, await supply.to(facts), name=host.name)
 
     done = _carry_out(hosts, planned, dry=options.dry_run, taken=_taken(path, hosts))
@@ -63,7 +63,7 @@ def install(options: argparse.Namespace) -> int:
 def remove(options: argparse.Namespace) -> int:
     """Remove the agent of each host, and all that its installation brought."""
 
-    async def planned(_: Target, facts: Facts) -> Plan:
+    async def planned(_: Target, facts: Facts) -> HostPlan:
         return plan.remove(facts, force=options.force)
 
     done = _carry_out(_targets(options, "remove"), planned, dry=options.dry_run)
@@ -139,10 +139,10 @@ def _taken(path: Path, hosts: Sequence[Target]) -> dict[str, str]:
     }
 
 
-def _wanted(options: argparse.Namespace) -> Wanted:
+def _wanted(options: argparse.Namespace) -> WantedHost:
     remote_folder = paths.data_folder() / "remote"
     bundled = payload.read_bundle(options.bundle) if options.bundle else []
-    return Wanted(
+    return WantedHost(
         code=functools.cache(payload.code),
         packages=[payload.own(), *bundled],
         requirements=payload.locked(),
@@ -159,7 +159,7 @@ class _Done:
     """The result for each host: its plan as carried out, or the error."""
 
     hosts: Sequence[Target]
-    plans: Mapping[str, Plan]
+    plans: Mapping[str, HostPlan]
     errors: Sequence[AgentError]
 
     @property
@@ -231,8 +231,8 @@ async def _carried_out(
 
 
 def _each_machine_once(
-    hosts: Sequence[Target], found: Sequence[Plan | AgentError], at: dict[str, str]
-) -> Iterator[Plan | AgentError]:
+    hosts: Sequence[Target], found: Sequence[HostPlan | AgentError], at: dict[str, str]
+) -> Iterator[HostPlan | AgentError]:
     """AgentError for a host that ssh reaches at an address of another host (`at`, by address) or of
     an earlier one: a hosts file cannot have both, because traffic between them would not leave the
     machine."""
@@ -252,7 +252,7 @@ def _each_machine_once(
             yield each
 
 
-async def _planned(host: Target, planned: Planner) -> Plan:
+async def _planned(host: Target, planned: Planner) -> HostPlan:
     """What is to be done on a host. AgentError if it cannot be, or a run holds the agent there,
     which would be ended, or the agent does not answer."""
     try:
@@ -358,8 +358,8 @@ def _prove(path: Path, done: _Done) -> int:
     another host as its peer, or itself."""
     # Not needed if nothing has changed.
     from netesto.run import start
-    from netesto.run.request import Request
-    from netesto.run.settings import Settings
+    from netesto.run.request import RunRequest
+    from netesto.run.settings import RunSettings
 
     names = done.changed
     if len(names) == 1:
@@ -373,9 +373,9 @@ def _prove(path: Path, done: _Done) -> int:
         shown = Display if len(names) > 1 else _Alone
         display = shown(console.to_stderr(), plain=True, quiet=True)
         end = start.run(
-            Request(
+            RunRequest(
                 script=str(script),
-                settings=Settings(libraries=(), definitions={}, max_iterations=1000),
+                settings=RunSettings(libraries=(), definitions={}, max_iterations=1000),
                 out=Path(folder, "results"),
                 hosts=inventory,
                 # Without addresses in the file, agents report those of both versions.

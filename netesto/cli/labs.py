@@ -11,7 +11,7 @@ from netesto.errors import UsageError
 from netesto.lab import guest, leftovers, netns, records, ways
 from netesto.lab.graph import Topology
 from netesto.lab.netns import Lab
-from netesto.lab.ways import Flow
+from netesto.lab.ways import RoutedFlow
 from netesto.model import Address
 from netesto.run import labs, status
 from netesto.system import process
@@ -130,7 +130,7 @@ def path(options: argparse.Namespace) -> int:
         raise UsageError(f"lab path: {options.source} is both source and destination")
     first, count = (options.sport, 1) if options.sport else (ways.FIRST_PORT, SAMPLE_FLOWS)
     flows = [
-        Flow(
+        RoutedFlow(
             source=source,
             destination=destination,
             source_port=port,

@@ -54,7 +54,7 @@ _OF_VERDICTS: Mapping[Verdict, int] = {
 
 def compare(options: argparse.Namespace) -> int:
     """Compare two results folders; 0 only if the new one is shown not to be worse."""
-    request = comparing.Request(
+    request = comparing.CompareRequest(
         measures=_names(options.measures),
         by=_names(options.by),
         repeats=_names(options.repeats),

@@ -18,10 +18,10 @@ from netesto.language.steps import LabRequest
 from netesto.model import MAX_ITERATIONS
 from netesto.results import tablerows
 from netesto.run import labcommands, labs, start, status
-from netesto.run.request import OnFailure, Request
-from netesto.run.session import End
+from netesto.run.request import OnFailure, RunRequest
+from netesto.run.session import RunEnd
 from netesto.run.settings import (
-    Settings,
+    RunSettings,
     library_path,
     parse_definitions,
     repeated_definitions,
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 def plan(options: argparse.Namespace) -> int:
     """Write the plan of a script."""
     _check_plan(options, is_part=False)
-    asked = Request(
+    asked = RunRequest(
         script=options.script, settings=_settings(options), fields=options.fields, lab=_lab(options)
     )
     display = Display(console.to_stderr(), plain=True, quiet=False)
@@ -58,8 +58,8 @@ def plan(options: argparse.Namespace) -> int:
     return status.OK
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    return Settings(
+def _settings(options: argparse.Namespace) -> RunSettings:
+    return RunSettings(
         libraries=library_path(options.libraries),
         definitions=parse_definitions(options.definitions),
         max_iterations=options.max_iterations,
@@ -77,7 +77,7 @@ def _lab(options: argparse.Namespace) -> LabRequest | None:
     return asked
 
 
-def _request(options: argparse.Namespace) -> Request:
+def _request(options: argparse.Namespace) -> RunRequest:
     """UsageError if the options name no ground, or two, or something else that is invalid."""
     on_failure = OnFailure.parse(options.on_failure)
     if options.hosts is not None and options.ssh is not None:
@@ -118,7 +118,7 @@ def _request(options: argparse.Namespace) -> Request:
         for endpoint in hosts.endpoints.values():
             target.of(endpoint)
     _check_plan(options, is_part=bool(options.run))
-    return Request(
+    return RunRequest(
         script=options.script,
         settings=_settings(options),
         out=options.out,
@@ -179,7 +179,7 @@ def _shown(options: argparse.Namespace) -> Iterator[str]:
     yield from ["--verbose"] * options.verbose
 
 
-def _tell(end: End, display: Display, *, quiet: bool, pages: bool) -> None:
+def _tell(end: RunEnd, display: Display, *, quiet: bool, pages: bool) -> None:
     if end.out is None:
         return
     if display.experiments and not quiet:

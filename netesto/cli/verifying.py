@@ -19,7 +19,7 @@ _USED_CONTROLS, _USED_QDISCS = ("cubic", "bbr"), ("fq", "netem", "tbf")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FactLine:
     """A fact of a host, or something that it lacks, with the `remedy`."""
 
     host: str
@@ -53,13 +53,15 @@ def verify(inventory: Inventory, *, family: int, is_lab: bool = False) -> int:
     return status.NOT_READY if any(line.verdict == "X" for line in found) else status.OK
 
 
-def lines(host: Visited, problems: Sequence[Problem], ends: Mapping[str, str]) -> Iterator[Line]:
+def lines(
+    host: Visited, problems: Sequence[Problem], ends: Mapping[str, str]
+) -> Iterator[FactLine]:
     """What a host has, and what is wrong with it. `ends`: host and interface of each address."""
     name, info, state = host.endpoint.host, host.info, host.state
     if info is not None:
         tools = " ".join(f"{tool} {version}" for tool, version in sorted(info.tools.items()))
-        yield Line(name, "ok", "kernel", info.kernel)
-        yield Line(
+        yield FactLine(name, "ok", "kernel", info.kernel)
+        yield FactLine(
             name, "ok" if tools else "X", "tools", tools or "none",
             "" if tools else "In Debian: apt install iperf3 netperf",
         )  # fmt: skip
@@ -68,29 +70,29 @@ def lines(host: Visited, problems: Sequence[Problem], ends: Mapping[str, str]) -
         if info.qdiscs:
             yield _having(name, "qdisc", info.qdiscs, _USED_QDISCS)
         addresses = " ".join(info.addresses)
-        yield Line(name, "ok" if addresses else "X", "addresses", addresses or "none")
+        yield FactLine(name, "ok" if addresses else "X", "addresses", addresses or "none")
         for device in state.interfaces if state is not None else ():
             if device.name == info.device:
                 offloads = " ".join(device.offloads) or "all off"
                 found = f"MTU {device.mtu_bytes}, {offloads}"
-                yield Line(name, "ok", f"interface {device.name}", found)
+                yield FactLine(name, "ok", f"interface {device.name}", found)
     for path in state.paths if state is not None else ():
         yield _of_path(name, path, ends)
     for problem in problems:
         if problem.host == name:
             mark: Literal["X", "!"] = "X" if problem.severity == "error" else "!"
-            yield Line(name, mark, "", problem.message, problem.remedy)
+            yield FactLine(name, mark, "", problem.message, problem.remedy)
 
 
-def _having(host: str, what: str, has: Sequence[str], used: Sequence[str]) -> Line:
+def _having(host: str, what: str, has: Sequence[str], used: Sequence[str]) -> FactLine:
     absent = [each for each in used if each not in has]
     remedy = f"scripts that use {' '.join(absent)} need another kernel" if absent else ""
-    return Line(host, "!" if absent else "ok", what, " ".join(has), remedy)
+    return FactLine(host, "!" if absent else "ok", what, " ".join(has), remedy)
 
 
-def _of_path(host: str, path: PathState, ends: Mapping[str, str]) -> Line:
+def _of_path(host: str, path: PathState, ends: Mapping[str, str]) -> FactLine:
     peer = ends.get(path.peer, path.peer)
     found = f"{peer} by {path.device}, {path.mtu_bytes} bytes"
     if path.answer == "whole":
-        return Line(host, "ok", "path", found)
-    return Line(host, "X", "path", f"{peer} {path.reason or path.answer}")
+        return FactLine(host, "ok", "path", found)
+    return FactLine(host, "X", "path", f"{peer} {path.reason or path.answer}")

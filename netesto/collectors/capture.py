@@ -37,7 +37,7 @@ DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 
 
 @dataclass(eq=False, slots=True)
-class Capture(ByProgram):
+class CaptureCollector(ByProgram):
     """Captures up to the requested number of packets, until it is stopped or the file has
     `most_bytes`."""
 

@@ -16,10 +16,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from netesto.collectors.base import Recording, Warn, count
 from netesto.collectors.clock import Clock, instant
-from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, Queues, Reading
+from netesto.collectors.queues import INTERFACE_COUNTS, QDISC_COUNTS, QueueReading, Queues
 from netesto.errors import OutputError
 from netesto.files import compressed, jsontext
-from netesto.measured import Counted, InstalledQdisc, LinkSamples
+from netesto.measured import CounterSamples, InstalledQdisc, LinkSamples
 from netesto.model import SAME_CLOCK, ClockOffset
 
 FORMAT = "netesto link samples 1"
@@ -85,7 +85,7 @@ class LinkRecording(Recording):
             found = self._queues[node].read(is_wanted)
             self._lines += self._formatted(node, (before_s + self._clock.now()) / 2, found)
 
-    def _formatted(self, node: str, time_s: float, found: Reading) -> Iterator[str]:
+    def _formatted(self, node: str, time_s: float, found: QueueReading) -> Iterator[str]:
         sampled = list(found.qdiscs), list(found.interfaces)
         if sampled != self._sampled.get(node):
             self._sampled[node] = sampled
@@ -155,10 +155,10 @@ def _samples(lines: Sequence[bytes], offset: ClockOffset) -> dict[str, LinkSampl
     }
 
 
-def _counted(names: Iterable[str], rows: Rows) -> Counted:
+def _counted(names: Iterable[str], rows: Rows) -> CounterSamples:
     columns = zip(*(counts for _, counts in rows), strict=True)
     times = tuple(at_s for at_s, _ in rows)
-    return Counted(times, dict(zip(names, columns, strict=True)))
+    return CounterSamples(times, dict(zip(names, columns, strict=True)))
 
 
 def joined(parts: Iterable[Mapping[str, LinkSamples]]) -> dict[str, LinkSamples]:
@@ -180,8 +180,8 @@ def joined(parts: Iterable[Mapping[str, LinkSamples]]) -> dict[str, LinkSamples]
 K = TypeVar("K")
 
 
-def _joined(parts: Sequence[Mapping[K, Counted]]) -> dict[K, Counted]:
-    whole: dict[K, Counted] = {}
+def _joined(parts: Sequence[Mapping[K, CounterSamples]]) -> dict[K, CounterSamples]:
+    whole: dict[K, CounterSamples] = {}
     for key, more in (item for part in parts for item in part.items()):
         known = whole.setdefault(key, more)
         if known is not more:
@@ -191,7 +191,7 @@ def _joined(parts: Sequence[Mapping[K, Counted]]) -> dict[K, Counted]:
                 name: column + second.counts.get(name, nothing)
                 for name, column in first.counts.items()
             }
-            whole[key] = Counted(first.time_s + second.time_s, counts)
+            whole[key] = CounterSamples(first.time_s + second.time_s, counts)
     return whole
 
 

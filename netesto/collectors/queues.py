@@ -60,7 +60,7 @@ Counts = tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class QueueReading:
     """All counts at one instant, in the order of QDISC_COUNTS and INTERFACE_COUNTS."""
 
     qdiscs: Mapping[InstalledQdisc, Counts]
@@ -81,7 +81,7 @@ class Queues:
     def close(self) -> None:
         self._netlink.close()
 
-    def read(self, is_wanted: Callable[[str], bool]) -> Reading:
+    def read(self, is_wanted: Callable[[str], bool]) -> QueueReading:
         """The current counts of the interfaces with the wanted names."""
         interfaces: dict[str, Counts] = {}
         for body in self._netlink.dump(_RTM_GETSTATS, _IF_STATS_MSG.pack(0, 0, 1)):
@@ -97,7 +97,7 @@ class Queues:
             index = _TCMSG.unpack_from(body)[1]
             if self._names.get(index) in interfaces and (found := _qdisc(body, self._names[index])):
                 qdiscs[found[0]] = found[1]
-        return Reading(qdiscs, interfaces)
+        return QueueReading(qdiscs, interfaces)
 
     def device_to(self, address: Address) -> str:
         """The interface by which packets to `address` leave."""

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from netesto.collectors.base import Collector, Warn
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampling import IGNORED, ORDER_BYTES, be_the_sampler
+from netesto.collectors.sampling import IGNORED, ORDER_BYTES, run_sampler
 from netesto.errors import ProcessError
 from netesto.files import jsontext
 from netesto.system import process
@@ -74,7 +74,7 @@ class Sampler:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
         pid = os.fork()
         if pid == 0:
-            be_the_sampler(theirs)
+            run_sampler(theirs)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         return cls(ours, pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))

@@ -57,10 +57,10 @@ _NS = 10**9
 
 def main() -> NoReturn:
     """A sampler that gets its orders from an inherited socket, the first argument."""
-    be_the_sampler(socket.socket(fileno=int(sys.argv[1])))
+    run_sampler(socket.socket(fileno=int(sys.argv[1])))
 
 
-def be_the_sampler(channel: socket.socket) -> NoReturn:
+def run_sampler(channel: socket.socket) -> NoReturn:
     """Execute orders until the channel is closed, in a separate process."""
     status = 1
     try:
@@ -76,7 +76,7 @@ def be_the_sampler(channel: socket.socket) -> NoReturn:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)  # that of the listing itself is closed
         Path("/proc/self/comm").write_text("netesto-sampler", encoding="utf-8")
-        _come_first()
+        _raise_priority()
         # The pages of existing objects stay shared with the agent.
         gc.freeze()
         _Orders(channel).obey()
@@ -88,7 +88,7 @@ def be_the_sampler(channel: socket.socket) -> NoReturn:
         os._exit(status)
 
 
-def _come_first() -> None:
+def _raise_priority() -> None:
     """Set the highest priority that this process may have."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_PRIORITY))

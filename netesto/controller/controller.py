@@ -14,7 +14,7 @@ from netesto.controller import digest, readiness, record, waiting
 from netesto.controller.background import Background
 from netesto.controller.experiment import Experiment
 from netesto.controller.readiness import Visited
-from netesto.controller.run import Run
+from netesto.controller.run import RunOnHosts
 from netesto.errors import NetestoError, ScriptError
 from netesto.hostsettings import Command
 from netesto.language import steps
@@ -47,7 +47,7 @@ class Controller:
 
     def __init__(
         self,
-        run: Run,
+        run: RunOnHosts,
         *,
         fields: Fields,
         claimable: Fields,
@@ -189,7 +189,7 @@ class Controller:
             )
         self._background.call(self._run.fetcher.fetch_rest(experiment))
         for text in experiment.missing():
-            self._run.progress.spoil(experiment, text)
+            self._run.progress.mark_partial(experiment, text)
         if experiment.reasons and not experiment.groups:
             self._drop(experiment)
             return Processed(exp, "failed", {})

@@ -21,7 +21,7 @@ from netesto.controller.rawfiles import RawFiles
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.files import jsontext
 from netesto.measured import (
-    Counted,
+    CounterSamples,
     CpuSample,
     LinkSamples,
     PingSample,
@@ -38,10 +38,10 @@ from netesto.model import (
     GroupRequest,
     Ports,
 )
-from netesto.packets.found import Capture, Flow
+from netesto.packets.found import Capture, CapturedFlow
 from netesto.results import consistency, flows, queues, silence, systemtime, traces
 from netesto.results import links as link_loads
-from netesto.results.carried import Carried, joined
+from netesto.results.carried import CarriedLinks, joined
 from netesto.results.carried import read as read_carried
 from netesto.results.evidence import (
     OK,
@@ -52,7 +52,7 @@ from netesto.results.evidence import (
     InstanceEvidence,
     Source,
 )
-from netesto.results.links import Links, Packets, Way
+from netesto.results.links import FlowFields, Links, Way
 from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
 from netesto.results.queues import Queue
 from netesto.traces import played
@@ -73,7 +73,7 @@ class _Host:
 
     sockets_by_port: Mapping[int, list[SocketSample]]
     cpu: tuple[CpuSample, ...]
-    counters: Mapping[str, Counted]
+    counters: Mapping[str, CounterSamples]
     links: Mapping[str, LinkSamples]
     clock: ClockOffset
     system_ahead_s: float | None
@@ -122,7 +122,7 @@ def evidence(
     )
 
 
-def _carried(files: RawFiles, manifest: Manifest) -> Carried:
+def _carried(files: RawFiles, manifest: Manifest) -> CarriedLinks:
     """The links that programs carried. A stress test begins with its link."""
     is_whole = any(record.request.test in LINK_TESTS for record in manifest.groups)
     read = partial(read_carried, is_whole=is_whole)
@@ -177,7 +177,7 @@ def with_ways(evidence: ExperimentEvidence, ways: Sequence[Way]) -> ExperimentEv
     return replace(evidence, groups=groups, links=lab)
 
 
-def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int, Packets]]:
+def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int, FlowFields]]:
     """The packets of the flows of a trace."""
     request = record.request
     part = played.read(request.trace)
@@ -188,7 +188,7 @@ def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int
             yield (
                 request.group,
                 line.number,
-                Packets(
+                FlowFields(
                     source=request.client_address,
                     destination=ip_address(addresses[line.destination]),
                     protocol="udp" if request.test in UDP_TESTS else "tcp",
@@ -200,7 +200,7 @@ def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int
 
 def keys(
     folder: Path, manifest: Manifest, evidence: ExperimentEvidence
-) -> Iterator[tuple[int, int, Packets]]:
+) -> Iterator[tuple[int, int, FlowFields]]:
     """The packets of the data of each flow whose ports are known, with its group and number."""
     for record, group in zip(manifest.groups, evidence.groups, strict=True):
         request = record.request
@@ -210,7 +210,7 @@ def keys(
         for flow in group.instances:
             port = record.ports.data[flow.instance - 1]
             for own in _client_ports(request, record.ports, flow.instance, flow.result):
-                there = Packets(
+                there = FlowFields(
                     source=request.client_address,
                     destination=request.server_address,
                     protocol="udp" if request.test in UDP_TESTS else "tcp",
@@ -286,7 +286,9 @@ def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _Host:
         cpu=tuple(samples),
         counters={
             kind: files.read(
-                f"raw/{name}/{kind}.jsonl", partial(counters.read, offset=clock), Counted((), {})
+                f"raw/{name}/{kind}.jsonl",
+                partial(counters.read, offset=clock),
+                CounterSamples((), {}),
             )
             for kind in COUNTERS
         },
@@ -420,7 +422,7 @@ def _captured(
     *,
     is_reverse: bool,
     elsewhere: Collection[str],
-) -> tuple[Flow, ...]:
+) -> tuple[CapturedFlow, ...]:
     """The data connections of a flow, if a capture of the sender contains all of them completely.
 
     If the client's ports are unknown, these are all connections to the flow's port of the server,
@@ -446,7 +448,7 @@ def _captured(
     return ()
 
 
-def _overlaps(flow: Flow, ahead_s: float, record: InstanceRecord) -> bool:
+def _overlaps(flow: CapturedFlow, ahead_s: float, record: InstanceRecord) -> bool:
     """Whether a captured flow ran at the time of this one: ports are reused."""
     start_s = flow.start_s - ahead_s
     return (record.ended_s is None or start_s <= record.ended_s + WINDOW_SLACK_S) and (

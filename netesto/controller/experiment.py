@@ -26,7 +26,7 @@ def _longest_s(request: GroupRequest) -> float:
 
 
 @dataclass(slots=True)
-class Flow:
+class FlowState:
     """One instance of a group, on the controller's clock. `status` is "" while it runs."""
 
     instance: int
@@ -38,7 +38,7 @@ class Flow:
 
 
 @dataclass(slots=True)
-class Group:
+class GroupState:
     """One DO_CLIENT. It is over when its files are complete, or its client is lost.
 
     `held`: it waits for START_FLOWS. `ready`: its flows are prepared.
@@ -50,7 +50,7 @@ class Group:
     ports: Ports
     full_host: str
     full_server: str
-    flows: list[Flow]
+    flows: list[FlowState]
     held: bool = False
     ready: bool = False
     accepted: bool = False
@@ -134,7 +134,7 @@ class Experiment:
     started_monotonic_s: float
     stopwatch: Stopwatch
     system: SystemTime
-    groups: dict[int, Group] = field(default_factory=dict)
+    groups: dict[int, GroupState] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
     pending_data: set[str] = field(default_factory=set)
     files: dict[str, str] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Experiment:
     quota: Quota | None = None
 
     @property
-    def flows(self) -> Iterator[Flow]:
+    def flows(self) -> Iterator[FlowState]:
         for group in self.groups.values():
             yield from group.flows
 
@@ -181,14 +181,14 @@ class Experiment:
         """ok, partial (some flows failed, or data is missing), or failed (no flow ended well)."""
         return overall_status([flow.status for flow in self.flows], self.reasons)
 
-    def spoil(self, reason: str) -> None:
+    def mark_partial(self, reason: str) -> None:
         """Note why it differs from the request."""
         if reason not in self.reasons:
             self.reasons.append(reason)
 
     def learn(
         self, host: str, lines: Iterable[str], own_time: Callable[[float], float], *, now_s: float
-    ) -> Iterator[tuple[Group, Flow]]:
+    ) -> Iterator[tuple[GroupState, FlowState]]:
         """The flows of a lost client that had ended well by its own record (events.jsonl): they
         are as measured. `own_time` is the controller's clock at a time of the host's."""
         for entry in jsontext.lines(lines):

@@ -86,7 +86,7 @@ class Fetcher:
             await host.agent.abort(experiment.exp)
         finished = await host.finish(experiment.exp)
         for text in finished.changed:
-            self._progress.spoil(experiment, f"{host.name}: {text}")
+            self._progress.mark_partial(experiment, f"{host.name}: {text}")
 
         def place(entry: FileEntry) -> Path:
             # One agent records all links that programs carry: each at its sending end.
@@ -130,10 +130,10 @@ class Fetcher:
                 await host.ready()
                 finished = await host.agent.finish(experiment.exp)
         except AgentError as error:
-            experiment.spoil(f"whether it is as it was set is unknown: {error.message}")
+            experiment.mark_partial(f"whether it is as it was set is unknown: {error.message}")
             return
         for text in finished.changed:
-            self._progress.spoil(experiment, f"{host.name}: {text}")
+            self._progress.mark_partial(experiment, f"{host.name}: {text}")
 
     async def fetch_open(self) -> None:
         """Fetch the data of all experiments from all hosts at once: none waits for one that does
@@ -159,4 +159,4 @@ class Fetcher:
         except TimeoutError:
             experiment.reasons.append(f"{name}: its data did not arrive in time")
         except AgentError as error:
-            experiment.spoil(error.message)
+            experiment.mark_partial(error.message)

@@ -37,7 +37,7 @@ from netesto.model import (
     ClockOffset,
     Endpoint,
     Event,
-    Finished,
+    FinishedExperiment,
     HostInfo,
     HostState,
     TimeSync,
@@ -63,7 +63,7 @@ RETURN_S = 60.0
 RETRY_S = 0.5
 
 
-class Listener(Protocol):
+class HostListener(Protocol):
     """Gets what happens at the hosts of a run."""
 
     def on_event(self, host: "HostConnection", event: Event) -> None:
@@ -89,7 +89,7 @@ class HostConnection:
         *,
         connect: Connect,
         clock: Clock,
-        listener: Listener,
+        listener: HostListener,
         shares_clock: bool = False,
     ) -> None:
         self.endpoint = endpoint
@@ -269,7 +269,7 @@ class HostConnection:
                 self.agent, self._clock, self._track, since_s=CLOCK_INTERVAL_S
             )
 
-    async def finish(self, exp: int) -> Finished:
+    async def finish(self, exp: int) -> FinishedExperiment:
         """Have the agent finish an experiment; what it has of it. Meanwhile, measure the clock once
         more and ask what synchronises it, unless it is this machine's clock."""
         finished, _ = await asyncio.gather(

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from netesto.collectors.clock import Clock
-from netesto.controller.host import Connect, HostConnection, Listener
+from netesto.controller.host import Connect, HostConnection, HostListener
 from netesto.controller.inventory import ONE_EACH, Inventory
 from netesto.controller.readiness import Peers, Visited
 from netesto.errors import AgentBusyError, AgentError, NetestoError
@@ -26,7 +26,7 @@ class Hosts:
         *,
         connect: Connect,
         clock: Clock,
-        listener: Listener,
+        listener: HostListener,
         run: str,
         shares_clock: bool,
     ) -> None:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from netesto.collectors.clock import Clock
-from netesto.controller.experiment import Experiment, Group
+from netesto.controller.experiment import Experiment, GroupState
 from netesto.controller.host import HostConnection
 from netesto.controller.observer import Observer
 from netesto.errors import AgentError
@@ -53,7 +53,7 @@ class Progress:
         """Whether all open experiments have failed already, and no flow runs."""
         return bool(self.experiments) and all(each.is_left for each in self.experiments.values())
 
-    def groups(self) -> Iterator[tuple[Experiment, Group]]:
+    def groups(self) -> Iterator[tuple[Experiment, GroupState]]:
         for experiment in tuple(self.experiments.values()):
             for group in experiment.groups.values():
                 yield experiment, group
@@ -68,7 +68,7 @@ class Progress:
         if event.kind == "lost":
             text = f"{host.name}: {event.text}"
             if experiment and host.name in experiment.hosts:
-                self.spoil(experiment, text)
+                self.mark_partial(experiment, text)
             else:
                 self.warn(None, text)
             return
@@ -92,7 +92,7 @@ class Progress:
         self._changed.set()
 
     def _possible_time(
-        self, experiment: Experiment, group: Group, host: HostConnection, event: Event
+        self, experiment: Experiment, group: GroupState, host: HostConnection, event: Event
     ) -> float:
         """When an event happened. If the time is impossible, the flows fail: no other report of
         this host on them is credible."""
@@ -100,7 +100,7 @@ class Progress:
         if abs(time_s - now_s) < ABSURD_S:
             return time_s
         reason = f"{host.name}: reported an event at an impossible time"
-        experiment.spoil(reason)
+        experiment.mark_partial(reason)
         group.fail(reason, now_s)
         return now_s
 
@@ -111,10 +111,10 @@ class Progress:
         for experiment in tuple(self.experiments.values()):
             if host.name in experiment.begun:
                 experiment.lost[host.name] = text
-                experiment.spoil(text)
+                experiment.mark_partial(text)
             elif host.settings and host.name not in experiment.hosts and experiment.begun:
                 # A router: flows may have passed it when it was not as it was set.
-                experiment.spoil(f"{text}; what was set there did not hold throughout")
+                experiment.mark_partial(f"{text}; what was set there did not hold throughout")
         for experiment, group in self.groups():
             if not group.is_over and host.name in group.hosts & experiment.begun:
                 self.end(experiment, group, text)
@@ -139,13 +139,13 @@ class Progress:
         self._observer.warn(f"{host.name}: its agent is back, with its settings made again{again}")
         self._changed.set()
 
-    def spoil(self, experiment: Experiment, text: str) -> None:
+    def mark_partial(self, experiment: Experiment, text: str) -> None:
         """Note why an experiment is partial, once: each kind of samples is lost with the sampler,
         and a setting stays changed."""
         if text in experiment.reasons:
             return
         if len(experiment.reasons) < WARNINGS_MAX:
-            experiment.spoil(text)
+            experiment.mark_partial(text)
         self.warn(None, text)
 
     def warn(self, experiment: Experiment | None, text: str) -> None:
@@ -159,7 +159,7 @@ class Progress:
 
     # ---- the end of flows -----------------------------------------------------------------
 
-    def end(self, experiment: Experiment, group: Group, reason: str) -> None:
+    def end(self, experiment: Experiment, group: GroupState, reason: str) -> None:
         """Fail the flows of a group that have not ended: no agent will report on them."""
         group.fail(reason, self.clock.now())
         group.complete = True
@@ -167,12 +167,12 @@ class Progress:
         group.left = group.accepted
         self._release(experiment, group)
 
-    def _release(self, experiment: Experiment, group: Group) -> None:
+    def _release(self, experiment: Experiment, group: GroupState) -> None:
         task = asyncio.create_task(self._forget(experiment, group))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _forget(self, experiment: Experiment, group: Group) -> None:
+    async def _forget(self, experiment: Experiment, group: GroupState) -> None:
         try:
             for name in group.servers:
                 await self._forget_at(name, experiment, group)
@@ -180,7 +180,7 @@ class Progress:
             group.released = True
             self._changed.set()
 
-    async def _forget_at(self, name: str, experiment: Experiment, group: Group) -> None:
+    async def _forget_at(self, name: str, experiment: Experiment, group: GroupState) -> None:
         server = self._held(name)
         try:
             if server is not None and server.lost is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from netesto.controller import digest, wallclock
-from netesto.controller.experiment import Experiment, Group, overall_status
+from netesto.controller.experiment import Experiment, GroupState, overall_status
 from netesto.controller.host import HostConnection
 from netesto.controller.run import Ground
 from netesto.files import jsontext
@@ -93,7 +93,7 @@ def manifest(
     )
 
 
-def _group(folder: Path, group: Group) -> GroupRecord:
+def _group(folder: Path, group: GroupState) -> GroupRecord:
     request = group.request
     instances = []
     for flow in group.flows:

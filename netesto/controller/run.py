@@ -13,7 +13,7 @@ from netesto.collectors import cgroup
 from netesto.collectors.cgroup import Quota
 from netesto.collectors.clock import Clock, SystemTime, words_of_step
 from netesto.controller import requests
-from netesto.controller.experiment import Experiment, Flow, Group
+from netesto.controller.experiment import Experiment, FlowState, GroupState
 from netesto.controller.fetcher import Fetcher
 from netesto.controller.host import Connect, HostConnection
 from netesto.controller.hosts import AT_ONCE, Hosts
@@ -27,7 +27,7 @@ from netesto.hostsettings import LinkLimits
 from netesto.language import steps
 from netesto.links.settings import SETTINGS
 from netesto.model import CaptureRequest, GroupRequest, Ports
-from netesto.results.links import LinkRecord, Packets, Way
+from netesto.results.links import FlowFields, LinkRecord, Way
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.transport.base import Agent
@@ -59,12 +59,12 @@ class Ground:
     topology: str = ""
     paths: tuple[PathRecord, ...] = ()
     links: tuple[LinkRecord, ...] = ()
-    ways: Callable[[Sequence[Packets]], Sequence[Way | None]] | None = None
+    ways: Callable[[Sequence[FlowFields]], Sequence[Way | None]] | None = None
     show_link: Callable[[str, str], str] | None = None
     clock: Clock = field(default_factory=Clock)
 
 
-class Run:
+class RunOnHosts:
     """The asynchronous part of one run, whose name agents show. Every method runs in one event
     loop."""
 
@@ -147,7 +147,7 @@ class Run:
                 error.message = reason
                 raise
             if error.message not in experiment.reasons:
-                experiment.spoil(reason)
+                experiment.mark_partial(reason)
                 self.observer.warn(
                     "\n    ".join(
                         filter(None, (f"experiment {command.exp}: {reason}", error.remedy))
@@ -303,12 +303,12 @@ class Run:
                 f" {requests.OFFERED_SHARE:g} times the rate of its first shaped link"
             )
         nowhere = (0,) * request.instances
-        group = Group(
+        group = GroupState(
             request=request,
             ports=Ports(control=nowhere, data=nowhere),
             full_host=command.host,
             full_server=command.server,
-            flows=[Flow(instance) for instance in range(1, request.instances + 1)],
+            flows=[FlowState(instance) for instance in range(1, request.instances + 1)],
             held=command.hold,
             peers=tuple(each.name for each in receivers.values()),
         )
@@ -466,4 +466,4 @@ class Run:
         """Somebody has set this machine's time: in a lab, that of all hosts."""
         where = "the controller" if self.ground.kind == "hosts" else "this machine"
         text = f"{where}: {words_of_step(moved_s, self._clock.now())}"
-        self.progress.spoil(self.progress.experiments[exp], text)
+        self.progress.mark_partial(self.progress.experiments[exp], text)

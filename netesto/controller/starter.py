@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from netesto.controller.experiment import Experiment, Group
+from netesto.controller.experiment import Experiment, GroupState
 from netesto.controller.hosts import Hosts
 from netesto.controller.observer import Observer
 from netesto.controller.progress import Progress
@@ -42,7 +42,7 @@ class Starter:
         await_moment(self._ground)
         begun_s = self._clock.now()
         self._observer.doing("making flows ready")
-        accepted_s = await asyncio.gather(*(self._start_or_spoil(*pair) for pair in held))
+        accepted_s = await asyncio.gather(*(self._start_or_mark_partial(*pair) for pair in held))
         accepting_s = max(accepted_s, default=begun_s) - begun_s
         deadline_s = self._clock.now() + READY_TIMEOUT_S
         await self._progress.until(
@@ -59,7 +59,7 @@ class Starter:
         # All start together, when the last of the pings that precede some has shown an idle path.
         idle_s = max((group.request.idle_s for _, group in held), default=0.0)
         start_s = max(begun_s + lead_s, self._clock.now() + ahead_s) + idle_s
-        waiting: dict[tuple[int, str], list[Group]] = defaultdict(list)
+        waiting: dict[tuple[int, str], list[GroupState]] = defaultdict(list)
         for experiment, group in held:
             if not group.complete:
                 self._set_start(experiment, group, start_s)
@@ -88,17 +88,17 @@ class Starter:
         machine_hosts = 1 if self._ground == "hosts" else len(self._hosts.inventory.endpoints)
         return told_s + SAMPLED_EACH_PACE_S * (channel.pace(machine_hosts) - 1)
 
-    async def _start_or_spoil(self, experiment: Experiment, group: Group) -> float:
+    async def _start_or_mark_partial(self, experiment: Experiment, group: GroupState) -> float:
         """When the client had accepted the group; 0 if it does not."""
         try:
             await self.start(experiment, group, None)
         except (AgentError, MissingError) as error:
-            experiment.spoil(error.message)
+            experiment.mark_partial(error.message)
             return 0.0
         return self._clock.now()
 
     async def _release_at(
-        self, name: str, experiment: Experiment, groups: Sequence[Group], start_s: float
+        self, name: str, experiment: Experiment, groups: Sequence[GroupState], start_s: float
     ) -> None:
         """Let groups that are ready start at their client, and be observed at their server."""
         host = self._hosts.held[name]
@@ -108,9 +108,9 @@ class Starter:
         except AgentError as error:
             for group in groups:
                 self._progress.end(experiment, group, error.message)
-            experiment.spoil(error.message)
+            experiment.mark_partial(error.message)
 
-    async def start(self, experiment: Experiment, group: Group, start_s: float | None) -> None:
+    async def start(self, experiment: Experiment, group: GroupState, start_s: float | None) -> None:
         client = self._hosts.held[group.request.client]
         group.held = False
         experiment.begun.add(client.name)
@@ -124,7 +124,7 @@ class Starter:
         if start_s is not None:
             self._set_start(experiment, group, start_s)
 
-    def _set_start(self, experiment: Experiment, group: Group, start_s: float) -> None:
+    def _set_start(self, experiment: Experiment, group: GroupState, start_s: float) -> None:
         group.set_start(start_s)
         for flow in group.flows:
             self._observer.flow_accepted(

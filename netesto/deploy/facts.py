@@ -32,7 +32,7 @@ _MANAGERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class AgentPlaces:
     """The places of an agent. `root`: for the whole host, else for one user."""
 
     root: bool
@@ -71,7 +71,7 @@ class Places:
         return f"{self.state}.log"
 
 
-ROOT = Places(
+ROOT = AgentPlaces(
     root=True,
     prefix="/opt/netesto",
     config="/etc/netesto/agent.toml",
@@ -81,9 +81,9 @@ ROOT = Places(
 )
 
 
-def of_user(home: str) -> Places:
+def of_user(home: str) -> AgentPlaces:
     """The places below a home folder."""
-    return Places(
+    return AgentPlaces(
         root=False,
         prefix=f"{home}/.local/share/netesto",
         config=f"{home}/.config/netesto/agent.toml",
@@ -94,7 +94,7 @@ def of_user(home: str) -> Places:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
+class Installation:
     """An installation by its record. `changed` are files and folders that were changed since."""
 
     record: Mapping[str, Any]
@@ -129,11 +129,11 @@ class Facts:
     free_bytes: int = 1 << 40
     noexec: frozenset[str] = frozenset()
     existing: frozenset[str] = frozenset()
-    installed: Installed | None = None
+    installed: Installation | None = None
     cached: frozenset[str] = frozenset()
     made_above_cache: bool = False
     absent: frozenset[str] = frozenset()
-    places: Places = field(default=ROOT)
+    places: AgentPlaces = field(default=ROOT)
 
     @property
     def cache(self) -> str:
@@ -164,7 +164,7 @@ def parse(reply: Mapping[str, Any]) -> Facts:
         same[name] = frozenset(same[name])
     return Facts(
         **(same | {"addresses": tuple(same["addresses"])}),
-        installed=None if found is None else Installed(**found),
+        installed=None if found is None else Installation(**found),
         places=ROOT if is_root else of_user(reply["home"]),
     )
 

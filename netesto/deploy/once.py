@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from netesto.deploy import onhost, payload, plan, remote
 from netesto.deploy.facts import Facts
-from netesto.deploy.plan import Wanted
+from netesto.deploy.plan import WantedHost
 from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, NoAnswerError
@@ -81,7 +81,7 @@ def agents(
     reported to `say`. `warn` is told of installed agents that do not answer."""
     facts = asyncio.run(_all(_look(host, warn) for host in hosts))
     supply = Supply(
-        Wanted(
+        WantedHost(
             code=functools.cache(payload.code),
             packages=[payload.own(), *(payload.read_bundle(bundle) if bundle else [])],
             requirements=payload.locked(),
@@ -169,7 +169,7 @@ def _naming(host: Target) -> Iterator[None]:
         raise AgentError(error.message, host=host.name, remedy=error.remedy) from None
 
 
-async def _supplied(host: Target, facts: Facts, supply: Supply) -> Wanted:
+async def _supplied(host: Target, facts: Facts, supply: Supply) -> WantedHost:
     """What a host is to have. AgentError if no packages fit it."""
     with _naming(host):
         wanted = await supply.to(facts)
@@ -210,7 +210,7 @@ class Brought:
     """An agent on a host, and the ssh process to it: `socket` here leads to the agent."""
 
     def __init__(
-        self, host: Target, socket: Path, facts: Facts, wanted: Wanted, *, holder: str
+        self, host: Target, socket: Path, facts: Facts, wanted: WantedHost, *, holder: str
     ) -> None:
         self.host = host
         self.socket = socket

@@ -749,7 +749,7 @@ def once(request: Dict[str, Any], source: BinaryIO, replies: Replies) -> None:
     lock = "{}/.run-{}".format(request["cache"], platform.node())
     alone = alone_here(lock, request["holder"], request["folder"], turn)
     replies.send({"stage": "alone"})
-    agent = Agent(request)
+    agent = OnHostAgent(request)
     try:
         agent.start()
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as door:
@@ -773,7 +773,7 @@ def make_cache(path: str) -> None:
             pass
 
 
-class Agent:
+class OnHostAgent:
     """An agent in its own folder, or in that of an earlier agent of the run that was killed with
     its supervisor."""
 
@@ -833,7 +833,7 @@ def listen_at(door: socket.socket, path: str) -> None:
     door.listen(1)
 
 
-def keep(agent: Agent, source: BinaryIO, door: socket.socket) -> None:
+def keep(agent: OnHostAgent, source: BinaryIO, door: socket.socket) -> None:
     """Start an agent again that ends. Returns when the controller has said the end, or was not
     heard of for the lease: by `source`, or by another ssh process, which comes to the `door`."""
     woken, waker = os.pipe()

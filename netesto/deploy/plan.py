@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from netesto import __version__
-from netesto.deploy.facts import Facts, Installed, Places, has_package, installing, lacking
+from netesto.deploy.facts import AgentPlaces, Facts, Installation, has_package, installing, lacking
 from netesto.deploy.payload import Archive, Packages
 from netesto.errors import AgentError
 
@@ -56,7 +56,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HostPlan:
     """The steps on a host, and notes for the user. Without steps there is nothing to do. `record`
     is the host's text at the end of an installation."""
 
@@ -67,7 +67,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedHost:
     """What a host is to have. `code` is by architecture; `packages` are tried in order; if none
     fit, the host's own pip gets `requirements`, with their hashes, unless `offline`. `unit` and
     `tools_script` are the texts of remote/. `device` is the interface to test through, "" for none
@@ -99,7 +99,7 @@ def check(facts: Facts, folder: str) -> None:
         )
 
 
-def _check_home(places: Places) -> None:
+def _check_home(places: AgentPlaces) -> None:
     if _PLAIN_PATH.fullmatch(places.socket) is None:
         raise AgentError(
             f"no agent can listen on {places.socket!r}: it has spaces or more than 107 bytes",
@@ -107,7 +107,7 @@ def _check_home(places: Places) -> None:
         )
 
 
-def fitting(facts: Facts, wanted: Wanted) -> Packages | None:
+def fitting(facts: Facts, wanted: WantedHost) -> Packages | None:
     """The packages for this host; None if its own pip downloads them. AgentError if neither is
     possible."""
     for packages in wanted.packages:
@@ -129,7 +129,7 @@ def bundle(facts: Facts) -> str:
     return f"Make a bundle: netesto hosts bundle {kind} -o agents.zip\nand add --bundle agents.zip."
 
 
-def has_packages(facts: Facts, wanted: Wanted) -> bool:
+def has_packages(facts: Facts, wanted: WantedHost) -> bool:
     """Whether packages fit this host, or it has those that its own pip got."""
     folder = _folder_of(None, facts, wanted.requirements)
     installed = facts.installed.record["folders"] if facts.installed else ()
@@ -140,7 +140,7 @@ def has_packages(facts: Facts, wanted: Wanted) -> bool:
     )
 
 
-def install(facts: Facts, wanted: Wanted, *, name: str) -> Plan:
+def install(facts: Facts, wanted: WantedHost, *, name: str) -> HostPlan:
     """Install an agent called `name`. AgentError if that is impossible."""
     check(facts, facts.places.prefix)
     _check_home(facts.places)
@@ -157,16 +157,16 @@ def install(facts: Facts, wanted: Wanted, *, name: str) -> Plan:
         )
     host = _Host(facts, wanted, name, packages)
     if _is_done(there, host) and not host.added:
-        return Plan(facts, notes=tuple(host.notes()))
+        return HostPlan(facts, notes=tuple(host.notes()))
     if facts.free_bytes < ROOM_BYTES:
         raise AgentError(
             f"has {facts.free_bytes // 1_000_000} MB free below {facts.places.prefix};"
             f" an installation needs {ROOM_BYTES // 1_000_000} MB"
         )
-    return Plan(facts, tuple(host.steps()), tuple(host.notes()), _text(host.record()))
+    return HostPlan(facts, tuple(host.steps()), tuple(host.notes()), _text(host.record()))
 
 
-def _is_done(there: Installed | None, host: "_Host") -> bool:
+def _is_done(there: Installation | None, host: "_Host") -> bool:
     return (
         there is not None
         and there.runs
@@ -179,7 +179,9 @@ def _is_done(there: Installed | None, host: "_Host") -> bool:
 class _Host:
     """The installation of one host, and its steps."""
 
-    def __init__(self, facts: Facts, wanted: Wanted, name: str, packages: Packages | None) -> None:
+    def __init__(
+        self, facts: Facts, wanted: WantedHost, name: str, packages: Packages | None
+    ) -> None:
         self.facts = facts
         self.places = facts.places
         self.wanted = wanted
@@ -395,7 +397,7 @@ def _unpack(words: str, archive: Archive, path: str, facts: Facts) -> Step:
     return Step(words, "unpack", {"path": path, "python": facts.python}, archive)
 
 
-def brought(facts: Facts, wanted: Wanted) -> tuple[list[Step], list[str]]:
+def brought(facts: Facts, wanted: WantedHost) -> tuple[list[Step], list[str]]:
     """The steps that put the agent's packages into the cache, and its folders there. AgentError if
     there are no packages for the host."""
     code, requirements = wanted.code(facts.machine), wanted.requirements
@@ -409,7 +411,7 @@ def brought(facts: Facts, wanted: Wanted) -> tuple[list[Step], list[str]]:
     return steps, [f"{facts.cache}/{code.name}", f"{facts.cache}/{name}"]
 
 
-def remove(facts: Facts, *, force: bool) -> Plan:
+def remove(facts: Facts, *, force: bool) -> HostPlan:
     """Remove what `install` created, except packages with tools, which others may use by now. With
     `force` also unfetched measurements."""
     places, there = facts.places, facts.installed
@@ -434,7 +436,7 @@ def remove(facts: Facts, *, force: bool) -> Plan:
             # The lock of the removal itself made them.
             steps.append(_remove("", places.lock))
             steps += map(_remove_if_empty, sorted(above, reverse=True))
-        return Plan(facts, tuple(steps))
+        return HostPlan(facts, tuple(steps))
     record = there.record
     files = [_remove(f"remove {path}", path, digest) for path, digest in record["files"].items()]
     if record["service"]["kind"] == "systemd":
@@ -463,7 +465,7 @@ def remove(facts: Facts, *, force: bool) -> Plan:
         notes.append(f"kept: {places.config}, which was changed")
     if tools := record.get("tools"):
         notes.append(f"kept: the packages with {', '.join(tools)}, installed with the agent")
-    return Plan(facts, tuple(steps), tuple(notes))
+    return HostPlan(facts, tuple(steps), tuple(notes))
 
 
 def _systemctl(text: str, *words: str) -> Step:

@@ -12,7 +12,7 @@ from typing import Any
 
 from netesto.deploy import facts
 from netesto.deploy.facts import Facts
-from netesto.deploy.plan import Plan, Step, bundle
+from netesto.deploy.plan import HostPlan, Step, bundle
 from netesto.deploy.target import Target
 from netesto.errors import SHOWN_TEXT, AgentError, ProcessError, shortened
 from netesto.files import jsontext
@@ -53,7 +53,7 @@ async def check_unused(host: Target, known: Facts) -> None:
         )
 
 
-async def act(host: Target, plan: Plan) -> None:
+async def act(host: Target, plan: HostPlan) -> None:
     """Execute a plan. AgentError names the step that failed."""
     request = {
         "do": "act",
@@ -73,7 +73,7 @@ async def act(host: Target, plan: Plan) -> None:
         )
 
 
-def _remedy(step: Step, plan: Plan) -> str:
+def _remedy(step: Step, plan: HostPlan) -> str:
     match step.kind:
         case "pip":
             return bundle(plan.facts)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from netesto.deploy import payload, plan
 from netesto.deploy.facts import Facts
 from netesto.deploy.payload import Packages
-from netesto.deploy.plan import Wanted
+from netesto.deploy.plan import WantedHost
 from netesto.errors import AgentError, ProcessError
 
 Say: TypeAlias = Callable[[str], None]
@@ -21,7 +21,7 @@ Kept: TypeAlias = Callable[[str, str, Say], Awaitable[list[Packages]]]
 class Supply:
     """What hosts are to have, with packages that fit each. `say` is told of downloads."""
 
-    def __init__(self, wanted: Wanted, say: Say, *, kept: Kept = payload.kept) -> None:
+    def __init__(self, wanted: WantedHost, say: Say, *, kept: Kept = payload.kept) -> None:
         self._wanted = wanted
         self._say = say
         self._kept = kept
@@ -30,7 +30,7 @@ class Supply:
         # The first host of a kind downloads, the others find what it got.
         self._lock = asyncio.Lock()
 
-    async def to(self, facts: Facts) -> Wanted:
+    async def to(self, facts: Facts) -> WantedHost:
         """What this host is to have. AgentError if no pip is of use, here or there."""
         async with self._lock:
             wanted = self._wanted

@@ -27,7 +27,7 @@ _UDP_BITRATE = "1048576"
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class ClientCommand:
     """A client's command: arguments of DO_CLIENT, the host that it names, and the words that have
     no counterpart. `pins_server`: its -A sets the processor of the server as well."""
 
@@ -118,7 +118,7 @@ _UNKNOWN_VALUED = frozenset({
 })  # fmt: skip
 
 
-def parse(command: str) -> Flow:
+def parse(command: str) -> ClientCommand:
     """A client's command. ValueError, in words, if it is not one of iperf3."""
     arguments: dict[str, str] = {}
     unknown: list[str] = []
@@ -143,7 +143,7 @@ def parse(command: str) -> Flow:
         # The harness's substitutions are unknown.
         if "{" in text:
             unknown.append(f"{name}={arguments.pop(name)}")
-    return Flow(arguments, target, tuple(unknown), pins_server=bool(server))
+    return ClientCommand(arguments, target, tuple(unknown), pins_server=bool(server))
 
 
 def is_iperf(word: str) -> bool:

@@ -7,7 +7,7 @@ from netesto.measured import PingSample, SocketSample, TransferResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Direction:
+class DirectionData:
     """The data of one direction, or of one flow. Its times count from the begin of the measurement,
     behind what the tool omits.
 
@@ -45,7 +45,7 @@ class Direction:
         told = (result.local_retransmits, result.remote_retransmits) if result is not None else ()
         return next((count for count in told if count is not None), None)
 
-    def at(self, zero_s: float) -> "Direction":
+    def at(self, zero_s: float) -> "DirectionData":
         """The same, whose measurement began at `zero_s`."""
         result = self.result
         if result is not None:
@@ -78,12 +78,12 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class ToolOutput:
     """What a file says of a run. `reason` is why the run failed, "" if it did not; `kind` that of
     the finding. `document` is the first complete one of iperf3, or that of a text; `documents`
     counts those of JSON. `begun_s`: the instant of the start (UTC), if it is told."""
 
-    directions: tuple[Direction, ...] = ()
+    directions: tuple[DirectionData, ...] = ()
     reason: str = ""
     kind: str = ""
     document: Document | None = None
@@ -106,6 +106,8 @@ class Output:
         return sum(known) if known else None
 
 
-def failed(reason: str, kind: str = "no-result", document: Document | None = None) -> Output:
+def failed(reason: str, kind: str = "no-result", document: Document | None = None) -> ToolOutput:
     """A run without a result."""
-    return Output(reason=reason, kind=kind, document=document, documents=int(document is not None))
+    return ToolOutput(
+        reason=reason, kind=kind, document=document, documents=int(document is not None)
+    )

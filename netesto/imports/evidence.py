@@ -6,7 +6,7 @@ from pathlib import Path
 
 from netesto.errors import OutputError
 from netesto.imports import formats, iperf3, mpstat
-from netesto.imports.directions import Direction, Output
+from netesto.imports.directions import DirectionData, ToolOutput
 from netesto.imports.mpstat import CpuLoad
 from netesto.measured import CPU_STATES, CpuSample, PingSample, SocketSample
 from netesto.results import consistency, flows, imported
@@ -47,7 +47,7 @@ def update(folder: Path, run: ImportedRun, *, damaged: Collection[str]) -> None:
         imported.write(folder, known)
 
 
-def summarised(run: ImportedRun, output: Output) -> ImportedRun:
+def summarised(run: ImportedRun, output: ToolOutput) -> ImportedRun:
     """A run with what summaries need of its client's output."""
     document = output.document or {}
     sent = output.sent
@@ -61,7 +61,7 @@ def summarised(run: ImportedRun, output: Output) -> ImportedRun:
     )
 
 
-def _output(folder: Path, run: ImportedRun, damaged: Collection[str]) -> Output | None:
+def _output(folder: Path, run: ImportedRun, damaged: Collection[str]) -> ToolOutput | None:
     if run.output in damaged or not (folder / run.output).is_file():
         return None
     return formats.read((folder / run.output).read_bytes(), run.form)
@@ -82,7 +82,7 @@ def _loads(
 
 def build(
     manifest: Manifest,
-    output: Output | None,
+    output: ToolOutput | None,
     *,
     sender: Iterable[CpuLoad],
     receiver: Iterable[CpuLoad],
@@ -106,9 +106,9 @@ def build(
     )
 
 
-def _direction(output: Output | None, record: GroupRecord) -> Direction | None:
+def _direction(output: ToolOutput | None, record: GroupRecord) -> DirectionData | None:
     """The direction of a group; None if the output has none, or no result."""
-    found: Sequence[Direction] = () if output is None else output.directions
+    found: Sequence[DirectionData] = () if output is None else output.directions
     place = record.request.group - 1
     return found[place] if place < len(found) else None
 
@@ -116,8 +116,8 @@ def _direction(output: Output | None, record: GroupRecord) -> Direction | None:
 def _group(
     manifest: Manifest,
     record: GroupRecord,
-    direction: Direction | None,
-    output: Output | None,
+    direction: DirectionData | None,
+    output: ToolOutput | None,
     cpus: dict[str, tuple[CpuSample, ...]],
 ) -> GroupEvidence:
     (flow,) = record.instances

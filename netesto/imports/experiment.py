@@ -10,10 +10,10 @@ from typing import Any
 
 from netesto.errors import OutputError
 from netesto.imports import documents, evidence, findings, iperf3, source, tree
-from netesto.imports.directions import Direction
+from netesto.imports.directions import DirectionData
 from netesto.imports.mpstat import CpuLoad
 from netesto.imports.source import NOBODY, RunSource
-from netesto.imports.tree import CpuSource, File, Run
+from netesto.imports.tree import CpuSource, File, RunFiles
 from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.results import crosscheck, derive, durable, imported, integrity, manifest, runs
 from netesto.results.evidence import FAILED, OK, PARTIAL
@@ -31,7 +31,7 @@ Row = Mapping[str, str]
 
 
 def build(
-    job: tuple[int, Run],
+    job: tuple[int, RunFiles],
     *,
     into: Path,
     columns: Fields,
@@ -189,18 +189,24 @@ def _manifest(exp: int, found: RunSource, hashes: Mapping[str, str], run_name: s
     )
 
 
-def _planned(found: RunSource) -> Direction:
+def _planned(found: RunSource) -> DirectionData:
     """The direction that a run that failed was to have."""
     asked = found.arguments
     is_udp = found.planned("protocol") == "UDP" or asked.get("test") == "UDP_STREAM"
     is_reverse = bool(documents.whole(found.planned("reverse")))
     is_reverse = is_reverse or asked.get("test") == "TCP_MAERTS"
     test = "UDP_STREAM" if is_udp else "TCP_MAERTS" if is_reverse else "TCP_STREAM"
-    return Direction(test=test, is_from_server=is_reverse)
+    return DirectionData(test=test, is_from_server=is_reverse)
 
 
 def _group(
-    exp: int, number: int, direction: Direction, found: RunSource, version: str, *, is_alone: bool
+    exp: int,
+    number: int,
+    direction: DirectionData,
+    found: RunSource,
+    version: str,
+    *,
+    is_alone: bool,
 ) -> GroupRecord:
     options = _options(found, direction)
     ends = [(found.client, found.client_address), (found.server, found.server_address)]
@@ -259,7 +265,7 @@ def _host(name: str, kernel: str, address: Address, **told: Any) -> HostRecord:
     return HostRecord(info=info, clock=ClockOffset(0.0, 0.0))
 
 
-def _options(found: RunSource, direction: Direction) -> dict[str, Any]:
+def _options(found: RunSource, direction: DirectionData) -> dict[str, Any]:
     """The options of a flow, from its output and its command."""
     asked = found.arguments
     told = found.columns.get("parallel", "")

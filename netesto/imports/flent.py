@@ -14,9 +14,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from netesto.files import jsontext
-from netesto.imports.directions import Direction, Output, failed
+from netesto.imports.directions import DirectionData, ToolOutput, failed
 from netesto.imports.documents import at, items, number, words
-from netesto.measured import Datagrams, Interval, PingSample, TransferResult
+from netesto.measured import Datagrams, GoodputInterval, PingSample, TransferResult
 
 # Unpacked. What is read of it takes several times as much memory.
 BYTES_MAX = 64 * 2**20
@@ -34,7 +34,7 @@ _KNOWN_SHARE = 0.9
 _TOLERANCE = 0.1
 
 
-def read(data: bytes) -> Output:
+def read(data: bytes) -> ToolOutput:
     """The flows of a test."""
     if not data:
         return failed("empty", "empty")
@@ -57,7 +57,7 @@ def read(data: bytes) -> Output:
     began = ""
     for key in ("T0", "TIME"):
         began = began or words(value, "metadata", key)
-    return Output(
+    return ToolOutput(
         directions=found,
         duration_s=number(value, "metadata", "LENGTH"),
         begun_s=_instant(began),
@@ -71,7 +71,7 @@ def _instant(text: str) -> float | None:
     return None
 
 
-def _directions(value: object, results: Mapping[str, object]) -> Iterator[Direction]:
+def _directions(value: object, results: Mapping[str, object]) -> Iterator[DirectionData]:
     known = at(value, "metadata", "SERIES_META")
     pings = tuple(_pings(_points(value, results.get(f"{_PING}ICMP"))))
     for name, series in results.items():
@@ -121,7 +121,7 @@ def _flow(
     points: list[tuple[float, float]],
     value: object,
     pings: tuple[PingSample, ...],
-) -> Direction:
+) -> DirectionData:
     match = _FLOW.match(name)
     is_down = match is not None and match["way"].lower() == "download"
     is_udp = name.upper().startswith("UDP")
@@ -130,16 +130,16 @@ def _flow(
     begins_s = points[0][0] if points else 0.0
     mean, doubts = _mean(meta, points, value, length_s)
     if mean is None and not points:
-        return Direction(test=test, name=name, is_from_server=is_down, reason="no values")
+        return DirectionData(test=test, name=name, is_from_server=is_down, reason="no values")
     rate_bps = None if mean is None else number(mean * 1e6)
     step_s = _step_s(value)
-    intervals = tuple(Interval(at_s, at_s + step_s, rate * 1e6) for at_s, rate in points)
+    intervals = tuple(GoodputInterval(at_s, at_s + step_s, rate * 1e6) for at_s, rate in points)
     datagrams = None
     if is_udp:
         # flent plots what was sent.
         datagrams = Datagrams(sent=None, lost=None, sent_bps=rate_bps)
         doubts = [*doubts, "rate is unknown: the file has only what was sent"]
-    return Direction(
+    return DirectionData(
         test=test,
         name=name,
         is_from_server=is_down,
@@ -182,13 +182,13 @@ def _pings(points: Iterator[tuple[float, float]]) -> Iterator[PingSample]:
 
 def _request(
     name: str, meta: object, points: list[tuple[float, float]], value: object
-) -> Direction:
+) -> DirectionData:
     """A flow of small requests, one after the other: its latency over time is drawn as pings."""
     told = number(meta, "MEAN_VALUE")
     mean_ms = sum(each for _, each in points) / len(points) if points and told is None else told
     if mean_ms is None:
-        return Direction(test="UDP_RR", name=name, reason="no values")
-    return Direction(
+        return DirectionData(test="UDP_RR", name=name, reason="no values")
+    return DirectionData(
         test="UDP_RR",
         name=name,
         begins_s=points[0][0] if points else 0.0,

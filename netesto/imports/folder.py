@@ -20,10 +20,10 @@ from netesto import __version__
 from netesto.errors import OutputError, UsageError
 from netesto.imports import findings, formats, source, tree
 from netesto.imports.experiment import GROUND, Row, build, cpu_file, kept_name, put
-from netesto.imports.tree import CpuSource, Run, Tree
+from netesto.imports.tree import CpuSource, RunFiles, Tree
 from netesto.results import csvfile, durable, imported, integrity, runs, store
 from netesto.results.fields import Fields
-from netesto.results.imported import Finding, ImportedRun, Loose
+from netesto.results.imported import FileRemark, ImportedRun, Loose
 from netesto.results.store import Store
 from netesto.system import interrupts
 
@@ -36,7 +36,7 @@ _CHUNK = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ImportRequest:
     """What to import: paths, and a pattern of file names ("" for none). `is_copy`: copy files where
     they could be hard links."""
 
@@ -57,11 +57,11 @@ class Imported:
     ignored: Sequence[str]
 
 
-def find(request: Request, *, out: Path) -> Tree:
+def find(request: ImportRequest, *, out: Path) -> Tree:
     """Find what there is to import. UsageError if nothing is usable."""
     trees = [_find(path, request, out.resolve()) for path in request.paths]
     # Paths may overlap.
-    once: dict[Path, Run] = {}
+    once: dict[Path, RunFiles] = {}
     for run in (run for each in trees for run in each.runs):
         once.setdefault(run.output.path, run)
     found = Tree(
@@ -82,7 +82,7 @@ def find(request: Request, *, out: Path) -> Tree:
     return found
 
 
-def _find(path: Path, request: Request, out: Path) -> Tree:
+def _find(path: Path, request: ImportRequest, out: Path) -> Tree:
     if not path.exists():
         raise UsageError(
             f"{path}: no such file or folder", remedy="Name the files or folders to import."
@@ -104,7 +104,7 @@ def columns_of(found: Tree) -> list[str]:
     return [*names, "rep", "parallel", "mtu"]
 
 
-def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, request: Request,
+def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, request: ImportRequest,
           *, argv: Sequence[str]) -> Imported:  # fmt: skip
     """Import the new runs of `found`. ResultsError if the folder cannot be written."""
     started_s = time.time()
@@ -188,7 +188,7 @@ def _move_in(results: Store, staging: Path) -> None:
 # ---- which runs are new --------------------------------------------------------------------------
 
 
-def _fresh(found: Iterable[Run], before: Sequence[ImportedRun]) -> list[Run]:
+def _fresh(found: Iterable[RunFiles], before: Sequence[ImportedRun]) -> list[RunFiles]:
     """The runs that the folder does not have. Outputs of runs that failed are often equal, so
     their paths count, too."""
     known: dict[tuple[str, int, str, str], list[ImportedRun]] = defaultdict(list)
@@ -205,7 +205,7 @@ def _fresh(found: Iterable[Run], before: Sequence[ImportedRun]) -> list[Run]:
     return fresh
 
 
-def _is_same(found: Run, known: ImportedRun) -> bool:
+def _is_same(found: RunFiles, known: ImportedRun) -> bool:
     if found.host and found.host != known.host:
         return False
     if not known.reason:
@@ -219,7 +219,7 @@ def _is_same(found: Run, known: ImportedRun) -> bool:
 
 
 def _each(
-    work: Callable[[tuple[int, Run]], list[Row]], jobs: Sequence[tuple[int, Run]]
+    work: Callable[[tuple[int, RunFiles]], list[Row]], jobs: Sequence[tuple[int, RunFiles]]
 ) -> Iterator[list[Row]]:
     """`work` for each job, in order; of many jobs in as many processes as there are processors."""
     processes = min(len(os.sched_getaffinity(0)), _PROCESSES_MAX)
@@ -255,7 +255,7 @@ def _keep_loose(
     folder: Path,
     there: Iterable[ImportedRun],
     sources: Iterable[CpuSource],
-    told: Iterable[Finding],
+    told: Iterable[FileRemark],
     *,
     is_copy: bool,
 ) -> Loose:
@@ -275,7 +275,7 @@ def _keep_loose(
         load = source.load(each)
         file = cpu_file(each, load, digest)
         if isinstance(load, OutputError):
-            findings_.add(Finding(each.file.name, "truncated", load.message))
+            findings_.add(FileRemark(each.file.name, "truncated", load.message))
         target = folder / imported.LOOSE_FILES / kept_name(each.file, f"{digest[:16]}-")
         durable.make_folder(target.parent)
         with durable.writing(target):

@@ -3,7 +3,7 @@
 import re
 
 from netesto.imports import flent, iperf3, netperf
-from netesto.imports.directions import Output
+from netesto.imports.directions import ToolOutput
 from netesto.imports.tree import File
 from netesto.results.imported import Form
 
@@ -39,7 +39,7 @@ def recognise(file: File) -> Form | None:
     return None
 
 
-def read(data: bytes, form: Form) -> Output:
+def read(data: bytes, form: Form) -> ToolOutput:
     """The result in the output of a run."""
     match form:
         case "flent":

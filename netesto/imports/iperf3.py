@@ -21,9 +21,15 @@ from typing import Any
 
 from netesto.files import jsontext
 from netesto.imports import iperf3text, pscheduler
-from netesto.imports.directions import Direction, Output, failed
+from netesto.imports.directions import DirectionData, ToolOutput, failed
 from netesto.imports.documents import Document, at, items, line, number, whole, words
-from netesto.measured import DatagramInterval, Datagrams, Interval, SocketSample, TransferResult
+from netesto.measured import (
+    DatagramInterval,
+    Datagrams,
+    GoodputInterval,
+    SocketSample,
+    TransferResult,
+)
 from netesto.traffic.iperf3 import OMIT_SINCE, numbers_of
 
 # Each brace that does not begin a value takes a scan of the rest of the text. A truncated document
@@ -38,7 +44,7 @@ _SAID = re.compile(r"^(?:.{1,80} )?iperf3: ((?:error|interrupt) - .*)$", re.MULT
 _ENDED = "interrupt - the server has terminated"
 
 
-def read(data: bytes, *, received_is_enough: bool = False) -> Output:
+def read(data: bytes, *, received_is_enough: bool = False) -> ToolOutput:
     """The output of a client or a server in `data`. A run failed of which nothing is known about
     the sender, unless `received_is_enough`."""
     text = data.decode("utf-8", errors="replace")
@@ -58,7 +64,7 @@ def read(data: bytes, *, received_is_enough: bool = False) -> Output:
     return _judged(made, told, text, received_is_enough=received_is_enough)
 
 
-def _judged(made: Output, told: Document, text: str, *, received_is_enough: bool) -> Output:
+def _judged(made: ToolOutput, told: Document, text: str, *, received_is_enough: bool) -> ToolOutput:
     """The output with the reason for which its run failed, if it did."""
     if (error := told.get("error")) is not None:
         reason = line(str(error)) or "an error without a text"
@@ -88,7 +94,7 @@ def _is_sent_told(result: TransferResult) -> bool:
     return sent is not None
 
 
-def _of_document(document: Document) -> Output:
+def _of_document(document: Document) -> ToolOutput:
     """The directions in a document."""
     is_bidir = any(key.endswith(_BACK) for key in at_end(document)) or bool(
         whole(document, "start", "test_start", "bidir")
@@ -102,7 +108,7 @@ def _of_document(document: Document) -> Output:
         parts.sort(key=lambda each: each[1])
     else:
         parts = [("", bool(whole(document, "start", "test_start", "reverse")))]
-    return Output(
+    return ToolOutput(
         directions=tuple(
             _Part(document, suffix, is_back, is_server, is_bidir).direction()
             for suffix, is_back in parts
@@ -182,12 +188,12 @@ class _Part:
     def _omit_s(self) -> float:
         return number(self.document, "start", "test_start", "omit") or 0.0
 
-    def direction(self) -> Direction:
+    def direction(self) -> DirectionData:
         """What the document says of it."""
         is_udp = self.is_udp
         test = "UDP_STREAM" if is_udp else "TCP_MAERTS" if self.is_back else "TCP_STREAM"
         streams = whole(self.document, "start", "test_start", "num_streams")
-        return Direction(
+        return DirectionData(
             test=test,
             result=self._datagrams() if is_udp else self._stream(),
             is_from_server=self.is_back,
@@ -331,13 +337,13 @@ class _Part:
             if node is not None and at(node, "omitted") is not True:
                 yield node
 
-    def _intervals(self) -> Iterator[Interval]:
+    def _intervals(self) -> Iterator[GoodputInterval]:
         for node in self._measured():
             start_s, end_s = number(node, "start"), number(node, "end")
             rate_bps = number(node, "bits_per_second")
             if start_s is None or end_s is None or rate_bps is None or end_s <= start_s:
                 continue
-            yield Interval(start_s, end_s, rate_bps)
+            yield GoodputInterval(start_s, end_s, rate_bps)
 
     def _samples(self) -> Iterator[SocketSample]:
         """A sample for each connection and interval; at least one, with the values of the whole

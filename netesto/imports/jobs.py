@@ -138,7 +138,7 @@ def _job(
         flow = commands.parse(keys.get("src-cmd", ""))
     except ValueError as error:
         # Another program, or words that no shell would take.
-        flow = commands.Flow({})
+        flow = commands.ClientCommand({})
         off = f"src-cmd: {error}" if keys.get("src-cmd", "").strip() else "src-cmd is missing"
         leave(f"{off}: the section is left out")
     for word in flow.unknown:

@@ -15,7 +15,7 @@ _CLOCK = re.compile(r"(?:.*[T ])?(\d{1,2})[:.](\d\d)[:.](\d\d)(?:\s*([AaPp])\.?[
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class CpuInterval:
     """One interval: seconds since the first one ended, and the fields of each core by its name."""
 
     after_s: float
@@ -28,10 +28,10 @@ class CpuLoad:
 
     host: str
     kernel: str
-    samples: tuple[Sample, ...]
+    samples: tuple[CpuInterval, ...]
 
     @property
-    def kept(self) -> Sequence[Sample]:
+    def kept(self) -> Sequence[CpuInterval]:
         """The samples that count."""
         return self.samples[FIRST_DROPPED:-LAST_DROPPED]
 
@@ -60,7 +60,7 @@ def read(data: bytes) -> CpuLoad:
         clock = _clock_s(documents.at(entry, "timestamp"))
         first = clock if first is None else first
         after_s = float(place) if clock is None or first is None else (clock - first) % 86400
-        samples.append(Sample(after_s, dict(_core(load) for load in loads)))
+        samples.append(CpuInterval(after_s, dict(_core(load) for load in loads)))
     return CpuLoad(
         host=documents.words(host, "nodename"),
         kernel=documents.words(host, "release"),

@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from netesto.imports.directions import Direction, Output, failed
+from netesto.imports.directions import DirectionData, ToolOutput, failed
 from netesto.imports.documents import line, number
-from netesto.measured import Datagrams, Interval, TransferResult
+from netesto.measured import Datagrams, GoodputInterval, TransferResult
 from netesto.model import REQUEST_TESTS
 
 TITLE = re.compile(
@@ -74,7 +74,7 @@ _NAMES: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def read(data: bytes) -> Output:
+def read(data: bytes) -> ToolOutput:
     """The result in the output of a client."""
     text = data.decode("utf-8", errors="replace")
     if not text.strip():
@@ -100,7 +100,7 @@ def read(data: bytes) -> Output:
     if test != "UDP_STREAM" and intervals and made.test not in REQUEST_TESTS:
         # Those of datagrams are what was sent.
         made = replace(made, result=replace(made.result, intervals=intervals))
-    return Output(directions=(made,), duration_s=_decimal(words.get("ELAPSED_TIME", "")))
+    return ToolOutput(directions=(made,), duration_s=_decimal(words.get("ELAPSED_TIME", "")))
 
 
 def _test(title: str, words: Mapping[str, str]) -> str:
@@ -144,7 +144,7 @@ class _Words:
         found = self._number(key)
         return None if found is None else int(found)
 
-    def direction(self, unit: str) -> Direction | None:
+    def direction(self, unit: str) -> DirectionData | None:
         """The flow; None without a result, or of an unknown test."""
         if not self.test:
             return None
@@ -167,7 +167,7 @@ class _Words:
         if self.test == "UDP_STREAM":
             datagrams = self._datagrams(rate_bps, sent_bps)
         local, remote = (self._whole(f"{each}_TRANSPORT_RETRANS") for each in ("LOCAL", "REMOTE"))
-        return Direction(
+        return DirectionData(
             test=self.test,
             is_from_server=is_reverse,
             result=TransferResult(
@@ -209,7 +209,7 @@ class _Words:
             lost = round(sent * (1 - rate_bps / sent_bps))
         return Datagrams(sent=sent, lost=lost, sent_bps=sent_bps, received=received)
 
-    def _requests(self, unit: str) -> Direction | None:
+    def _requests(self, unit: str) -> DirectionData | None:
         elapsed_s = self._number("ELAPSED_TIME")
         request, reply = self._whole("REQUEST_SIZE"), self._whole("RESPONSE_SIZE")
         rate = self._number("TRANSACTION_RATE")
@@ -228,7 +228,7 @@ class _Words:
             None if is_none else self._number(f"{name}_LATENCY")
             for name in ("MIN", "MAX", "MEAN", "P50", "P90", "P99")
         )
-        return Direction(
+        return DirectionData(
             test=self.test,
             request_bytes=request,
             reply_bytes=reply,
@@ -332,7 +332,7 @@ def _cells(text: str, starts: Sequence[int]) -> list[str]:
 # ---- over time -----------------------------------------------------------------------------------
 
 
-def _intervals(text: str) -> Iterator[Interval]:
+def _intervals(text: str) -> Iterator[GoodputInterval]:
     """The interim results, from the begin of the first one on."""
     found = [(m["rate"], m["unit"], m["seconds"], m["end"]) for m in _INTERIM.finditer(text)]
     demo: dict[str, dict[str, str]] = {}
@@ -351,4 +351,4 @@ def _intervals(text: str) -> Iterator[Interval]:
         if rate is None or not seconds or end_s is None or unit_bps is None:
             continue
         zero_s = end_s - seconds if zero_s is None else zero_s
-        yield Interval(max(0.0, end_s - seconds - zero_s), end_s - zero_s, rate * unit_bps)
+        yield GoodputInterval(max(0.0, end_s - seconds - zero_s), end_s - zero_s, rate * unit_bps)

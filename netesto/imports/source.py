@@ -9,10 +9,10 @@ from ipaddress import IPv4Address, ip_address
 
 from netesto.errors import OutputError
 from netesto.imports import commands, documents, formats, mpstat, tree
-from netesto.imports.directions import Output, failed
+from netesto.imports.directions import ToolOutput, failed
 from netesto.imports.documents import Document
 from netesto.imports.mpstat import CpuLoad
-from netesto.imports.tree import CpuSource, File, Run
+from netesto.imports.tree import CpuSource, File, RunFiles
 from netesto.model import Address
 from netesto.results.imported import Side
 from netesto.text.printable import printable
@@ -26,8 +26,8 @@ _SHOWN = 200
 class RunSource:
     """A run and the contents of its files. For a damaged mpstat file, `loads` has the error."""
 
-    run: Run
-    output: Output
+    run: RunFiles
+    output: ToolOutput
     loads: Mapping[str, CpuLoad | OutputError]
 
     @property
@@ -168,13 +168,13 @@ class RunSource:
         return max(0.0, self.run.output.path.stat().st_mtime)
 
 
-def of(run: Run) -> RunSource:
+def of(run: RunFiles) -> RunSource:
     """Read the files of a run."""
     loads = {each.file.name: load(each) for each in run.cpu}
     return RunSource(run, read(run.output, run), loads)
 
 
-def read(file: File, run: Run) -> Output:
+def read(file: File, run: RunFiles) -> ToolOutput:
     """Read a client's output of the form of `run`."""
     try:
         if file.size > tree.BYTES_MAX:

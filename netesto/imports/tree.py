@@ -17,7 +17,7 @@ from netesto.files import jsontext
 from netesto.imports import ini
 from netesto.results import manifest
 from netesto.results.columns import column
-from netesto.results.imported import CpuFile, Finding, Form, Side
+from netesto.results.imported import CpuFile, FileRemark, Form, Side
 
 DEPTH_MAX = 32
 FILES_MAX = 1_000_000
@@ -59,7 +59,7 @@ class CpuSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunFiles:
     """The files of a run. `beside` are kept, at the sender or the receiver. `wanted` are the
     commands that job files have for its section, `siblings` outputs of other runs of that."""
 
@@ -82,14 +82,14 @@ class Run:
 class Tree:
     """The result: runs, mpstat files and metadata without a run, findings, and ignored files."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[RunFiles, ...]
     loose: tuple[CpuSource, ...] = ()
     metadata: tuple[File, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FileRemark, ...] = ()
     ignored: tuple[str, ...] = ()
 
 
-def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[Finding]]:
+def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[FileRemark]]:
     """The regular files below a folder, or the file itself, by their paths; and what was left out.
 
     UsageError if there are too many. `without` is a folder to skip.
@@ -98,7 +98,7 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
     if root.is_file():
         return [File(root, shown(root.name), root.stat().st_size)], []
     files: list[File] = []
-    findings: list[Finding] = []
+    findings: list[FileRemark] = []
     pending = [(root, 0)]
     while pending:
         folder, depth = pending.pop()
@@ -106,7 +106,7 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
             name = shown(folder.relative_to(root).as_posix())
-            findings.append(Finding(name, "unlisted", f"cannot be read: {error.strerror}"))
+            findings.append(FileRemark(name, "unlisted", f"cannot be read: {error.strerror}"))
             continue
         if depth and {entry.name for entry in entries} >= _EXPERIMENT:
             continue
@@ -119,7 +119,7 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
                     continue
                 if depth >= DEPTH_MAX:
                     findings.append(
-                        Finding(name, "unlisted", f"more than {DEPTH_MAX} folders deep")
+                        FileRemark(name, "unlisted", f"more than {DEPTH_MAX} folders deep")
                     )
                     continue
                 pending.append((path, depth + 1))
@@ -127,7 +127,7 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
                 files.append(File(path, name, found.st_size))
             else:
                 findings.append(
-                    Finding(name, "unlisted", "not a regular file; links are not followed")
+                    FileRemark(name, "unlisted", "not a regular file; links are not followed")
                 )
         if len(files) > FILES_MAX:
             raise UsageError(
@@ -205,7 +205,7 @@ def harness(files: Sequence[File]) -> Tree:
             jobs.append(file)
         elif name.startswith("src-cmd:"):
             reason = "the output of a client, but its name has no HOST:N that can be used"
-            findings.append(Finding(file.name, "unlisted", reason))
+            findings.append(FileRemark(file.name, "unlisted", reason))
         else:
             ignored.append(file.name)
     # By number: 2 before 10.
@@ -278,7 +278,7 @@ def _run(
     *,
     cpu: tuple[CpuSource, ...],
     siblings: tuple[File, ...],
-) -> Run:
+) -> RunFiles:
     """The run of a client's output, with the nearest of the files beside it."""
     host, number = match["host"], match["number"]
     # A command that ran once for all has no number, or no host either.
@@ -296,7 +296,7 @@ def _run(
         for _, name in named
         if (other := _nearest(client, others.get((name, client.section), ()))) is not None
     }
-    return Run(
+    return RunFiles(
         form="harness",
         section=client.section,
         host=host,
@@ -323,15 +323,15 @@ def _wanted(client: _Placed, known: Sequence[tuple[Path, str]]) -> tuple[str, ..
 
 def _sections(
     jobs: Iterable[File],
-) -> tuple[dict[str, list[tuple[Path, str]]], list[Finding]]:
+) -> tuple[dict[str, list[tuple[Path, str]]], list[FileRemark]]:
     """The src-cmd of each section of job files, and a finding for each that cannot be read."""
     found: dict[str, list[tuple[Path, str]]] = defaultdict(list)
-    unread: list[Finding] = []
+    unread: list[FileRemark] = []
     for job in jobs:
         try:
             sections = ini.read(job.path)
         except UsageError as error:
-            unread.append(Finding(job.name, "unlisted", f"not a job file: {error.message}"))
+            unread.append(FileRemark(job.name, "unlisted", f"not a job file: {error.message}"))
             continue
         for section in sections:
             if command := section.keys.get("src-cmd"):
@@ -387,25 +387,25 @@ NUMBERS = frozenset({"mtu", "parallel", "rep", "dur", "omit", "mss", "bitrate", 
 def listed(files: Iterable[File], text: str, form_of: Callable[[File], Form | None]) -> Tree:
     """The runs whose files match a pattern; others are findings. UsageError if it is not one."""
     expression = pattern(text)
-    runs: list[Run] = []
+    runs: list[RunFiles] = []
     findings = []
     counts: dict[tuple[str, ...], int] = defaultdict(int)
     for file in files:
         match = expression.fullmatch(shown(file.path.name))
         if match is None:
-            findings.append(Finding(file.name, "unlisted", "does not match the pattern"))
+            findings.append(FileRemark(file.name, "unlisted", "does not match the pattern"))
             continue
         columns = dict(match.groupdict())
         counts[tuple(columns.values())] += 1
         number = int(columns.get("rep") or counts[tuple(columns.values())])
         runs.append(
-            Run(form=form_of(file) or "iperf3", section=text, host="", number=number, date="",
+            RunFiles(form=form_of(file) or "iperf3", section=text, host="", number=number, date="",
                 output=file, columns=columns)
         )  # fmt: skip
     return Tree(runs=tuple(runs), findings=tuple(findings))
 
 
-def unmatched(text: str, findings: Iterable[Finding]) -> UsageError:
+def unmatched(text: str, findings: Iterable[FileRemark]) -> UsageError:
     """That no file has a name of the pattern."""
     first = next(iter(findings), None)
     there = f"; there is, for example, {first.file}" if first else ""
@@ -422,6 +422,6 @@ def recognised(files: Iterable[tuple[File, Form | None]]) -> Tree:
             continue
         stem = file.path.name.removesuffix(".gz").rpartition(".")[0] or file.path.name
         runs.append(
-            Run(form=form, section=shown(stem), host="", number=1, date="", output=file)
+            RunFiles(form=form, section=shown(stem), host="", number=1, date="", output=file)
         )  # fmt: skip
     return Tree(runs=tuple(runs), ignored=tuple(ignored))

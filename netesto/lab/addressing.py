@@ -21,7 +21,7 @@ MOST_NETWORKS = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class LinkEnd:
     """One end of one link: its place among the ends of all links, the network that it is in, and
     its number there (0 for a switch, which has no addresses)."""
 
@@ -49,19 +49,19 @@ class End:
         )
 
 
-def ends_of(topology: Topology) -> tuple[End, ...]:
+def ends_of(topology: Topology) -> tuple[LinkEnd, ...]:
     """Both ends of every link, link by link. UsageError if the topology has too many nodes for its
     addresses."""
     networks = _networks(topology)
     taken: dict[str, set[str]] = {node.name: set() for node in topology.nodes}
     last: dict[tuple[int, str], int] = {}
-    ends: list[End] = []
+    ends: list[LinkEnd] = []
     for link, network in zip(topology.links, networks, strict=True):
         for here in (link.a, link.b):
             node, name = topology.node(here), free_name(link.other(here), taken[here])
             taken[here].add(name)
             number = 0 if node.kind == "switch" else _number(node.kind, network, last)
-            ends.append(End(node, name, link, len(ends), network, number))
+            ends.append(LinkEnd(node, name, link, len(ends), network, number))
     return tuple(ends)
 
 

@@ -15,7 +15,7 @@ from netesto.collectors.clock import Clock
 from netesto.collectors.counters import COUNTERS
 from netesto.errors import LabError, ProcessError
 from netesto.lab import carrying
-from netesto.lab.plan import Plan
+from netesto.lab.plan import LabPlan
 from netesto.lab.records import NAMESPACE_FOLDER, Record, names_of, write_names
 from netesto.system import process
 from netesto.traffic import TOOLS
@@ -90,7 +90,7 @@ def spawned(log: Path) -> Iterator[Nursery]:
         yield Nursery(ours)
 
 
-def start_again(record: Record, host: str, nursery: Nursery, plan: Plan) -> bool:
+def start_again(record: Record, host: str, nursery: Nursery, plan: LabPlan) -> bool:
     """Start the agent of a host if it was killed; return whether it was. Returns when it is ready.
     LabError if it cannot be started."""
     with socket.socket(socket.AF_UNIX) as probe:
@@ -107,7 +107,7 @@ def start_again(record: Record, host: str, nursery: Nursery, plan: Plan) -> bool
 
 @contextlib.contextmanager
 def started(
-    record: Record, nursery: Nursery | None, plan: Plan, allowed: Path | None = None
+    record: Record, nursery: Nursery | None, plan: LabPlan, allowed: Path | None = None
 ) -> Iterator[Nursery]:
     """All agents, each of which is ready, while the body runs, and their nursery (default: a new
     one)."""
@@ -127,7 +127,7 @@ def started(
         yield nursery
 
 
-def _start(record: Record, hosts: Collection[str], nursery: Nursery, plan: Plan) -> None:
+def _start(record: Record, hosts: Collection[str], nursery: Nursery, plan: LabPlan) -> None:
     """Start the agents of these hosts, and wait until each is ready."""
     with contextlib.ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
@@ -138,7 +138,7 @@ def _start(record: Record, hosts: Collection[str], nursery: Nursery, plan: Plan)
         _wait_for(record, selector, set(hosts))
 
 
-def _start_agent(record: Record, host: str, nursery: Nursery, plan: Plan) -> int:
+def _start_agent(record: Record, host: str, nursery: Nursery, plan: LabPlan) -> int:
     """Start an agent; a descriptor to read, to which it writes when it is ready."""
     own = record.hosts[host]
     folder = Path(record.files) / host

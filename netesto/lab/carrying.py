@@ -15,25 +15,25 @@ from netesto.emulator import linkstate
 from netesto.emulator.linkstate import LinkState
 from netesto.errors import LabError, OutputError, ProcessError
 from netesto.lab import plan as plan_of_links
-from netesto.lab.plan import Carried, Plan
+from netesto.lab.plan import LabPlan, ProgramLink
 from netesto.lab.records import NAMESPACE_FOLDER, Record
 from netesto.system import process
 
 READY_TIMEOUT_S = 20.0
 
 
-def start(plan: Plan, record: Record) -> None:
+def start(plan: LabPlan, record: Record) -> None:
     """Start the programs, each of which is ready. LabError if one cannot be started."""
     for link in plan.carried:
         _start(plan, record, link)
 
 
-def words(plan: Plan, record: Record) -> str:
+def words(plan: LabPlan, record: Record) -> str:
     """The ends and the socket of each link that is carried, for agents: `a:b:SOCKET,…`."""
     return ",".join(f"{link.a}:{link.b}:{_control(record, link)}" for link in plan.carried)
 
 
-def _control(record: Record, link: Carried) -> Path:
+def _control(record: Record, link: ProgramLink) -> Path:
     return Path(record.sockets) / plan_of_links.socket_name(link.taps[0])
 
 
@@ -64,7 +64,7 @@ def shown(record: Record, a: str, b: str) -> str:
     raise LabError(f"no program carries the link {a} - {b}", remedy="emulator=program: one does.")
 
 
-def _start(plan: Plan, record: Record, link: Carried) -> None:
+def _start(plan: LabPlan, record: Record, link: ProgramLink) -> None:
     log = Path(record.files) / f".{link.taps[0]}.log"
     reader, writer = os.pipe()
     with contextlib.ExitStack() as stack:

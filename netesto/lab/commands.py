@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from netesto.lab.plan import Namespace, Plan
+from netesto.lab.plan import LabPlan, Namespace
 from netesto.links import made
 from netesto.links.settings import DEFAULT_MTU, written
 from netesto.model import Address
@@ -13,7 +13,7 @@ BRIDGE = "bridge"
 TAP_FRAMES = 10_000
 
 
-def cable_lines(plan: Plan) -> list[str]:
+def cable_lines(plan: LabPlan) -> list[str]:
     """Lines for `ip -batch` that make every veth pair, each end where it belongs."""
     return [
         f"link add name {cable.interface_a} index {cable.index} mtu {cable.mtu} "

@@ -29,7 +29,7 @@ from netesto.lab.watch import (
     MORE_MEMORY,
     STALL_S,
     Guest,
-    Output,
+    GuestOutput,
     Watch,
     console,
     crash_report,
@@ -142,7 +142,7 @@ def run(
         for name, number in (("stdout", stdout), ("stderr", stderr))
         if os.isatty(number)
     }
-    job = inside.Job(
+    job = inside.GuestJob(
         argv=tuple(argv),
         cwd=str(Path.cwd()),
         env=environment(os.environ if env is None else env, kernel, memory_mb=memory_mb),
@@ -159,7 +159,7 @@ def run(
         owned.folder(base_folder()) as folder,
         _booted(job, kernel, memory_mb, folder, stdin) as guest,
     ):
-        outputs = (Output("stdout", folder, stdout), Output("stderr", folder, stderr))
+        outputs = (GuestOutput("stdout", folder, stdout), GuestOutput("stderr", folder, stderr))
         watch = Watch(
             guest,
             outputs,
@@ -266,7 +266,7 @@ def word(text: str) -> str:
 
 @contextlib.contextmanager
 def _booted(
-    job: inside.Job, kernel: Kernel, memory_mb: int, folder: Path, stdin: bytes
+    job: inside.GuestJob, kernel: Kernel, memory_mb: int, folder: Path, stdin: bytes
 ) -> Iterator[Guest]:
     (folder / "job.json").write_text(json.dumps(dataclasses.asdict(job)), encoding="utf-8")
     (folder / "stdin").write_bytes(stdin)

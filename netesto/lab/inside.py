@@ -65,7 +65,7 @@ CPU_FACTS: Mapping[str, str] = {"tsc_freq_khz": "1000000\n"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class GuestJob:
     """The guest's task.
 
     `terminals` has rows and columns of those of stdout and stderr that are terminals outside.
@@ -149,7 +149,7 @@ def _enter_private_folder() -> Path:
     return folder
 
 
-def _set_up(job: Job) -> None:
+def _set_up(job: GuestJob) -> None:
     if job.modules_folder is not None:
         _load_modules(Path(job.modules_folder), job.modules)
     root = Path("/run/root")
@@ -275,7 +275,7 @@ def _stream(name: str, file: int, size: Sequence[int] | None) -> _Stream:
     return stream
 
 
-def _start(job: Job, stdin: int, streams: Sequence[_Stream]) -> int:
+def _start(job: GuestJob, stdin: int, streams: Sequence[_Stream]) -> int:
     """Start the command in a new session; its process id, once it can be signalled."""
     # exec closes it; then the session exists, and our signal handlers are gone.
     begun, before = os.pipe()
@@ -312,7 +312,7 @@ class _Guest:
     """The command while it runs: passes output out and orders in, and reaps orphans."""
 
     def __init__(
-        self, job: Job, pid: int, streams: Sequence[_Stream], *, orders: int, clock: int
+        self, job: GuestJob, pid: int, streams: Sequence[_Stream], *, orders: int, clock: int
     ) -> None:
         self._beat_ms = job.beat_s * 1000
         self._pid = pid
@@ -435,7 +435,7 @@ def main() -> None:
     folder = _enter_private_folder()
     status = (folder / "status").open("w")
     try:
-        job = Job(**json.loads((folder / "job.json").read_text(encoding="utf-8")))
+        job = GuestJob(**json.loads((folder / "job.json").read_text(encoding="utf-8")))
         stdin = os.open(folder / "stdin", os.O_RDONLY | os.O_CLOEXEC)
         files = {name: _append(folder / name) for name in ("stdout", "stderr")}
         clock = os.open(folder / "clock", os.O_WRONLY | os.O_CLOEXEC)

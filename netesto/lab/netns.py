@@ -26,8 +26,8 @@ from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
 from netesto.lab import aliases, carrying, commands, records, teardown, ways
 from netesto.lab.agents import Nursery, started
-from netesto.lab.plan import Namespace, Plan
-from netesto.lab.records import HostRecord, Record
+from netesto.lab.plan import LabPlan, Namespace
+from netesto.lab.records import LabHost, Record
 from netesto.links import made
 from netesto.model import Endpoint
 from netesto.system import interrupts, process
@@ -149,14 +149,14 @@ class Lab:
 
     def exec(
         self, node: str, argv: Sequence[str], *, timeout: float, check: bool = True
-    ) -> process.Finished:
+    ) -> process.CompletedCommand:
         """Run a command at a node to its end. Errors as in `process.run`."""
         return process.run(self.command(node, argv), timeout=timeout, check=check)
 
 
 @contextlib.contextmanager
 def up(
-    plan: Plan,
+    plan: LabPlan,
     *,
     state: Path = records.STATE_FOLDER,
     agents: bool = True,
@@ -175,7 +175,7 @@ def up(
 
 @contextlib.contextmanager
 def _standing(
-    plan: Plan, state: Path, nursery: Nursery | None, allowed: Path | None, *, has_agents: bool
+    plan: LabPlan, state: Path, nursery: Nursery | None, allowed: Path | None, *, has_agents: bool
 ) -> Iterator[tuple[Lab, Nursery | None]]:
     """The lab of `up`, and the nursery of its agents."""
     check(plan)
@@ -206,7 +206,7 @@ def _standing(
         _take_down_whatever_comes(lab)
 
 
-def bring_up(plan: Plan, *, state: Path = records.STATE_FOLDER) -> Lab:
+def bring_up(plan: LabPlan, *, state: Path = records.STATE_FOLDER) -> Lab:
     """A lab that outlives this process until `take_down`. Errors as in `up`."""
     # Until it is complete, it ends with this process.
     with _standing(plan, state, None, None, has_agents=True) as (lab, nursery):
@@ -244,7 +244,7 @@ def _take_down_whatever_comes(lab: Lab) -> None:
 # ---- before anything is built ----------------------------------------------------------------
 
 
-def check(plan: Plan) -> None:
+def check(plan: LabPlan) -> None:
     """MissingError or LabError if this machine cannot build the plan, with the part that needs it.
     Changes nothing."""
     if os.geteuid() != 0:
@@ -268,7 +268,7 @@ def check(plan: Plan) -> None:
         check_kernel(plan, capabilities.probe())
 
 
-def check_kernel(plan: Plan, kernel: capabilities.Capabilities) -> None:
+def check_kernel(plan: LabPlan, kernel: capabilities.Capabilities) -> None:
     """MissingError if the kernel lacks a qdisc of the plan. If its qdiscs are unknown, building the
     lab will show it."""
     if kernel.qdiscs is None:
@@ -287,10 +287,10 @@ def check_kernel(plan: Plan, kernel: capabilities.Capabilities) -> None:
 # ---- building --------------------------------------------------------------------------------
 
 
-def _record(plan: Plan, state: Path) -> Record:
+def _record(plan: LabPlan, state: Path) -> Record:
     sockets = records.SOCKET_FOLDER / plan.prefix
     hosts = {
-        namespace.node.name: HostRecord(
+        namespace.node.name: LabHost(
             namespace=namespace.name,
             socket=str(sockets / namespace.node.name),
             device=namespace.device,
@@ -332,7 +332,7 @@ def _refuse_taken(record: Record) -> None:
             raise LabError(f"lab {record.lab}: {path} exists already", remedy="netesto lab status")
 
 
-def _build(plan: Plan, record: Record) -> None:
+def _build(plan: LabPlan, record: Record) -> None:
     derived = _make_namespaces(plan)
     with ThreadPoolExecutor(BUILDERS) as builders:
         # Threads are useless on one processor; in simulated time they also bring chance.
@@ -355,7 +355,7 @@ def _make_folders(record: Record) -> None:
             raise LabError(f"{folder}: {error.strerror}") from error
 
 
-def _make_namespaces(plan: Plan) -> dict[str, str]:
+def _make_namespaces(plan: LabPlan) -> dict[str, str]:
     """Create the namespaces, with separate TCP tables if the shared one is large. Return sysctls
     that undo what else the kernel derives from a table's size."""
     lines = [f"netns add {namespace.name}" for namespace in plan.namespaces]
@@ -424,7 +424,7 @@ def _building(namespace: Namespace) -> Iterator[None]:
         raise LabError(f"cannot build the lab: {what}: {error.strerror}") from error
 
 
-def _run(argv: Sequence[str]) -> process.Finished:
+def _run(argv: Sequence[str]) -> process.CompletedCommand:
     try:
         return process.run(argv, timeout=COMMAND_TIMEOUT_S)
     except ProcessError as error:

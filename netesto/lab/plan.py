@@ -31,12 +31,12 @@ from typing import TypeAlias
 
 from netesto import units
 from netesto.lab import addressing
-from netesto.lab.addressing import End
+from netesto.lab.addressing import LinkEnd
 from netesto.lab.graph import LONGEST_NODE_NAME, Node, Topology
 from netesto.lab.records import SOCKET_FOLDER
-from netesto.lab.routes import Route, Routes
+from netesto.lab.routes import NetworkRoute, Routes
 from netesto.links import made
-from netesto.links.made import Direction, Maker
+from netesto.links.made import LinkDirection, Maker
 from netesto.links.settings import LinkSettings
 from netesto.model import Address
 
@@ -88,7 +88,7 @@ SWITCH_SYSCTLS: Mapping[str, str] = {
 }
 
 
-NOTHING = Direction((), ())
+NOTHING = LinkDirection((), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class Interface:
     addresses: tuple[IPv4Interface | IPv6Interface, ...] = ()
     segments: bool = False
     onto: str = ""
-    made: Direction = NOTHING
+    made: LinkDirection = NOTHING
     note: str = ""
 
 
@@ -123,7 +123,7 @@ class Namespace:
     node: Node
     device: str
     interfaces: tuple[Interface, ...]
-    routes: tuple[Route, ...]
+    routes: tuple[NetworkRoute, ...]
     sysctls: Mapping[str, str]
     buckets: int = 0
     taps: tuple[Interface, ...] = ()
@@ -153,7 +153,7 @@ class Cable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class ProgramLink:
     """A link that the program carries: its ends, the TAP devices that lead to them, and its
     settings, of what `a` sends and of what `b` sends."""
 
@@ -165,7 +165,7 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LabPlan:
     """Everything that `netns` makes for one lab, with names that begin with `prefix`.
 
     The last namespace is that of the links with limits, if there are any; `maker` says what they
@@ -178,7 +178,7 @@ class Plan:
     routes: Routes = field(compare=False, repr=False)
     namespaces: tuple[Namespace, ...]
     cables: tuple[Cable, ...]
-    carried: tuple[Carried, ...] = ()
+    carried: tuple[ProgramLink, ...] = ()
 
     def namespace(self, node: str) -> Namespace:
         """The namespace of a node; KeyError if it does not exist."""
@@ -197,7 +197,7 @@ class Plan:
             if namespace.node.kind in {"router", "wires"}
         }
 
-    def path(self, source: str, destination: str) -> tuple[End, ...]:
+    def path(self, source: str, destination: str) -> tuple[LinkEnd, ...]:
         """The path of packets between two hosts, as the ends by which they leave nodes: of several
         equal ones the first. Empty if there is none."""
         return next(self.routes.ways(source, destination), ())
@@ -217,7 +217,7 @@ class Plan:
         return tuple(found)
 
     @property
-    def directions(self) -> Iterator[tuple[End, str]]:
+    def directions(self) -> Iterator[tuple[LinkEnd, str]]:
         """Each direction of each link: the end by which packets enter it, and the interface by
         which they leave its middle, as `node/device`; "" for a link without limits."""
         middles = iter(self.middles)
@@ -240,7 +240,7 @@ class Plan:
         return last.name if last.node.kind == "wires" else ""
 
 
-def plan(topology: Topology, *, prefix: str, maker: Maker = Maker()) -> Plan:  # noqa: B008 - frozen
+def plan(topology: Topology, *, prefix: str, maker: Maker = Maker()) -> LabPlan:  # noqa: B008 - frozen
     """The plan of a lab. The same arguments always give the same plan.
 
     `maker` says what links are made of. UsageError if the topology has too many nodes for its
@@ -283,14 +283,14 @@ def plan(topology: Topology, *, prefix: str, maker: Maker = Maker()) -> Plan:  #
     carried = tuple(_carried(ends, middles))
     if any(middles):
         namespaces = (*namespaces, _wires(prefix, middles, links, carried))
-    return Plan(prefix, topology, maker, ways, namespaces, cables, carried)
+    return LabPlan(prefix, topology, maker, ways, namespaces, cables, carried)
 
 
 # The middle of a link with limits: the end that leads to its `a`, and that to its `b`.
 _Middle: TypeAlias = tuple[Interface, Interface]
 
 
-def _middles(ends: Sequence[End], maker: Maker) -> list[_Middle | None]:
+def _middles(ends: Sequence[LinkEnd], maker: Maker) -> list[_Middle | None]:
     """The middle of each link, None for a link without limits.
 
     The end by which packets of `a` leave for `b` is called `a-b`, shortened if that is too long.
@@ -324,11 +324,11 @@ def socket_name(tap: str) -> str:
     return f".{tap}"
 
 
-def _carried(ends: Sequence[End], middles: Sequence[_Middle | None]) -> Iterator[Carried]:
+def _carried(ends: Sequence[LinkEnd], middles: Sequence[_Middle | None]) -> Iterator[ProgramLink]:
     for end, middle in zip(ends[::2], middles, strict=True):
         if middle is not None and middle[1].settings.is_carried:
             here, there = middle
-            yield Carried(
+            yield ProgramLink(
                 a=end.link.a,
                 b=end.link.b,
                 taps=(here.onto, there.onto),
@@ -347,7 +347,7 @@ def _between(source: str, destination: str) -> str:
 
 
 def _wires(
-    prefix: str, middles: Iterable[_Middle | None], links: Node, carried: Sequence[Carried]
+    prefix: str, middles: Iterable[_Middle | None], links: Node, carried: Sequence[ProgramLink]
 ) -> Namespace:
     made = [middle for middle in middles if middle is not None]
     names = {each.taps for each in carried}
@@ -373,7 +373,7 @@ def _wires(
 
 
 def _cables(
-    prefix: str, ends: Sequence[End], middles: Sequence[_Middle | None], links: Node
+    prefix: str, ends: Sequence[LinkEnd], middles: Sequence[_Middle | None], links: Node
 ) -> Iterator[Cable]:
     indices = itertools.count(FIRST_INDEX, 2)
     for a, b, middle in zip(ends[::2], ends[1::2], middles, strict=True):
@@ -406,7 +406,7 @@ def _primes() -> Iterator[int]:
             yield number
 
 
-def notes(plan: Plan) -> list[str]:
+def notes(plan: LabPlan) -> list[str]:
     """Notes for users on the results of this lab."""
     found = []
     for link in plan.topology.links:

@@ -19,9 +19,9 @@ from netesto import units
 from netesto.errors import LabError, ProcessError
 from netesto.files import jsontext
 from netesto.lab import train
-from netesto.lab.addressing import End
+from netesto.lab.addressing import LinkEnd
 from netesto.lab.netns import Lab
-from netesto.lab.plan import Plan
+from netesto.lab.plan import LabPlan
 from netesto.links.queues import FRAME_HEADER_BYTES
 from netesto.links.settings import LinkSettings
 from netesto.results.manifest import PathRecord
@@ -120,7 +120,7 @@ Frames: TypeAlias = Sequence[tuple[float, int]]
 
 
 def measure(
-    lab: Lab, plan: Plan, pairs: Iterable[tuple[str, str]], *, family: int = 4
+    lab: Lab, plan: LabPlan, pairs: Iterable[tuple[str, str]], *, family: int = 4
 ) -> list[PathMeasurement]:
     """Measure the path from the first to the second host of each pair, with IP version `family`.
 
@@ -134,7 +134,7 @@ def measure(
         rtts = list(
             pingers.map(lambda pair: _ping(lab, pair, asked[pair], ways[pair], family), paths)
         )
-    trains: dict[End, float | None] = {}
+    trains: dict[LinkEnd, float | None] = {}
     found = []
     for (pair, ends), rtt_ms in zip(paths.items(), rtts, strict=True):
         path = PathMeasurement(
@@ -178,14 +178,14 @@ def refuse(paths: Iterable[PathMeasurement]) -> None:
         )
 
 
-def _asked_rtt_ms(plan: Plan, source: str, destination: str) -> float:
+def _asked_rtt_ms(plan: LabPlan, source: str, destination: str) -> float:
     there, back = plan.path(source, destination), plan.path(destination, source)
     # In one order, so that a path and the same one back have twice its delay, to the last digit.
     ways = ([end.settings.delay_ms for end in way] for way in (there, back[::-1]))
     return sum(map(sum, ways))
 
 
-def _sending_ms(plan: Plan, ways: Iterable[End]) -> float:
+def _sending_ms(plan: LabPlan, ways: Iterable[LinkEnd]) -> float:
     """What it takes to send an echo and its reply over these links, one after the other."""
     if not plan.maker.has_wires:
         return 0.0
@@ -193,7 +193,7 @@ def _sending_ms(plan: Plan, ways: Iterable[End]) -> float:
     return sum(ECHO_FRAME_BYTES * 8000 / rate_bps for rate_bps in rates if rate_bps)
 
 
-def _arriving(ends: Iterable[End]) -> float:
+def _arriving(ends: Iterable[LinkEnd]) -> float:
     """The share of packets that arrive over these links, copies counted."""
     share = 1.0
     for end in ends:
@@ -204,7 +204,7 @@ def _arriving(ends: Iterable[End]) -> float:
 
 
 def _rate_of_path(
-    lab: Lab, plan: Plan, pair: tuple[str, str], slowest: LinkSettings, family: int
+    lab: Lab, plan: LabPlan, pair: tuple[str, str], slowest: LinkSettings, family: int
 ) -> float | None:
     """The rate of the slowest link on a path, in bit/s; None if that is not known."""
     ends = plan.path(*pair)
@@ -218,7 +218,7 @@ def _rate_of_path(
 
 
 def _ping(
-    lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, ways: Sequence[End], family: int
+    lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, ways: Sequence[LinkEnd], family: int
 ) -> float | None:
     """The base RTT in ms; None if losses prevent that. LabError if there is no path."""
     source, destination = pair

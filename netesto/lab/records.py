@@ -41,7 +41,7 @@ MEMORY_BYTES = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class HostRecord:
+class LabHost:
     """A host of a lab: its namespace, its agent's socket, the interface and addresses for tests."""
 
     namespace: str
@@ -64,7 +64,7 @@ class Record:
     namespaces: tuple[str, ...]
     sockets: str
     files: str
-    hosts: Mapping[str, HostRecord]
+    hosts: Mapping[str, LabHost]
     places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     routers: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 
 from netesto.lab import addressing
-from netesto.lab.addressing import End, Network
+from netesto.lab.addressing import LinkEnd, Network
 from netesto.lab.graph import Node, Topology, Weight
 from netesto.model import Address
 
@@ -17,7 +17,7 @@ EVERYWHERE: tuple[Network, Network] = (IPv4Network("0.0.0.0/0"), IPv6Network("::
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class NetworkRoute:
     """The route to a network; several gateways have equal costs."""
 
     network: Network
@@ -29,7 +29,7 @@ class _Step:
     """From a node to a router in the same network."""
 
     source: Node
-    into: End
+    into: LinkEnd
     weight: Weight
 
 
@@ -42,8 +42,8 @@ class Routes:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self.ends = addressing.ends_of(topology)
-        self._ends_of: dict[str, list[End]] = {node.name: [] for node in topology.nodes}
-        self._members_of: dict[int, list[End]] = {}
+        self._ends_of: dict[str, list[LinkEnd]] = {node.name: [] for node in topology.nodes}
+        self._members_of: dict[int, list[LinkEnd]] = {}
         for end in self.ends:
             self._ends_of[end.node.name].append(end)
             if end.node.kind != "switch":
@@ -80,7 +80,7 @@ class Routes:
                     heapq.heappush(pending, (distance + step.weight, step.source.name))
         return distances
 
-    def _gateways(self, node: Node, network: int) -> tuple[End, ...]:
+    def _gateways(self, node: Node, network: int) -> tuple[LinkEnd, ...]:
         distances = self._distances[network]
         if not distances.get(node.name):
             return ()  # in the network itself, or no path to it
@@ -91,7 +91,7 @@ class Routes:
         )
         return tuple(dict.fromkeys(found))
 
-    def of(self, node: Node) -> tuple[Route, ...]:
+    def of(self, node: Node) -> tuple[NetworkRoute, ...]:
         """The routes of one node, IPv4 before IPv6."""
         gateways = {
             network: found
@@ -101,27 +101,27 @@ class Routes:
         if node.kind == "host" and len(set(gateways.values())) == 1:
             only = next(iter(gateways.values()))
             return tuple(
-                Route(EVERYWHERE[family], _addresses_of(only, family)) for family in (0, 1)
+                NetworkRoute(EVERYWHERE[family], _addresses_of(only, family)) for family in (0, 1)
             )
         return tuple(
-            Route(addressing.of_network(network)[family], _addresses_of(found, family))
+            NetworkRoute(addressing.of_network(network)[family], _addresses_of(found, family))
             for family in (0, 1)
             for network, found in gateways.items()
         )
 
-    def tested(self, node: Node) -> End:
+    def tested(self, node: Node) -> LinkEnd:
         """The end that a node tests through, and whose addresses its traffic has."""
         link = self._topology.tested(node.name)
         return next(end for end in self._ends_of[node.name] if end.link is link)
 
-    def ways(self, source: str, destination: str) -> Iterator[tuple[End, ...]]:
+    def ways(self, source: str, destination: str) -> Iterator[tuple[LinkEnd, ...]]:
         """The equal paths of packets to the addresses of a host; none if they cannot reach it. A
         path consists of the ends by which packets leave nodes, switches, too."""
         return self._ways(
             self._topology.node(source), self.tested(self._topology.node(destination))
         )
 
-    def _ways(self, here: Node, target: End) -> Iterator[tuple[End, ...]]:
+    def _ways(self, here: Node, target: LinkEnd) -> Iterator[tuple[LinkEnd, ...]]:
         if here is target.node:
             yield ()
             return
@@ -132,7 +132,7 @@ class Routes:
             for rest in self._ways(into.node, target):
                 yield (*out, *rest)
 
-    def within(self, out: End, into: End) -> tuple[End, ...]:
+    def within(self, out: LinkEnd, into: LinkEnd) -> tuple[LinkEnd, ...]:
         """The path from one end to another in a network, whose switches form no loop; empty if
         there is none by the link of the first."""
         across = self.ends[out.index ^ 1]
@@ -144,5 +144,5 @@ class Routes:
         return ()
 
 
-def _addresses_of(ends: Sequence[End], family: int) -> tuple[Address, ...]:
+def _addresses_of(ends: Sequence[LinkEnd], family: int) -> tuple[Address, ...]:
     return tuple(end.addresses[family].ip for end in ends)

@@ -125,7 +125,7 @@ def size(terminal: int) -> tuple[int, int]:
     return rows, columns
 
 
-class Output:
+class GuestOutput:
     """An output of the command: a file to which the guest appends, passed on as it grows."""
 
     def __init__(self, name: str, folder: Path, sink: int) -> None:
@@ -165,7 +165,7 @@ class Watch:
     def __init__(
         self,
         guest: Guest,
-        outputs: Sequence[Output],
+        outputs: Sequence[GuestOutput],
         *,
         max_wall_s: float | None,
         stall_s: float,
@@ -214,7 +214,7 @@ class Watch:
                 except KeyboardInterrupt:
                     if self._was_interrupted:
                         raise
-                    interrupts.heed()
+                    interrupts.begin_shutdown()
                     self._was_interrupted = True
                     self._latest_s = self._processor_s() + ENDING_S
                     self._interrupt()

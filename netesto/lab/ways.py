@@ -15,7 +15,7 @@ from ipaddress import IPv4Network
 from typing import Literal, TypeAlias
 
 from netesto.errors import LabError, ProcessError
-from netesto.lab.plan import Plan
+from netesto.lab.plan import LabPlan
 from netesto.lab.records import Record
 from netesto.model import Address
 from netesto.system import process
@@ -34,7 +34,7 @@ FIRST_PORT, SERVER_PORT = 32768, 5201
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class RoutedFlow:
     """The fields of a flow's packets that routers use."""
 
     source: Address
@@ -45,7 +45,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeInterface:
     """An interface of a node."""
 
     node: str
@@ -56,11 +56,11 @@ class Place:
 class Hop:
     """A step of a path: out by one interface, in by another."""
 
-    leaves: Place
-    arrives: Place
+    leaves: NodeInterface
+    arrives: NodeInterface
 
 
-def trace(lab: Record, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
+def trace(lab: Record, flows: Sequence[RoutedFlow]) -> list[tuple[Hop, ...]]:
     """The paths of flows in a lab, in their order; many cost little more than one.
 
     Each node reports where it sends the packets that arrive on each of its interfaces. LabError
@@ -77,7 +77,7 @@ def trace(lab: Record, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
         }
         if not arrived:
             return [tuple(way) for way in ways]
-        together: dict[Place, list[int]] = {}
+        together: dict[NodeInterface, list[int]] = {}
         for index, place in arrived.items():
             together.setdefault(place, []).append(index)
         for place, here in together.items():
@@ -91,13 +91,15 @@ def trace(lab: Record, flows: Sequence[Flow]) -> list[tuple[Hop, ...]]:
     raise LabError(f"no path from {stuck.source} to {stuck.destination}: a routing loop")
 
 
-def _place(lab: Record, address: Address) -> Place:
+def _place(lab: Record, address: Address) -> NodeInterface:
     if str(address) not in lab.places:
         raise LabError(f"{address}: not an address of this lab")
-    return Place(*lab.places[str(address)])
+    return NodeInterface(*lab.places[str(address)])
 
 
-def _hops(lab: Record, place: Place, flows: Sequence[Flow], *, is_start: bool) -> list[Hop]:
+def _hops(
+    lab: Record, place: NodeInterface, flows: Sequence[RoutedFlow], *, is_start: bool
+) -> list[Hop]:
     """The next step of each flow from the node where it has arrived by an interface."""
     comes_in = "" if is_start else f" iif {place.device}"
     lines = [
@@ -113,11 +115,11 @@ def _hops(lab: Record, place: Place, flows: Sequence[Flow], *, is_start: bool) -
     ]
 
 
-def _hop(lab: Record, node: str, flow: Flow, answer: Sequence[str]) -> Hop:
+def _hop(lab: Record, node: str, flow: RoutedFlow, answer: Sequence[str]) -> Hop:
     """From the words of `ip route get`: "10.0.16.1 from 10.0.1.1 via 10.0.17.254 dev a1 …"."""
     says = dict(itertools.pairwise(answer))
     following = ipaddress.ip_address(says["via"]) if "via" in says else flow.destination
-    return Hop(Place(node, says["dev"]), _place(lab, following))
+    return Hop(NodeInterface(node, says["dev"]), _place(lab, following))
 
 
 def _ip(words: Sequence[str], *, stdin: str | None = None) -> str:
@@ -142,7 +144,7 @@ def describe(way: Sequence[Hop]) -> str:
     return " ─ ".join(words)
 
 
-def _neighbour(place: Place) -> str:
+def _neighbour(place: NodeInterface) -> str:
     # A second cable to the same neighbour has a number: `right.2`.
     return place.device.partition(".")[0]
 
@@ -150,7 +152,7 @@ def _neighbour(place: Place) -> str:
 # ---- ECMP --------------------------------------------------------------------------------------
 
 
-def check(plan: Plan, lab: Record) -> None:
+def check(plan: LabPlan, lab: Record) -> None:
     """LabError if flows do not use all equal paths from the first host to the one with most of
     them, in a lab built by this plan."""
     if not any(namespace.buckets for namespace in plan.namespaces):
@@ -169,10 +171,10 @@ def check(plan: Plan, lab: Record) -> None:
         )
 
 
-def sample(source: Address, destination: Address, count: int) -> list[Flow]:
+def sample(source: Address, destination: Address, count: int) -> list[RoutedFlow]:
     """Flows that differ in their source port."""
     return [
-        Flow(source=source, destination=destination, source_port=FIRST_PORT + number)
+        RoutedFlow(source=source, destination=destination, source_port=FIRST_PORT + number)
         for number in range(count)
     ]
 
@@ -181,7 +183,7 @@ def sample(source: Address, destination: Address, count: int) -> list[Flow]:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class LinkShare:
     """The flows of one direction of a link between two routers. A second link between the same two
     has a number behind `destination`: s2.2."""
 
@@ -192,7 +194,7 @@ class Share:
 
 def all_pairs(
     lab: Record, flows_each: int, *, port: int = SERVER_PORT, protocol: Protocol = "tcp"
-) -> tuple[Share, ...]:
+) -> tuple[LinkShare, ...]:
     """How flows of every host to every other are divided among the links between routers, also
     those that carry none. LabError if one does not arrive."""
     hosts = [
@@ -207,7 +209,7 @@ def all_pairs(
     ]
     counts = Counter(hop.leaves for way in trace(lab, flows) for hop in way)
     return tuple(
-        Share(leaves.node, _numbered(arrives.node, leaves.device), counts[leaves])
+        LinkShare(leaves.node, _numbered(arrives.node, leaves.device), counts[leaves])
         for leaves, arrives in sorted(
             _between_routers(lab),
             key=lambda hop: (by_number(hop[0].node), by_number(hop[0].device)),
@@ -215,14 +217,14 @@ def all_pairs(
     )
 
 
-def _between_routers(lab: Record) -> Iterator[tuple[Place, Place]]:
+def _between_routers(lab: Record) -> Iterator[tuple[NodeInterface, NodeInterface]]:
     """The ends of each direction of a link between routers; in a network of several routers, of
     each to each."""
-    networks: dict[IPv4Network, list[Place]] = {}
+    networks: dict[IPv4Network, list[NodeInterface]] = {}
     for address, place in lab.places.items():
         if place[0] in lab.routers:
             network = IPv4Network(f"{address}/24", strict=False)
-            networks.setdefault(network, []).append(Place(*place))
+            networks.setdefault(network, []).append(NodeInterface(*place))
     for places in networks.values():
         yield from itertools.permutations(places, 2)
 
@@ -237,7 +239,7 @@ class Balance:
     """How evenly flows use the links of a pod to the cores, or of one router to others."""
 
     name: str
-    shares: tuple[Share, ...]
+    shares: tuple[LinkShare, ...]
 
     @property
     def variation(self) -> float:
@@ -247,12 +249,12 @@ class Balance:
         return statistics.pstdev(counts) / mean if mean else 0.0
 
 
-def balances(lab: Record, shares: Sequence[Share]) -> tuple[Balance, ...]:
+def balances(lab: Record, shares: Sequence[LinkShare]) -> tuple[Balance, ...]:
     """Of each pod of a fat tree, otherwise of each router with several links to others."""
     if lab.topology == "fattree":
         aggregations = sum(1 for name in lab.nodes if name.startswith("a"))
         half = math.isqrt(aggregations // 2)
-        groups: dict[str, list[Share]] = {}
+        groups: dict[str, list[LinkShare]] = {}
         for share in shares:
             if share.source.startswith("a") and share.destination.startswith("c"):
                 pod = (int(share.source[1:]) - 1) // half + 1

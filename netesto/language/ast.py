@@ -66,7 +66,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LineLayout:
     """A logical line as its author laid it out. `comment` is what follows `#`, None without one."""
 
     words: tuple[Word, ...]
@@ -143,7 +143,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class QuotedText:
     """A quoted text in ASSERT, without its quotes."""
 
     text: str
@@ -174,7 +174,7 @@ class Call:
     arguments: tuple["Expression", ...]
 
 
-Expression: TypeAlias = Operand | Number | Name | Variable | Text | Unary | Binary | Call
+Expression: TypeAlias = Operand | Number | Name | Variable | QuotedText | Unary | Binary | Call
 
 
 def operands(tree: Expression) -> tuple[Expression, ...]:
@@ -241,14 +241,14 @@ class Unread:
     without one."""
 
     lines: tuple[str, ...]
-    row: Row | None = field(default=None, compare=False, repr=False)
+    row: LineLayout | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandLine:
     """A line without a body: the command word and its arguments."""
 
-    row: Row
+    row: LineLayout
 
     @property
     def name(self) -> str:
@@ -260,16 +260,16 @@ class Command:
 class If:
     """`IF condition: command` or `IF_DEF name: command`; the command may be one of them again."""
 
-    row: Row
+    row: LineLayout
     condition: Condition
-    command: "Command | If"
+    command: "CommandLine | If"
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
     """`IF condition DO`, `ELSE IF condition DO` or `ELSE` (condition None), and its body."""
 
-    row: Row
+    row: LineLayout
     condition: Condition | None
     body: tuple["Statement", ...]
 
@@ -279,10 +279,10 @@ class IfBlock:
     """IF … DO to DONE."""
 
     branches: tuple[Branch, ...]
-    end: Row
+    end: LineLayout
 
     @property
-    def row(self) -> Row:
+    def row(self) -> LineLayout:
         return self.branches[0].row
 
 
@@ -290,11 +290,11 @@ class IfBlock:
 class For:
     """`FOR variable IN values DO` to DONE."""
 
-    row: Row
+    row: LineLayout
     variable: str
     values: Word
     body: tuple["Statement", ...]
-    end: Row
+    end: LineLayout
 
 
 # What SWEEP takes besides factors.
@@ -305,25 +305,25 @@ SWEEP_OPTIONS = frozenset({"reps", "order"})
 class Sweep:
     """`SWEEP factor=values … DO` to DONE; SWEEP_OPTIONS are among the words."""
 
-    row: Row
+    row: LineLayout
     words: tuple[Word, ...]
     body: tuple["Statement", ...]
-    end: Row
+    end: LineLayout
 
 
 @dataclass(frozen=True, slots=True)
 class Macro:
     """`BEGIN name` to `END name`."""
 
-    row: Row
+    row: LineLayout
     name: str
     body: tuple["Statement", ...]
-    end: Row
+    end: LineLayout
 
 
 # Statements without an effect.
 Comment: TypeAlias = Blank | Remark | RemarkBlock | Unread
-Statement: TypeAlias = Comment | Command | If | IfBlock | For | Sweep | Macro
+Statement: TypeAlias = Comment | CommandLine | If | IfBlock | For | Sweep | Macro
 
 
 @dataclass(frozen=True, slots=True)

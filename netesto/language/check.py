@@ -17,7 +17,7 @@ from netesto.language.finding import EnoughError, Finding, Findings
 from netesto.language.interpreter import Interpreter, read_script
 from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.plan import STANDARD_INPUT, Head, Warned
-from netesto.language.reading import Reading
+from netesto.language.reading import SourceReading
 from netesto.language.remote import spellings
 from netesto.language.scope import ColumnError, MisuseError, NoExperimentError, UndefinedError
 from netesto.language.survey import Survey
@@ -35,7 +35,7 @@ LabWarnings: TypeAlias = Callable[
     [steps.LabRequest, Sequence[steps.RemoteCommand]], Sequence[Warned]
 ]
 Unmet: TypeAlias = Callable[[steps.Requirement, steps.LabRequest | None], Iterable[str]]
-KnownColumns: TypeAlias = Callable[[Path | None], steps.Columns | None]
+KnownColumns: TypeAlias = Callable[[Path | None], steps.ColumnKnowledge | None]
 
 
 def check(
@@ -102,7 +102,7 @@ class _Checker:
     max_iterations: int
     lab_text: Callable[[steps.LabRequest], str]
 
-    def check(self, text: str, known: steps.Columns | None) -> Head:
+    def check(self, text: str, known: steps.ColumnKnowledge | None) -> Head:
         """Add the findings in a script; return its plan, as far as it is known."""
         errors: list[ScriptError] = []
         interpreter = Interpreter(
@@ -117,7 +117,7 @@ class _Checker:
         except ScriptError as error:
             errors.append(error)
         head = interpreter.plan().head
-        reading = Reading(
+        reading = SourceReading(
             self.main,
             self.findings,
             library_path=self.library_path,

@@ -46,7 +46,7 @@ def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> Column
     """Whether a claim, or a part of it, is a number or a text, from what columns hold. MisuseError
     for what `holds` refuses for any values: an unknown column, arithmetic with a text."""
     match tree:
-        case ast.Text():
+        case ast.QuotedText():
             return "text"
         case ast.Name(text=name):
             if name not in kinds:
@@ -101,7 +101,7 @@ def _kind_beside(
 def _shown(tree: ast.Expression) -> str:
     """A part of a claim, for a message."""
     match tree:
-        case ast.Name(text=text) | ast.Number(text=text) | ast.Text(text=text):
+        case ast.Name(text=text) | ast.Number(text=text) | ast.QuotedText(text=text):
             return text
         case _:
             return "the other side"
@@ -237,7 +237,7 @@ def _side(
     `text_of` is the other side: beside a text, a name that is not a column is a text.
     """
     match tree:
-        case ast.Text(text=text):
+        case ast.QuotedText(text=text):
             return text
         case ast.Name(text=name):
             if name not in columns and isinstance(text_of, str):
@@ -256,7 +256,7 @@ def _value(tree: ast.Expression, columns: Mapping[str, str], *, in_base: bool) -
     match tree:
         case ast.Number():
             return _number(tree)
-        case ast.Text() | ast.Name():
+        case ast.QuotedText() | ast.Name():
             value = _side(tree, columns, in_base=in_base)
         case _:
             value = 1 if holds(tree, columns) else 0

@@ -136,7 +136,7 @@ LOCAL_KEYED = named(
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class LocalUsage:
     """A local command: how it is written, and how many words it takes (`most` None: any number)."""
 
     text: str
@@ -144,29 +144,29 @@ class Usage:
     most: int | None = None
 
 
-LOCAL: Mapping[str, Usage] = {
-    "SET": Usage("SET name=value", 1, 1),
-    "SET_EXP": Usage("SET_EXP name=expression", 1),
-    "DEFAULT": Usage("DEFAULT name=value", 1, 1),
-    "HOST_SUFFIX": Usage("HOST_SUFFIX suffix", 1, 1),
-    "SOURCE": Usage("SOURCE file", 1, 1),
-    "RUN": Usage("RUN macro[,repetitions] name=value …", 1),
-    "WAIT": Usage("WAIT seconds", 1, 1),
-    "RAND_WAIT": Usage("RAND_WAIT seconds, or RAND_WAIT from to", 1, 2),
-    "DESC": Usage("DESC text"),
-    "OTHER": Usage("OTHER column=value,column=value"),
-    "ECHO": Usage("ECHO words"),
-    "PROCESS_EXP": Usage("PROCESS_EXP [exp=number]"),
-    "NEXT_COUNTER": Usage("NEXT_COUNTER", 0, 0),
-    "DEBUG": Usage("DEBUG 0/1/F/T", 1, 1),
-    "DEBUG_DISABLE": Usage("DEBUG_DISABLE", 0, 0),
-    "DEBUG_RESTORE": Usage("DEBUG_RESTORE", 0, 0),
-    "END": Usage("END", 0, 0),
-    "REQUIRE": Usage("REQUIRE ca=bbr qdisc=fq tool=netperf kernel>=6.1 hosts=4", 1),
-    "ASSERT": Usage("ASSERT expression [: message]", 1),
-    "WAIT_FLOWS": Usage("WAIT_FLOWS [timeout=seconds]"),
-    "START_FLOWS": Usage("START_FLOWS [lead=0.2]"),
-    "LAB": Usage("LAB topology name=value …, or LAB file=path", 1),
+LOCAL: Mapping[str, LocalUsage] = {
+    "SET": LocalUsage("SET name=value", 1, 1),
+    "SET_EXP": LocalUsage("SET_EXP name=expression", 1),
+    "DEFAULT": LocalUsage("DEFAULT name=value", 1, 1),
+    "HOST_SUFFIX": LocalUsage("HOST_SUFFIX suffix", 1, 1),
+    "SOURCE": LocalUsage("SOURCE file", 1, 1),
+    "RUN": LocalUsage("RUN macro[,repetitions] name=value …", 1),
+    "WAIT": LocalUsage("WAIT seconds", 1, 1),
+    "RAND_WAIT": LocalUsage("RAND_WAIT seconds, or RAND_WAIT from to", 1, 2),
+    "DESC": LocalUsage("DESC text"),
+    "OTHER": LocalUsage("OTHER column=value,column=value"),
+    "ECHO": LocalUsage("ECHO words"),
+    "PROCESS_EXP": LocalUsage("PROCESS_EXP [exp=number]"),
+    "NEXT_COUNTER": LocalUsage("NEXT_COUNTER", 0, 0),
+    "DEBUG": LocalUsage("DEBUG 0/1/F/T", 1, 1),
+    "DEBUG_DISABLE": LocalUsage("DEBUG_DISABLE", 0, 0),
+    "DEBUG_RESTORE": LocalUsage("DEBUG_RESTORE", 0, 0),
+    "END": LocalUsage("END", 0, 0),
+    "REQUIRE": LocalUsage("REQUIRE ca=bbr qdisc=fq tool=netperf kernel>=6.1 hosts=4", 1),
+    "ASSERT": LocalUsage("ASSERT expression [: message]", 1),
+    "WAIT_FLOWS": LocalUsage("WAIT_FLOWS [timeout=seconds]"),
+    "START_FLOWS": LocalUsage("START_FLOWS [lead=0.2]"),
+    "LAB": LocalUsage("LAB topology name=value …, or LAB file=path", 1),
 }
 
 # Words that begin or end a block; they cannot come from a variable.

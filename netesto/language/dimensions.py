@@ -9,36 +9,36 @@ from netesto.language import ast
 from netesto.language.expressions import COMPARISONS, check_comparable, number
 from netesto.language.scope import MisuseError
 from netesto.schema.columns import description
-from netesto.units import Kind, Quantity, quantity
+from netesto.units import Quantity, UnitKind, quantity
 
 
-class Counted(NamedTuple):
+class ColumnUnit(NamedTuple):
     """What a column counts: the dimension, its unit in bytes, seconds or bit/s, and the unit's name
     ("": it has none, or it is not known)."""
 
-    kind: Kind
+    kind: UnitKind
     factor: Decimal
     unit: str
 
 
 # The units of columns. OTHER may fill those that are not described with anything.
-_UNITS: Mapping[str, Counted] = {
-    unit: Counted(kind, Decimal(factor), unit)
+_UNITS: Mapping[str, ColumnUnit] = {
+    unit: ColumnUnit(kind, Decimal(factor), unit)
     for unit, kind, factor in (
-        ("Mbit/s", Kind.RATE, "1000000"),
-        ("µs", Kind.TIME, "0.000001"),
-        ("ms", Kind.TIME, "0.001"),
-        ("s", Kind.TIME, "1"),
-        ("bytes", Kind.SIZE, "1"),
+        ("Mbit/s", UnitKind.RATE, "1000000"),
+        ("µs", UnitKind.TIME, "0.000001"),
+        ("ms", UnitKind.TIME, "0.001"),
+        ("s", UnitKind.TIME, "1"),
+        ("bytes", UnitKind.SIZE, "1"),
     )
 }
 # What a SWEEP gives to arguments of these names.
 _BUFFERS = frozenset({"localBuffer", "remoteBuffer"})
-_FACTORS = frozenset({Kind.NUMBER, Kind.THOUSANDS})
-_UNKNOWN = Counted(Kind.NUMBER, Decimal(1), "")
+_FACTORS = frozenset({UnitKind.NUMBER, UnitKind.THOUSANDS})
+_UNKNOWN = ColumnUnit(UnitKind.NUMBER, Decimal(1), "")
 
 
-def kind_of(tree: ast.Expression, columns: Mapping[str, str]) -> Kind:
+def kind_of(tree: ast.Expression, columns: Mapping[str, str]) -> UnitKind:
     """The dimension of a part of a claim, as far as known; `columns` are those with known values.
     MisuseError if parts of different kinds are compared or added."""
     match tree:
@@ -51,18 +51,18 @@ def kind_of(tree: ast.Expression, columns: Mapping[str, str]) -> Kind:
             return kind_of(operand, columns)
         case ast.Unary(operand=operand):
             kind_of(operand, columns)
-            return Kind.NUMBER
+            return UnitKind.NUMBER
         case ast.Binary(operator=operator, left=left, right=right):
             one, other = kind_of(left, columns), kind_of(right, columns)
             if operator in {"+", "-", *COMPARISONS}:
                 parts = _leaf(left, one, columns), _leaf(right, other, columns)
                 check_comparable(parts[0], one, parts[1], other)
                 known_kind = one if other in _FACTORS else other
-                return Kind.NUMBER if operator in COMPARISONS else known_kind
+                return UnitKind.NUMBER if operator in COMPARISONS else known_kind
             # Twice a time is a time; the dimension of other products and quotients is unknown.
             if operator == "*" and one in _FACTORS:
                 return other
-            return one if operator in {"*", "/"} and other in _FACTORS else Kind.NUMBER
+            return one if operator in {"*", "/"} and other in _FACTORS else UnitKind.NUMBER
         case ast.Call(function="min" | "max", arguments=arguments):
             kinds = [kind_of(argument, columns) for argument in arguments]
             known_kind = next((kind for kind in kinds if kind not in _FACTORS), kinds[0])
@@ -75,9 +75,9 @@ def kind_of(tree: ast.Expression, columns: Mapping[str, str]) -> Kind:
         case ast.Call(arguments=arguments):
             for argument in arguments:
                 kind_of(argument, columns)
-            return Kind.NUMBER
+            return UnitKind.NUMBER
         case _:
-            return Kind.NUMBER
+            return UnitKind.NUMBER
 
 
 def check_units(tree: ast.Expression, columns: Mapping[str, str]) -> None:
@@ -103,7 +103,7 @@ def _check_sum(tree: ast.Expression, columns: Mapping[str, str]) -> None:
         case _:
             return
     kinds = [kind_of(part, columns) for part in parts]
-    kind = next((kind for kind in kinds if kind in {Kind.TIME, Kind.RATE}), None)
+    kind = next((kind for kind in kinds if kind in {UnitKind.TIME, UnitKind.RATE}), None)
     if kind is None:
         return
     for part in parts:
@@ -121,7 +121,7 @@ def has_unit(comparison: ast.Binary, columns: Mapping[str, str]) -> bool:
         (isinstance(part, ast.Number) and number(part.text) is None)
         or (
             isinstance(part, ast.Name)
-            and written_kind(part.text, columns.get(part.text, "")) is not Kind.NUMBER
+            and written_kind(part.text, columns.get(part.text, "")) is not UnitKind.NUMBER
         )
         for part in _terms(comparison)
     )
@@ -144,22 +144,22 @@ def measured(text: str) -> Quantity:
     return found
 
 
-def _leaf(tree: ast.Expression, kind: Kind, columns: Mapping[str, str]) -> str:
+def _leaf(tree: ast.Expression, kind: UnitKind, columns: Mapping[str, str]) -> str:
     """The first number or column in a part of a claim that counts `kind`; "" without one."""
     leaves = (part for part in ast.nodes(tree) if isinstance(part, ast.Number | ast.Name))
     return next((each.text for each in leaves if kind_of(each, columns) is kind), "")
 
 
-def counted(column: str) -> Counted:
+def counted(column: str) -> ColumnUnit:
     """What a column counts, as far as known."""
     unit = "bytes" if column in _BUFFERS else description(column).counts
     return _UNITS.get(unit, _UNKNOWN)
 
 
-def written_kind(name: str, text: str) -> Kind:
+def written_kind(name: str, text: str) -> UnitKind:
     """What the value of a column counts by the unit that it has itself, as that of a factor does:
     10ms. Only sizes are shown with K, M and G."""
     found = quantity(text)
-    if found is None or (found.kind is Kind.THOUSANDS and counted(name) is not _UNKNOWN):
-        return Kind.NUMBER
+    if found is None or (found.kind is UnitKind.THOUSANDS and counted(name) is not _UNKNOWN):
+        return UnitKind.NUMBER
     return found.kind

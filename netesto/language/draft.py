@@ -23,7 +23,7 @@ from netesto.language.plan import (
     seed_of,
 )
 from netesto.language.scope import ColumnError, MisuseError
-from netesto.language.spool import Spool, encoded
+from netesto.language.spool import StepSpool, encoded
 from netesto.language.standing import Standing
 from netesto.language.steps import REPETITION
 from netesto.model import GUEST_MEMORY_MB, LARGEST_EXPERIMENT
@@ -82,7 +82,7 @@ class Draft:
         *,
         seed: int,
         counter: int = 0,
-        columns: steps.Columns | None = None,
+        columns: steps.ColumnKnowledge | None = None,
         lab: steps.LabRequest | None = None,
         lab_text: Callable[[steps.LabRequest], str] = lambda request: request.text,
         memory_mb: Callable[[steps.LabRequest | None], int] = lambda _: GUEST_MEMORY_MB,
@@ -101,7 +101,7 @@ class Draft:
         self._begins = begins or {}
         self._watch = watch
         self._keep = keep
-        self._spool = Spool()
+        self._spool = StepSpool()
         self._simulated = Timeline(NOTHING)
         self._real = Timeline(REAL_TIME)
         self._shadow = SHADOW

@@ -25,7 +25,7 @@ from netesto.language.scope import (
     undefined,
 )
 from netesto.text.nearest import hint
-from netesto.units import Kind, Quantity, quantity
+from netesto.units import Quantity, UnitKind, quantity
 
 Value: TypeAlias = int | Decimal
 ValueOf: TypeAlias = Callable[[Frame], Value]
@@ -394,8 +394,8 @@ def compare(operator: str, left: str, right: str) -> bool:
 def _check_bare(left: str, one: Quantity, right: str, other: Quantity) -> None:
     """MisuseError if `left` has no unit, and the time or rate on the right has one: 20 beside 100ms
     may be seconds or milliseconds. Sizes without a unit are bytes everywhere."""
-    if one.kind is Kind.NUMBER and one.value and other.kind in {Kind.TIME, Kind.RATE}:
-        unit = "s" if other.kind is Kind.TIME else "bit"
+    if one.kind is UnitKind.NUMBER and one.value and other.kind in {UnitKind.TIME, UnitKind.RATE}:
+        unit = "s" if other.kind is UnitKind.TIME else "bit"
         raise MisuseError(
             f"{plain(left)} has no unit, but {plain(right)} is {other.kind.value}",
             near=(plain(left), plain(right)),
@@ -406,10 +406,10 @@ def _check_bare(left: str, one: Quantity, right: str, other: Quantity) -> None:
 _UNITS_REMEDY = "Units: K M G Ki Mi Gi KB (sizes), us ms s m (times), kbit mbit gbit (rates)."
 
 
-def check_comparable(left: str, one: Kind, right: str, other: Kind) -> None:
+def check_comparable(left: str, one: UnitKind, right: str, other: UnitKind) -> None:
     """MisuseError if two numbers, as written, count different things."""
     if not one.fits(other):
-        is_minutes = Kind.TIME in {one, other} and "m" in {left[-1:], right[-1:]}
+        is_minutes = UnitKind.TIME in {one, other} and "m" in {left[-1:], right[-1:]}
         raise MisuseError(
             f"{left} is {one.value} and {right} is {other.value}: not comparable",
             near=(left, right),

@@ -80,7 +80,7 @@ class Findings:
         """Add a finding without a chain."""
         self.add(Finding(message, place, severity, remedy))
 
-    def report_error(self, error: ScriptError, row: ast.Row | None = None) -> None:
+    def report_error(self, error: ScriptError, row: ast.LineLayout | None = None) -> None:
         """Add an error; one without a place is about `row`, or about the whole script."""
         near = error.near if isinstance(error, MisuseError) else ()
         place = error.place or (row.place(*near) if row is not None else Place(self._main, 1))

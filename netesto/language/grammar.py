@@ -42,7 +42,7 @@ class _Tree(Transformer[Token, ast.Expression]):
         return ast.Name(str(text))
 
     def text(self, quoted: Token) -> ast.Expression:
-        return ast.Text(re.sub(r'\\(["\\])', r"\1", quoted[1:-1]))
+        return ast.QuotedText(re.sub(r'\\(["\\])', r"\1", quoted[1:-1]))
 
     def variable(self, text: Token) -> ast.Expression:
         return ast.Variable(text.strip("${}"))

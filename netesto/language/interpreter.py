@@ -114,7 +114,7 @@ class Interpreter:
         self._found[from_file, name] = self._files[key].path
         return path, self._files[key].text
 
-    def _source(self, name: str, row: ast.Row) -> None:
+    def _source(self, name: str, row: ast.LineLayout) -> None:
         from_file = row.line.file
         kept = self._kept.get((from_file, name)) if self._kept is not None else None
         if self._kept is None:
@@ -166,7 +166,7 @@ def read_sourced(path: Path, name: str) -> str:
     try:
         text = read_script(path)
         rows = read(text, file=str(path))
-        first = next((row for row in rows if isinstance(row, ast.Row) and row.words), None)
+        first = next((row for row in rows if isinstance(row, ast.LineLayout) and row.words), None)
     except ScriptError as error:
         line = error.place.line if error.place is not None else 1
         # The parentheses contain a byte of the file.
@@ -183,7 +183,7 @@ def read_sourced(path: Path, name: str) -> str:
     ) from None
 
 
-def _begins_script(row: ast.Row) -> bool:
+def _begins_script(row: ast.LineLayout) -> bool:
     """Whether the first word of a file is a command, or meant to be one."""
     word = row.words[0].text
     if word in ALL_NAMES or word.startswith(("$", "HOST_SUFFIX=")):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
 from netesto.errors import Place, ScriptError
-from netesto.language.ast import Break, Line, Piece, RemarkBlock, Row, Word
+from netesto.language.ast import Break, Line, LineLayout, Piece, RemarkBlock, Word
 
 # A quote opens at the start of a word or of a value, so that 5" and don't stay what they are.
 # (Repetitions are possessive: otherwise the matcher keeps a state for each step.)
@@ -44,7 +44,7 @@ def refuse(error: ScriptError) -> NoReturn:
     raise error
 
 
-def read(text: str, *, file: str, report: Report = refuse) -> Iterator[Row | RemarkBlock]:
+def read(text: str, *, file: str, report: Report = refuse) -> Iterator[LineLayout | RemarkBlock]:
     """The logical lines of `text`, empty and comment-only ones as rows without words.
 
     A quote or a comment block that is never closed, and a line that is too long, is a ScriptError:
@@ -87,7 +87,7 @@ def read(text: str, *, file: str, report: Report = refuse) -> Iterator[Row | Rem
                 yield row
 
 
-def behind(row: Row, text: str) -> tuple[Row, ...]:
+def behind(row: LineLayout, text: str) -> tuple[LineLayout, ...]:
     """The physical lines after a row of `text`, whatever quotes are in them."""
     file, last = row.line.file, row.line.pieces[-1].number
     rest = text.removesuffix("\n").split("\n")[last:]
@@ -107,7 +107,7 @@ def find_colon(text: str, start: int) -> int:
     return -1
 
 
-def swallowed(row: Row) -> tuple[Place, str] | None:
+def swallowed(row: LineLayout) -> tuple[Place, str] | None:
     """The first `#` of a row that cuts a word, and the rest of that word; None without one."""
     for piece in row.line.pieces:
         comment = _take_apart(piece.text, in_quote=False).comment
@@ -151,13 +151,13 @@ def _never_closed(physical: str, index: int, file: str) -> ScriptError:
     )
 
 
-def _plain_row(physical: str, number: int, file: str) -> Row:
+def _plain_row(physical: str, number: int, file: str) -> LineLayout:
     """The row of a line that has neither quotes nor a continuation."""
     text, mark, comment = physical.partition("#")
     text = text.strip(BLANKS)
     column = len(physical) - len(physical.lstrip(BLANKS)) + 1
     line = Line(file, text, (Piece(0, number, column, physical.rstrip(BLANKS)),))
-    return Row(cut_words(text), line, (), comment.rstrip(BLANKS) if mark else None)
+    return LineLayout(cut_words(text), line, (), comment.rstrip(BLANKS) if mark else None)
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ def _take_apart(text: str, *, in_quote: bool) -> _Physical:
     return _Physical(stripped, column, comment, continues, open_at)
 
 
-def _joined_row(physical: list[str], index: int, file: str) -> tuple[Row, int]:
+def _joined_row(physical: list[str], index: int, file: str) -> tuple[LineLayout, int]:
     """The row that begins at physical line `index`, and the index after it."""
     text, pieces, notes = "", list[Piece](), list[tuple[int, str]]()
     comment: str | None = None
@@ -227,7 +227,7 @@ def _joined_row(physical: list[str], index: int, file: str) -> tuple[Row, int]:
         )
     words = cut_words(text)
     breaks, comment = _breaks(words, notes, comment)
-    return Row(words, Line(file, text, tuple(pieces)), breaks, comment), index
+    return LineLayout(words, Line(file, text, tuple(pieces)), breaks, comment), index
 
 
 def _breaks(

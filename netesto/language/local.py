@@ -24,7 +24,7 @@ from netesto.model import MAX_SECONDS
 from netesto.schema.kinds import flag
 
 Words: TypeAlias = tuple[str, ...]
-Handler: TypeAlias = Callable[[Machine, Words, ast.Row], None]
+Handler: TypeAlias = Callable[[Machine, Words, ast.LineLayout], None]
 
 # That of a link in a lab, unless its LAB says otherwise.
 _ETHERNET_MTU = 1500
@@ -57,7 +57,7 @@ def split_assignment(command: str, text: str) -> tuple[str, str]:
     return check_name(name.strip()), value
 
 
-def host_suffix(machine: Machine, words: Words, _: ast.Row) -> None:
+def host_suffix(machine: Machine, words: Words, _: ast.LineLayout) -> None:
     machine.remote.suffix = needed(words[0]).lstrip(".")
 
 
@@ -75,12 +75,12 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
-def wait(machine: Machine, words: Words, _: ast.Row) -> None:
+def wait(machine: Machine, words: Words, _: ast.LineLayout) -> None:
     seconds = parse_seconds(words[0])
     machine.draft.do(steps.Wait(seconds=seconds, mean_s=seconds))
 
 
-def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
+def random_wait(machine: Machine, words: Words, _: ast.LineLayout) -> None:
     bounds = [parse_seconds(word) for word in words]
     low, high = (0.0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
     if low > high:
@@ -93,11 +93,11 @@ def random_wait(machine: Machine, words: Words, _: ast.Row) -> None:
     machine.draft.do(steps.Wait(seconds=seconds, mean_s=(low + high) / 2))
 
 
-def describe(machine: Machine, words: Words, _: ast.Row) -> None:
+def describe(machine: Machine, words: Words, _: ast.LineLayout) -> None:
     machine.notes.description = plain(" ".join(words))
 
 
-def other(machine: Machine, words: Words, row: ast.Row) -> None:
+def other(machine: Machine, words: Words, row: ast.LineLayout) -> None:
     lists: dict[str, list[str]] = {}
     # `_` and `-` are the same in the name of a column.
     columns_given: set[str] = set()
@@ -139,11 +139,11 @@ def other(machine: Machine, words: Words, row: ast.Row) -> None:
     machine.notes.other = columns
 
 
-def echo(machine: Machine, words: Words, _: ast.Row) -> None:
+def echo(machine: Machine, words: Words, _: ast.LineLayout) -> None:
     machine.draft.do(steps.Echo(text=plain(" ".join(words))))
 
 
-def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
+def process_exp(machine: Machine, words: Words, row: ast.LineLayout) -> None:
     given = read(LOCAL_KEYED["PROCESS_EXP"], words)
     exp = machine.remote.resolve_exp(given.values.get("exp"), takes_number=False)
     if not exp:
@@ -153,11 +153,11 @@ def process_exp(machine: Machine, words: Words, row: ast.Row) -> None:
     machine.process(exp, notes, row.place())
 
 
-def next_counter(machine: Machine, _: Words, __: ast.Row) -> None:
+def next_counter(machine: Machine, _: Words, __: ast.LineLayout) -> None:
     machine.draft.round_counter()
 
 
-def debug(machine: Machine, words: Words, _: ast.Row) -> None:
+def debug(machine: Machine, words: Words, _: ast.LineLayout) -> None:
     word = needed(words[0])
     try:
         machine.tracing = flag(word)
@@ -166,21 +166,21 @@ def debug(machine: Machine, words: Words, _: ast.Row) -> None:
         raise MisuseError(f"DEBUG: invalid value {word!r}", near=(word,), remedy=remedy) from None
 
 
-def debug_disable(machine: Machine, _: Words, __: ast.Row) -> None:
+def debug_disable(machine: Machine, _: Words, __: ast.LineLayout) -> None:
     machine.saved_tracing.append(machine.tracing)
     machine.tracing = False
 
 
-def debug_restore(machine: Machine, _: Words, __: ast.Row) -> None:
+def debug_restore(machine: Machine, _: Words, __: ast.LineLayout) -> None:
     if machine.saved_tracing:
         machine.tracing = machine.saved_tracing.pop()
 
 
-def end(_: Machine, __: Words, ___: ast.Row) -> None:
+def end(_: Machine, __: Words, ___: ast.LineLayout) -> None:
     raise EndOfScript
 
 
-def require(machine: Machine, words: Words, row: ast.Row) -> None:
+def require(machine: Machine, words: Words, row: ast.LineLayout) -> None:
     found = [requirement(needed(word), row) for word in words]
     for each in found:
         # Other names are errors, unless they are known.
@@ -191,7 +191,7 @@ def require(machine: Machine, words: Words, row: ast.Row) -> None:
     machine.draft.require(found)
 
 
-def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None:
+def check_claim(machine: Machine, text: str, message: str, row: ast.LineLayout) -> None:
     """ASSERT: `text` has its variables substituted and keeps its quotes."""
     text = needed(text)
     processed = machine.processed
@@ -229,7 +229,7 @@ def check_claim(machine: Machine, text: str, message: str, row: ast.Row) -> None
     )
 
 
-def wait_flows(machine: Machine, words: Words, row: ast.Row) -> None:
+def wait_flows(machine: Machine, words: Words, row: ast.LineLayout) -> None:
     given = read(LOCAL_KEYED["WAIT_FLOWS"], words)
     exp = machine.remote.exp
     if not exp:
@@ -246,7 +246,7 @@ def wait_flows(machine: Machine, words: Words, row: ast.Row) -> None:
         machine.remote.begun[exp].has_waited = True
 
 
-def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
+def start_flows(machine: Machine, words: Words, row: ast.LineLayout) -> None:
     if not machine.remote.has_held:
         message = "START_FLOWS: no flow is held back; DO_CLIENT hold=1 holds one back"
         machine.draft.warn(message, row.place(), once=row.place())
@@ -255,7 +255,7 @@ def start_flows(machine: Machine, words: Words, row: ast.Row) -> None:
     machine.draft.do(steps.StartFlows(lead_s=lead_s))
 
 
-def lab(machine: Machine, words: Words, row: ast.Row) -> None:
+def lab(machine: Machine, words: Words, row: ast.LineLayout) -> None:
     if machine.remote.has_lab or machine.remote.has_sent:
         raise MisuseError(
             "LAB given twice" if machine.remote.has_lab else "LAB after a remote command",
@@ -350,7 +350,7 @@ def check_factors(words: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class SweepCells:
     """The cells of a SWEEP: every combination of its factors, each made when it runs.
 
     `order` are their places in the given order: the last factor changes fastest, the repetition
@@ -373,7 +373,7 @@ class Cells:
         return chosen | {REPETITION: str(self.repetitions[place])}
 
 
-def cells_of(machine: Machine, words: Words) -> Cells:
+def cells_of(machine: Machine, words: Words) -> SweepCells:
     """The cells of a SWEEP in the order they run."""
     check_factors(words)
     factors = dict(sweep_word(word) for word in words)
@@ -389,7 +389,7 @@ def cells_of(machine: Machine, words: Words) -> Cells:
         # A separate generator, so that --resume finds the same order, whatever was drawn before.
         random.Random(machine.draft.seed).shuffle(shuffled)
         places = shuffled
-    return Cells(factors, repetitions, places)
+    return SweepCells(factors, repetitions, places)
 
 
 def check_seen(machine: Machine, names: Iterable[str], frame: Frame) -> None:

@@ -43,7 +43,7 @@ class Level:
     variables of a RUN that only DEFAULT has given a value.
     """
 
-    row: ast.Row
+    row: ast.LineLayout
     command: Literal["RUN", "SOURCE", "FOR", "SWEEP"]
     name: str
     values: Mapping[str, str]
@@ -194,7 +194,7 @@ class Machine:
         return level if level is not None and level.command == "RUN" else None
 
     def cover(
-        self, command: str, name: str, frame: Frame, row: ast.Row, *, is_meant: bool = False
+        self, command: str, name: str, frame: Frame, row: ast.LineLayout, *, is_meant: bool = False
     ) -> None:
         """A global variable gets a value. If the running macro has a default of this name, it makes
         way; an argument hides the global, which is a warning unless it `is_meant`."""
@@ -210,7 +210,7 @@ class Machine:
         message = f"{command} {name}: an argument of the macro has this name and hides it"
         self.warn(message, row.place(name))
 
-    def warn_of_outer_loop(self, command: str, name: str, row: ast.Row) -> None:
+    def warn_of_outer_loop(self, command: str, name: str, row: ast.LineLayout) -> None:
         """Warn of a loop inside of another one with the same variable."""
         if any(level.command == "FOR" and level.name == name for level in self.stack):
             message = (
@@ -219,7 +219,7 @@ class Machine:
             )
             self.warn(message, row.place(name))
 
-    def blame(self, error: ScriptError, row: ast.Row) -> None:
+    def blame(self, error: ScriptError, row: ast.LineLayout) -> None:
         """Give an error the place of its line and the chain to it."""
         if isinstance(error, UndefinedError):
             self._blame_undefined(error, row)
@@ -231,7 +231,7 @@ class Machine:
         if not error.chain:
             error.chain = self.chain()
 
-    def _blame_undefined(self, error: UndefinedError, row: ast.Row) -> None:
+    def _blame_undefined(self, error: UndefinedError, row: ast.LineLayout) -> None:
         """Point at the RUN that passed the variable, if one did: the mistake is there, not in
         the macro (perhaps of a library) that needs the value."""
         if error.place is not None:
@@ -249,7 +249,7 @@ class Machine:
             f"The macro {level.name} needs its value at {row.line.file}:{row.line.number}."
         )
 
-    def _passed_at(self, variable: str, row: ast.Row) -> int | None:
+    def _passed_at(self, variable: str, row: ast.LineLayout) -> int | None:
         """The position on the stack of the outermost RUN with an undefined variable that `row`
         needs; None if no RUN passed it."""
         found: int | None = None
@@ -270,7 +270,7 @@ class Machine:
                 break
         return found
 
-    def trace(self, row: ast.Row, frame: Frame) -> None:
+    def trace(self, row: ast.LineLayout, frame: Frame) -> None:
         """Show a statement that is about to run."""
         text = f"{row.line.file}:{row.line.number}: {self.scope.fill(row.line.text, frame)}"
         self.draft.do(steps.Echo(text=text))

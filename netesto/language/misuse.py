@@ -22,7 +22,7 @@ _COMMON_NAMES = frozenset(argument.name for argument in COMMON)
 _UNWRAPPED = frozenset({"RUN", *LOCAL_KEYED, *REMOTE})
 
 
-def misuses(row: ast.Row) -> Iterator[MisuseError]:
+def misuses(row: ast.LineLayout) -> Iterator[MisuseError]:
     """The errors in a command: its name, and the words without variables."""
     name, raws = row.words[0].text, [word.text for word in row.words[1:]]
     if name in _UNWRAPPED:
@@ -85,7 +85,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
         yield from permitted.misuses(specification.settings(given))
 
 
-def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
+def _local(name: str, raws: Sequence[str], row: ast.LineLayout) -> None:
     """MisuseError for an invalid local command."""
     text = " ".join(raws)
     match name:
@@ -115,7 +115,7 @@ def _local(name: str, raws: Sequence[str], row: ast.Row) -> None:
             pass
 
 
-def _try(name: str, raws: Sequence[str], row: ast.Row) -> None:
+def _try(name: str, raws: Sequence[str], row: ast.LineLayout) -> None:
     """Execute a local command on a machine that nothing else uses."""
     known = [unquoted(raw) for raw in raws if "$" not in raw]
     is_known = len(known) == len(raws) or (name == "LAB" and known and "$" not in raws[0])

@@ -22,7 +22,7 @@ class _Open:
     """A block that has not ended yet."""
 
     kind: str
-    row: ast.Row
+    row: ast.LineLayout
     statements: list[ast.Statement] = field(default_factory=list)
     variable: str = ""
     values: ast.Word = field(default_factory=lambda: ast.Word(""))
@@ -32,7 +32,7 @@ class _Open:
     def branch(self) -> ast.Branch:
         return ast.Branch(self.row, self.condition, tuple(self.statements))
 
-    def node(self, end: ast.Row) -> ast.Statement:
+    def node(self, end: ast.LineLayout) -> ast.Statement:
         """The block, ended by the row `end`."""
         body, words = tuple(self.statements), self.row.words
         match self.kind:
@@ -53,7 +53,7 @@ def parse(text: str, *, file: str, report: lines.Report = lines.refuse) -> ast.S
     parser = _Parser(file, report)
     for row in lines.read(text, file=file, report=report):
         parser.take(row)
-        if isinstance(row, ast.Row) and parser.is_over:
+        if isinstance(row, ast.LineLayout) and parser.is_over:
             parser.leave(lines.behind(row, text))
             break
     return parser.finish()
@@ -69,7 +69,7 @@ class _Parser:
     def __init__(self, file: str, report: lines.Report) -> None:
         self._report = report
         self.is_over = False
-        self._open = [_Open("", ast.Row((), ast.Line(file, "", (ast.Piece(0, 1, 1, ""),))))]
+        self._open = [_Open("", ast.LineLayout((), ast.Line(file, "", (ast.Piece(0, 1, 1, ""),))))]
 
     def finish(self) -> ast.Script:
         while len(self._open) > 1:
@@ -78,13 +78,13 @@ class _Parser:
             self._add_block(block, block.row)
         return ast.Script(tuple(self._open[0].statements))
 
-    def leave(self, behind: tuple[ast.Row, ...]) -> None:
+    def leave(self, behind: tuple[ast.LineLayout, ...]) -> None:
         """Keep the lines after the END of the script unparsed."""
         if behind:
             shown = tuple(row.line.pieces[0].text for row in behind)
             self._add(ast.Unread(shown, next((row for row in behind if row.words), None)))
 
-    def take(self, row: ast.Row | ast.RemarkBlock) -> None:
+    def take(self, row: ast.LineLayout | ast.RemarkBlock) -> None:
         if isinstance(row, ast.RemarkBlock):
             self._add(row)
         elif not row.words:
@@ -92,7 +92,7 @@ class _Parser:
         else:
             starter = _STARTERS.get(row.words[0].text)
             if starter is None:
-                self._add(ast.Command(row))
+                self._add(ast.CommandLine(row))
                 return
             try:
                 starter(self, row)
@@ -102,7 +102,7 @@ class _Parser:
                 self._report(error)
                 self._recover(row)
 
-    def _recover(self, row: ast.Row) -> None:
+    def _recover(self, row: ast.LineLayout) -> None:
         """Continue after an invalid row: begin or end the block that it should begin or end, so
         that one error does not look like two."""
         words = row.words
@@ -122,12 +122,12 @@ class _Parser:
             case _:
                 pass
 
-    def _end_macro(self, row: ast.Row) -> None:
+    def _end_macro(self, row: ast.LineLayout) -> None:
         """End the open macro, if there is one, with its open blocks."""
         while any(block.kind == "BEGIN" for block in self._open):
             self._add_block(self._open.pop(), row)
 
-    def _add_block(self, block: _Open, end: ast.Row) -> None:
+    def _add_block(self, block: _Open, end: ast.LineLayout) -> None:
         self._open[-1].statements.append(block.node(end))
 
     def _add(self, statement: ast.Statement) -> None:
@@ -142,7 +142,7 @@ class _Parser:
             )
         self._open.append(block)
 
-    def _take_empty(self, row: ast.Row) -> None:
+    def _take_empty(self, row: ast.LineLayout) -> None:
         statements = self._open[-1].statements
         if row.comment is not None:
             self._add(ast.Remark(row.comment))
@@ -151,7 +151,7 @@ class _Parser:
 
     # ---- macros --------------------------------------------------------------------------
 
-    def take_begin(self, row: ast.Row) -> None:
+    def take_begin(self, row: ast.LineLayout) -> None:
         around = next((block for block in self._open if block.kind == "BEGIN"), None)
         if around is not None:
             raise _wrong(
@@ -180,12 +180,12 @@ class _Parser:
             )
         self._push(_Open("BEGIN", row, variable=name.text))
 
-    def take_end(self, row: ast.Row) -> None:
+    def take_end(self, row: ast.LineLayout) -> None:
         if len(row.words) == 1:
             if any(block.kind == "BEGIN" and not block.variable for block in self._open):
                 self._end_macro(row)
                 return
-            self._add(ast.Command(row))
+            self._add(ast.CommandLine(row))
             self.is_over = len(self._open) == 1
             return
         block = self._open[-1]
@@ -208,7 +208,7 @@ class _Parser:
 
     # ---- loops ---------------------------------------------------------------------------
 
-    def take_for(self, row: ast.Row) -> None:
+    def take_for(self, row: ast.LineLayout) -> None:
         words = row.words
         if len(words) < 3 or words[2].text not in {"IN", "in"}:
             raise _wrong(row, "FOR needs a variable and IN", _FOR_REMEDY)
@@ -227,7 +227,7 @@ class _Parser:
             raise _wrong(row, "FOR without a list of values", _FOR_REMEDY)
         self._push(_Open("FOR", row, variable=words[1].text, values=values))
 
-    def take_sweep(self, row: ast.Row) -> None:
+    def take_sweep(self, row: ast.LineLayout) -> None:
         if row.words[-1].text != "DO" or len(row.words) < 3:
             raise _wrong(
                 row,
@@ -237,7 +237,7 @@ class _Parser:
             )
         self._push(_Open("SWEEP", row))
 
-    def take_done(self, row: ast.Row) -> None:
+    def take_done(self, row: ast.LineLayout) -> None:
         if len(row.words) > 1:
             raise _wrong(
                 row,
@@ -257,14 +257,14 @@ class _Parser:
 
     # ---- choices -------------------------------------------------------------------------
 
-    def take_if(self, row: ast.Row) -> None:
+    def take_if(self, row: ast.LineLayout) -> None:
         if _opens_block(row):
             condition = _condition(row, row.words[0], row.words[-1].start)
             self._push(_Open("IF", row, condition=condition))
         else:
             self._add(_one_line_if(row, row.words[0], 0))
 
-    def take_else(self, row: ast.Row) -> None:
+    def take_else(self, row: ast.LineLayout) -> None:
         block = self._open[-1]
         if block.kind != "IF":
             raise _wrong(
@@ -293,7 +293,7 @@ class _Parser:
         block.branches.append(block.branch())
         block.row, block.condition, block.statements = row, condition, []
 
-    def take_misplaced(self, row: ast.Row) -> None:
+    def take_misplaced(self, row: ast.LineLayout) -> None:
         raise _wrong(row, *_MISPLACED[row.words[0].text])
 
 
@@ -323,7 +323,7 @@ _MISPLACED: Mapping[str, tuple[str, str]] = {
 
 _FOR_REMEDY = "Write: FOR name IN a,b,c DO"
 
-_STARTERS: Mapping[str, Callable[[_Parser, ast.Row], None]] = {
+_STARTERS: Mapping[str, Callable[[_Parser, ast.LineLayout], None]] = {
     "BEGIN": _Parser.take_begin,
     "END": _Parser.take_end,
     "FOR": _Parser.take_for,
@@ -336,12 +336,12 @@ _STARTERS: Mapping[str, Callable[[_Parser, ast.Row], None]] = {
 }
 
 
-def _opens_block(row: ast.Row) -> bool:
+def _opens_block(row: ast.LineLayout) -> bool:
     """Whether an IF is one with a block, and not with a colon."""
     return row.words[-1].text == "DO" and lines.find_colon(row.line.text, 0) < 0
 
 
-def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
+def _one_line_if(row: ast.LineLayout, keyword: ast.Word, depth: int) -> ast.If:
     """The IF that begins at `keyword`; `depth` counts the ones before it on the line."""
     text = row.line.text
     after = keyword.start + len(keyword.text)
@@ -375,10 +375,10 @@ def _one_line_if(row: ast.Row, keyword: ast.Word, depth: int) -> ast.If:
             "Use the block form: IF condition DO … DONE",
             at=first,
         )
-    return ast.If(row, condition, ast.Command(ast.Row(words, row.line)))
+    return ast.If(row, condition, ast.CommandLine(ast.LineLayout(words, row.line)))
 
 
-def _condition(row: ast.Row, keyword: ast.Word, end: int) -> ast.Condition:
+def _condition(row: ast.LineLayout, keyword: ast.Word, end: int) -> ast.Condition:
     """The condition between `keyword` and offset `end` of the row."""
     start = keyword.start + len(keyword.text)
     text = row.line.text[start:end]
@@ -395,7 +395,7 @@ def _condition(row: ast.Row, keyword: ast.Word, end: int) -> ast.Condition:
         ) from None
 
 
-def _definition(row: ast.Row, keyword: ast.Word, name: str) -> ast.Condition:
+def _definition(row: ast.LineLayout, keyword: ast.Word, name: str) -> ast.Condition:
     variable = _VARIABLE.fullmatch(name)
     if variable is not None:
         return ast.VariableDefined(variable[1] or variable[2])
@@ -415,7 +415,7 @@ def _never_ended(block: _Open) -> ScriptError:
 
 
 def _wrong(
-    row: ast.Row, message: str, remedy: str = "", *, at: ast.Word | None = None
+    row: ast.LineLayout, message: str, remedy: str = "", *, at: ast.Word | None = None
 ) -> ScriptError:
     """The error of a row, at its first word or at another one."""
     word = at or row.words[0]

@@ -22,7 +22,7 @@ import cattrs
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.files import jsontext
 from netesto.language import permitted
-from netesto.language.spool import CONVERTER, Spool, is_echo, step_of
+from netesto.language.spool import CONVERTER, StepSpool, is_echo, step_of
 from netesto.language.steps import (
     Configure,
     DoClient,
@@ -186,7 +186,7 @@ class Head:
 class Plan:
     """A script as data. Closing it, best by `with`, removes the file with its steps."""
 
-    def __init__(self, head: Head, spool: Spool) -> None:
+    def __init__(self, head: Head, spool: StepSpool) -> None:
         self.head = head
         self._spool = spool
         self._parts = {part.index: part for part in head.parts}
@@ -219,7 +219,7 @@ class Plan:
         """A plan of this part alone. Its head has only this part and those within it, or only the
         rest; numbers, totals and the commands for pre-flight stay. It has no sources, so it cannot
         be planned again. The output of the rest is omitted: the head of the whole plan has it."""
-        spool = Spool()
+        spool = StepSpool()
         for first, end in part.ranges:
             for line in self._spool.lines(first, end):
                 if part.index is not None or not is_echo(line):
@@ -311,7 +311,7 @@ class _Reader:
         if self._digested() != _STEPS:
             raise self._wrong("unexpected content")
         self._parts = {part.index for part in head.parts}
-        spool = Spool()
+        spool = StepSpool()
         while (line := self._line()) != b"],":
             self._digest.update(line + b"\n")
             line = line.removesuffix(b",")

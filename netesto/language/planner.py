@@ -32,7 +32,7 @@ def renumbered(
     *,
     counter: int,
     passed: Collection[int] = (),
-    columns: steps.Columns | None = None,
+    columns: steps.ColumnKnowledge | None = None,
 ) -> Plan:
     """A plan rebuilt from its own sources, with other experiment numbers. The parts with the
     indexes `passed` take none. Without columns, its warnings are kept.

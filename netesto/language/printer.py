@@ -28,7 +28,7 @@ def _statement(statement: ast.Statement, depth: int) -> Iterator[str]:
             yield f"{INDENT * depth}#{text}"
         case ast.RemarkBlock(lines=lines) | ast.Unread(lines=lines):
             yield from lines
-        case ast.Command(row=row) | ast.If(row=row):
+        case ast.CommandLine(row=row) | ast.If(row=row):
             yield from _row(row, depth)
         case ast.IfBlock(branches=branches, end=end):
             for branch in branches:
@@ -41,7 +41,7 @@ def _statement(statement: ast.Statement, depth: int) -> Iterator[str]:
             yield from _row(statement.end, depth)
 
 
-def _row(row: ast.Row, depth: int) -> Iterator[str]:
+def _row(row: ast.LineLayout, depth: int) -> Iterator[str]:
     """The physical lines of a row: continued ones are indented once more."""
     words = [word.text for word in row.words]
     start = 0

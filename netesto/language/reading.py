@@ -22,7 +22,7 @@ from netesto.language.walk import MAX_DEPTH
 MAX_COMPUTED = 200
 
 
-class Reading:
+class SourceReading:
     """The files of the script `main`.
 
     `top` are the surveys of files outside macros, `macros` all definitions by name: a macro may
@@ -88,7 +88,11 @@ class Reading:
         return any(_possible(raw).match(name) for raw in self._computed)
 
     def _load_file(
-        self, path: Path, active: tuple[Path, ...], name: str = "", row: ast.Row | None = None
+        self,
+        path: Path,
+        active: tuple[Path, ...],
+        name: str = "",
+        row: ast.LineLayout | None = None,
     ) -> None:
         """Read the file that `row` sources as `name`, if it is known."""
         if path.resolve() in self._loaded:
@@ -176,7 +180,7 @@ class Reading:
                 "warning",
             )
 
-    def _follow(self, row: ast.Row, active: tuple[Path, ...]) -> None:
+    def _follow(self, row: ast.LineLayout, active: tuple[Path, ...]) -> None:
         """Load the file that a line sources, if its name is known before a run."""
         if row.words[0].text != "SOURCE" or len(row.words) != 2:
             return
@@ -197,7 +201,7 @@ class Reading:
         elif len(active) < MAX_DEPTH:
             self._load_file(path, active, name, row)
 
-    def _find(self, name: str, row: ast.Row) -> Path | None:
+    def _find(self, name: str, row: ast.LineLayout) -> Path | None:
         """The file of a SOURCE; None without one."""
         try:
             return find_source(name, from_file=row.line.file, library_path=self._library_path)

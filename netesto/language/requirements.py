@@ -26,7 +26,7 @@ REQUIREMENTS = (*SETS, *NUMBERS)
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def requirement(word: str, row: ast.Row) -> steps.Requirement:
+def requirement(word: str, row: ast.LineLayout) -> steps.Requirement:
     """The condition in a word of REQUIRE. MisuseError if it is invalid, or names something that
     does not exist: no host or every host would meet it."""
     match = _CONDITION.fullmatch(word)

@@ -73,7 +73,7 @@ class UndefinedError(MisuseError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WordPart:
     """A part of a word: literal text, or the variable `name` and how it was written."""
 
     text: str
@@ -82,14 +82,16 @@ class Part:
 
 
 @lru_cache(maxsize=4096)
-def parts(raw: str) -> tuple[Part, ...]:
+def parts(raw: str) -> tuple[WordPart, ...]:
     """The parts of a word as written: quotes removed, `$$` replaced by the placeholder of a
     dollar."""
-    found: list[Part] = []
+    found: list[WordPart] = []
     position = 0
     for match in _QUOTED.finditer(raw):
         found += _references(raw[position : match.start()])
-        found += _references(_ESCAPED.sub(r"\1", match[1]), quoted=True) or [Part("", quoted=True)]
+        found += _references(_ESCAPED.sub(r"\1", match[1]), quoted=True) or [
+            WordPart("", quoted=True)
+        ]
         position = match.end()
     found += _references(raw[position:])
     return tuple(found)
@@ -112,19 +114,19 @@ def unwrapped(raw: str) -> str:
     return name if _BARE.fullmatch(name) else raw
 
 
-def _references(text: str, *, quoted: bool = False) -> list[Part]:
-    found: list[Part] = []
+def _references(text: str, *, quoted: bool = False) -> list[WordPart]:
+    found: list[WordPart] = []
     position = 0
     for match in REFERENCE.finditer(text):
         if match.start() > position:
-            found.append(Part(text[position : match.start()], quoted=quoted))
+            found.append(WordPart(text[position : match.start()], quoted=quoted))
         if match[1]:
-            found.append(Part(DOLLAR, quoted=quoted))
+            found.append(WordPart(DOLLAR, quoted=quoted))
         else:
-            found.append(Part(match[0], match[2] or match[3], quoted))
+            found.append(WordPart(match[0], match[2] or match[3], quoted))
         position = match.end()
     if position < len(text):
-        found.append(Part(text[position:], quoted=quoted))
+        found.append(WordPart(text[position:], quoted=quoted))
     return found
 
 
@@ -235,7 +237,7 @@ class Scope:
         """`text` with its variables replaced."""
         return joined(self._replaced(part, frame, active) for part in _references(text))
 
-    def _replaced(self, part: Part, frame: Frame, active: tuple[str, ...]) -> str:
+    def _replaced(self, part: WordPart, frame: Frame, active: tuple[str, ...]) -> str:
         name = part.name
         if not name:
             return part.text
@@ -305,7 +307,7 @@ class Scope:
 
         return words
 
-    def _split(self, pieces: Sequence[Part], frame: Frame) -> list[str]:
+    def _split(self, pieces: Sequence[WordPart], frame: Frame) -> list[str]:
         """The words that result from one written word."""
         words: list[str] = []
         current: str | None = None
@@ -322,7 +324,7 @@ class Scope:
                 current = other or None
         return words if current is None else [*words, current]
 
-    def _part(self, part: Part) -> TextOf:
+    def _part(self, part: WordPart) -> TextOf:
         name, written = part.name, part.text
         if not name:
             return lambda _: written

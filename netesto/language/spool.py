@@ -99,7 +99,7 @@ CONVERTER.register_structure_hook_func(lambda kind: kind is RemoteCommand, _comm
 CONVERTER.register_unstructure_hook_func(lambda kind: kind is RemoteCommand, record_of)
 
 
-class Spool:
+class StepSpool:
     """Steps in a temporary file: memory does not grow with their number. Several may read it at
     the same time, also while it grows, in one thread."""
 

@@ -361,7 +361,7 @@ Step: TypeAlias = (
 )
 
 
-class Table(Protocol):
+class ColumnTable(Protocol):
     """The columns of exp.csv, as results know them. As text they are a fields.txt."""
 
     @property
@@ -380,9 +380,9 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnKnowledge:
     """The knowledge about columns when a script is planned: those of exp.csv, and the content of
     each that ASSERT may name."""
 
-    table: Table
+    table: ColumnTable
     kinds: Mapping[str, ColumnKind]

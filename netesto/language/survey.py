@@ -25,12 +25,12 @@ class Use:
     passed to a macro, it must have a value."""
 
     name: str
-    row: ast.Row
+    row: ast.LineLayout
     is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MacroCall:
     """A RUN. `passed` maps its arguments to the variables in their values; those of `handed_on` are
     nothing but the variable of the same name, and not passed at all where that has no value.
 
@@ -41,7 +41,7 @@ class Call:
     macro: str
     passed: dict[str, tuple[str, ...]]
     handed_on: frozenset[str]
-    row: ast.Row
+    row: ast.LineLayout
     is_guarded: bool
     is_open: bool
     is_conditional: bool
@@ -66,16 +66,16 @@ class Survey:
 
     uses: list[Use] = field(default_factory=list)
     copies: list[tuple[str, Use]] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[MacroCall] = field(default_factory=list)
     assigned: set[str] = field(default_factory=set)
     defaults: set[str] = field(default_factory=set)
-    sets: dict[str, ast.Row] = field(default_factory=dict)
+    sets: dict[str, ast.LineLayout] = field(default_factory=dict)
     computed: set[str] = field(default_factory=set)
     mentioned: set[str] = field(default_factory=set)
     macros: list[Definition] = field(default_factory=list)
-    commands: list[ast.Row] = field(default_factory=list)
+    commands: list[ast.LineLayout] = field(default_factory=list)
     loops: list[ast.For | ast.Sweep] = field(default_factory=list)
-    dead: list[ast.Row] = field(default_factory=list)
+    dead: list[ast.LineLayout] = field(default_factory=list)
 
     def begun(self) -> Iterator[str]:
         """The begins of names that are put together: of `$flow$i` it is `flow`, which is undefined;
@@ -110,12 +110,12 @@ def _body(body: Sequence[ast.Statement], guards: frozenset[str], found: Survey) 
             found.dead.append(statement.row)
             ended = False
         _statement(statement, guards, found)
-        ended = ended or (isinstance(statement, ast.Command) and statement.name == "END")
+        ended = ended or (isinstance(statement, ast.CommandLine) and statement.name == "END")
 
 
 def _statement(statement: ast.Statement, guards: frozenset[str], found: Survey) -> None:
     match statement:
-        case ast.Command(row=row):
+        case ast.CommandLine(row=row):
             _command(row, guards, found)
         case ast.If(condition=condition, command=command):
             _statement(command, guards | _guards(condition, found), found)
@@ -165,7 +165,7 @@ def _guards(condition: ast.Condition, found: Survey) -> frozenset[str]:
             return known | {CONDITIONAL}
 
 
-def _command(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
+def _command(row: ast.LineLayout, guards: frozenset[str], found: Survey) -> None:
     name = row.words[0].text
     found.commands.append(row)
     names = [each for word in row.words for each in names_in(word.text)]
@@ -205,7 +205,7 @@ def _bare_names(assignment: str) -> list[str]:
     return _BARE_NAME.findall(assignment.partition("=")[2])
 
 
-def _call(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
+def _call(row: ast.LineLayout, guards: frozenset[str], found: Survey) -> None:
     macro, _, repetitions = unwrapped(row.words[1].text).partition(",")
     _need(names_in(f"{macro} {repetitions}"), row, guards, found)
     passed: dict[str, tuple[str, ...]] = {}
@@ -221,7 +221,7 @@ def _call(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
             if value.replace('"', "") in references(key):
                 handed_on.add(key)
     found.calls.append(
-        Call(
+        MacroCall(
             macro,
             passed,
             frozenset(handed_on),
@@ -233,7 +233,7 @@ def _call(row: ast.Row, guards: frozenset[str], found: Survey) -> None:
     )
 
 
-def _need(names: Sequence[str], row: ast.Row, guards: frozenset[str], found: Survey) -> None:
+def _need(names: Sequence[str], row: ast.LineLayout, guards: frozenset[str], found: Survey) -> None:
     found.mentioned.update(names)
     is_optional = CONDITIONAL in guards
     found.uses += [Use(name, row, is_optional) for name in names if f"${name}" not in guards]

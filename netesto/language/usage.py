@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from netesto.language import ast
 from netesto.language.finding import Findings
-from netesto.language.reading import Reading
+from netesto.language.reading import SourceReading
 from netesto.language.scope import references
-from netesto.language.survey import Call, Survey, Use
+from netesto.language.survey import MacroCall, Survey, Use
 from netesto.text.nearest import hint, nearest
 
 
@@ -18,7 +18,7 @@ class Usage:
     before it runs."""
 
     main: str
-    reading: Reading
+    reading: SourceReading
     findings: Findings
     definitions: Collection[str]
     _needs: dict[str, dict[str, Use]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Usage:
             hint(use.name, set_here, otherwise=otherwise),
         )
 
-    def _macro_of(self, call: Call, *, is_run: bool) -> str | None:
+    def _macro_of(self, call: MacroCall, *, is_run: bool) -> str | None:
         """The macro of a RUN, in its own spelling. None if there is none: an error if the RUN
         certainly runs, else a warning."""
         if "$" in call.macro:
@@ -114,7 +114,7 @@ class Usage:
             )
         return None
 
-    def _check_call(self, call: Call, *, own: frozenset[str]) -> None:
+    def _check_call(self, call: MacroCall, *, own: frozenset[str]) -> None:
         """`own` are variables that may be arguments of the macro that contains the RUN."""
         name = self._macro_of(call, is_run=True)
         if name is None:
@@ -135,7 +135,9 @@ class Usage:
         for key, use in self._needs_of(name).items():
             self._check_need(call, name, key, use, own)
 
-    def _check_need(self, call: Call, macro: str, key: str, use: Use, own: frozenset[str]) -> None:
+    def _check_need(
+        self, call: MacroCall, macro: str, key: str, use: Use, own: frozenset[str]
+    ) -> None:
         if key not in call.passed:
             if not use.is_optional and not self.reading.is_set(key) and not call.is_open:
                 line = use.row.line
@@ -202,7 +204,7 @@ class Usage:
                 _add(needs, [use])
         return {name: use for name, use in needs.items() if name not in found.defaults}
 
-    def _needs_through(self, call: Call, callee: str) -> Iterator[Use]:
+    def _needs_through(self, call: MacroCall, callee: str) -> Iterator[Use]:
         """What the caller needs because of a RUN: what it passes, and globals that it may set."""
         for key, use in self._needs[callee].items():
             for variable in call.passed.get(key, ()):

@@ -28,13 +28,13 @@ from netesto.schema.kinds import looks_like_range
 from netesto.text.nearest import hint, nearest
 
 Body: TypeAlias = Sequence[ast.Statement]
-Acting: TypeAlias = ast.Command | ast.If | ast.IfBlock | ast.For | ast.Sweep | ast.Macro
+Acting: TypeAlias = ast.CommandLine | ast.If | ast.IfBlock | ast.For | ast.Sweep | ast.Macro
 Step: TypeAlias = Callable[[Frame], None]
 Steps: TypeAlias = Sequence[tuple[Acting, Step]]
 Words: TypeAlias = tuple[str, ...]
 # Runs another file, which the line names.
-Source: TypeAlias = Callable[[str, ast.Row], None]
-Handler: TypeAlias = Callable[[Words, ast.Row], None]
+Source: TypeAlias = Callable[[str, ast.LineLayout], None]
+Handler: TypeAlias = Callable[[Words, ast.LineLayout], None]
 
 # The limit of nested bodies; more means that a macro runs itself. Each level takes three of
 # Python's.
@@ -115,7 +115,7 @@ class Walk:
     def _step(self, statement: Acting) -> Step:
         self._warn_of_comment(statement.row)
         match statement:
-            case ast.Command() | ast.If():
+            case ast.CommandLine() | ast.If():
                 return self._line(statement)
             case ast.IfBlock():
                 return self._block(statement)
@@ -126,7 +126,7 @@ class Walk:
             case ast.Macro():
                 return lambda _: self._define(statement)
 
-    def _warn_of_comment(self, row: ast.Row) -> None:
+    def _warn_of_comment(self, row: ast.LineLayout) -> None:
         """Warn of a `#` that cuts a word, such as a URL."""
         if "#" not in "".join(piece.text for piece in row.line.pieces):
             return
@@ -151,14 +151,14 @@ class Walk:
 
         return step
 
-    def _test(self, tree: ast.Condition, row: ast.Row) -> Test:
+    def _test(self, tree: ast.Condition, row: ast.LineLayout) -> Test:
         try:
             return self._valid_test(tree, row)
         except ScriptError as error:
             # An invalid condition is an error only when it is reached.
             return partial(_fail, error)
 
-    def _valid_test(self, tree: ast.Condition, row: ast.Row) -> Test:
+    def _valid_test(self, tree: ast.Condition, row: ast.LineLayout) -> Test:
         macros, variables = self._machine.macros, self._machine.scope.variables
         match tree:
             case ast.VariableDefined(name=name):
@@ -171,7 +171,7 @@ class Walk:
             case _:
                 return condition(tree, self._machine.scope, partial(self._tell_of_test, row))
 
-    def _tell_of_test(self, row: ast.Row, message: str, operand: str, name: str) -> None:
+    def _tell_of_test(self, row: ast.LineLayout, message: str, operand: str, name: str) -> None:
         machine = self._machine
         place, kinds = row.place(operand), machine.draft.column_kinds() or {}
         if kinds.get(name) == "number":
@@ -249,7 +249,7 @@ class Walk:
             )
         machine.macros[macro.name] = macro
 
-    def _run_macro(self, words: Words, row: ast.Row) -> None:
+    def _run_macro(self, words: Words, row: ast.LineLayout) -> None:
         machine = self._machine
         spelled, comma, repetitions_text = words[0].partition(",")
         macro = self._find_macro(spelled, row)
@@ -277,7 +277,7 @@ class Walk:
             for repetition in range(1, repetitions + 1):
                 machine.run_part(f"{macro.name} rep={repetition}", {}, run_once)
 
-    def _warn_of_others(self, words: Words, row: ast.Row) -> None:
+    def _warn_of_others(self, words: Words, row: ast.LineLayout) -> None:
         """Warn of words that are not arguments; the classic tool ignores them silently.
 
         Words that come from spaces in a variable are an error: classic values contain no spaces.
@@ -293,7 +293,7 @@ class Walk:
             key = (row.line.file, row.line.number, word)
             self._machine.draft.warn(f"{message}: RUN ignores it", row.place(word), once=key)
 
-    def _find_macro(self, spelled: str, row: ast.Row) -> ast.Macro:
+    def _find_macro(self, spelled: str, row: ast.LineLayout) -> ast.Macro:
         machine = self._machine
         macro = machine.macros.get(spelled)
         if macro is not None:
@@ -315,7 +315,7 @@ class Walk:
 
     # ---- commands ------------------------------------------------------------------------
 
-    def _line(self, line: ast.Command | ast.If) -> Step:
+    def _line(self, line: ast.CommandLine | ast.If) -> Step:
         """The step of a line: a command, possibly after IFs."""
         tests: list[Test] = []
         while isinstance(line, ast.If):
@@ -337,7 +337,7 @@ class Walk:
 
         return step
 
-    def _command(self, row: ast.Row) -> Step:
+    def _command(self, row: ast.LineLayout) -> Step:
         """The step of a command. MisuseError if it is invalid for any values of its variables."""
         name, raws = row.words[0].text, [word.text for word in row.words[1:]]
         if "$" not in name:
@@ -358,7 +358,7 @@ class Walk:
         return step
 
     def _named(
-        self, name: str, raws: Sequence[str], row: ast.Row, *, is_filled: bool = False
+        self, name: str, raws: Sequence[str], row: ast.LineLayout, *, is_filled: bool = False
     ) -> Step:
         """The step of the command `name` with words as written, or (`is_filled`) substituted."""
         machine = self._machine
@@ -397,7 +397,7 @@ class Walk:
         return handle
 
     def _assignment(
-        self, command: str, raws: Sequence[str], row: ast.Row, *, is_filled: bool
+        self, command: str, raws: Sequence[str], row: ast.LineLayout, *, is_filled: bool
     ) -> Step:
         """SET and DEFAULT: substituted values stay whole, spaces included."""
         local.check_count(command, raws)
@@ -432,7 +432,7 @@ class Walk:
 
         return set_ if command == "SET" else default
 
-    def _computation(self, raws: Sequence[str], row: ast.Row) -> Step:
+    def _computation(self, raws: Sequence[str], row: ast.LineLayout) -> Step:
         """SET_EXP."""
         local.check_count("SET_EXP", raws)
         machine, scope = self._machine, self._machine.scope
@@ -450,7 +450,7 @@ class Walk:
         name, _ = local.split_assignment("SET_EXP", raw_name + equals)
         return lambda frame: assign(name, frame)
 
-    def _claim(self, raws: Sequence[str], row: ast.Row) -> Step:
+    def _claim(self, raws: Sequence[str], row: ast.LineLayout) -> Step:
         """ASSERT."""
         local.check_count("ASSERT", raws)
         text = " ".join(raws)

@@ -100,7 +100,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class LinkDirection:
     """One direction of a link: the action of its policer, if it has one, and its qdiscs from the
     root on."""
 
@@ -130,11 +130,11 @@ class Direction:
         return (*made, ENTRANCE) if made or self.police else ()
 
 
-def direction(link: LinkSettings, maker: Maker) -> Direction:
+def direction(link: LinkSettings, maker: Maker) -> LinkDirection:
     """What is made of one direction; nothing of a plain link, and of one that the program
     carries."""
     if link.is_carried:
-        return Direction((), ())
+        return LinkDirection((), ())
     queue = _queue(link)
     if link.is_down:
         # What is queued or under way is lost, too, as on a cable that is cut.
@@ -150,7 +150,7 @@ def direction(link: LinkSettings, maker: Maker) -> Direction:
         # A FIFO of bytes is what a token bucket has already.
         below = () if queue[0].kind == "bfifo" else queue
         stages = (*_delay_line(link), _shaper(link, maker.burst_s), *below)
-    return Direction(_police(link), stages)
+    return LinkDirection(_police(link), stages)
 
 
 def entering(device: str, onto: str) -> Words:

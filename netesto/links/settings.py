@@ -113,7 +113,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class LinkSetting:
     """How a setting is called, read from text (ValueError), written, and explained to people;
     `shown` with {} is how it is described, "" for nothing."""
 
@@ -285,7 +285,7 @@ def _of(
     *,
     write: Callable[[Any], str] = str,
 ) -> Any:
-    return described(default, Setting(name, read, sentence, write, shown))
+    return described(default, LinkSetting(name, read, sentence, write, shown))
 
 
 _NO_LOSS = Loss()
@@ -615,8 +615,8 @@ class LinkSettings:
 
 
 # All settings by name, in the order of the fields; rtt is another way to write the delay.
-_BY_FIELD = descriptions(LinkSettings, Setting)
-SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _BY_FIELD.values()}
+_BY_FIELD = descriptions(LinkSettings, LinkSetting)
+SETTINGS: Mapping[str, LinkSetting] = {setting.name: setting for setting in _BY_FIELD.values()}
 LINK_SETTINGS: Mapping[str, str] = {
     **{name: setting.sentence for name, setting in SETTINGS.items()},
     "rtt": "twice the delay, in ms: 40",

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from netesto.packets import drawn, roundtrips, transfer
-from netesto.packets.connections import Connection, Table
+from netesto.packets.connections import CapturedConnection, ConnectionTable
 from netesto.packets.decode import LINKS, decode
-from netesto.packets.found import DRAWN_MAX, Capture, Flow, Rtt, Side
+from netesto.packets.found import DRAWN_MAX, Capture, CapturedFlow, Rtt, Side
 from netesto.packets.octets import Integers
-from netesto.packets.reader import Reader
+from netesto.packets.reader import PacketReader
 from netesto.packets.roundtrips import RoundTrips
-from netesto.packets.transfer import Transfer
+from netesto.packets.transfer import SideTransfer
 from netesto.packets.tunnels import TCP
 from netesto.units import counted
 
@@ -39,7 +39,7 @@ def read(path: Path, *, only: int | None = None) -> Capture:
 
     UsageError if it is not a capture; OSError if it cannot be read.
     """
-    reader, table = Reader(path), Table()
+    reader, table = PacketReader(path), ConnectionTable()
     first_ns: int | None = None
     last_ns = 0
     unknown: set[int] = set()
@@ -69,7 +69,7 @@ def read(path: Path, *, only: int | None = None) -> Capture:
     )
 
 
-def _of_packets(table: Table, untimed: int, unknown: set[int]) -> Iterator[str]:
+def _of_packets(table: ConnectionTable, untimed: int, unknown: set[int]) -> Iterator[str]:
     """Remarks on the packets of a capture, among them those of `unknown` link types."""
     for number, noun, text in (
         (table.fragments, "later fragment", "of IP packets: their data is missing in flows"),
@@ -89,7 +89,7 @@ def _of_packets(table: Table, untimed: int, unknown: set[int]) -> Iterator[str]:
         )
 
 
-def _of_flows(flows: Sequence[Flow], further: int, copies: int) -> Iterator[str]:
+def _of_flows(flows: Sequence[CapturedFlow], further: int, copies: int) -> Iterator[str]:
     """Remarks on the flows of a capture: `further` connections are not among them."""
     if copies:
         yield (
@@ -110,9 +110,11 @@ def _of_flows(flows: Sequence[Flow], further: int, copies: int) -> Iterator[str]
         yield f"{further} further {are} not analysed"
 
 
-def _flows(table: Table, origin_ns: int, only: int | None) -> tuple[tuple[Flow, ...], int, int]:
+def _flows(
+    table: ConnectionTable, origin_ns: int, only: int | None
+) -> tuple[tuple[CapturedFlow, ...], int, int]:
     """Every flow, the largest with figures; the number of further connections, and of copies."""
-    found: list[Flow] = []
+    found: list[CapturedFlow] = []
     # Bytes and place of flows with figures; the fewest bytes first.
     largest: list[tuple[int, int]] = []
     further = copies = 0
@@ -139,7 +141,9 @@ def _flows(table: Table, origin_ns: int, only: int | None) -> tuple[tuple[Flow, 
     return tuple(found), further, copies
 
 
-def _both(connection: Connection, number: int) -> Iterator[tuple[Flow, Transfer | None]]:
+def _both(
+    connection: CapturedConnection, number: int
+) -> Iterator[tuple[CapturedFlow, SideTransfer | None]]:
     """The directions of a connection that carried data; the client's if none did."""
     if connection.protocol != TCP:
         payload = connection.packets.payload
@@ -160,13 +164,13 @@ def _both(connection: Connection, number: int) -> Iterator[tuple[Flow, Transfer 
 
 
 def _seen(
-    connection: Connection,
+    connection: CapturedConnection,
     number: int,
     time_ns: Integers,
     sizes: tuple[int, int],
     *,
     by_client: bool,
-) -> Flow:
+) -> CapturedFlow:
     """A flow, from the times of its packets with data, the bytes that they carried, and its size. A
     direction without packets has the time of the other."""
     times_ns = time_ns if len(time_ns) else connection.packets.time_ns
@@ -175,7 +179,7 @@ def _seen(
     ends = connection.client, connection.server
     (source, source_port), (destination, destination_port) = ends if by_client else ends[::-1]
     carried, size = sizes
-    return Flow(
+    return CapturedFlow(
         number=number,
         protocol="TCP" if connection.protocol == TCP else "UDP",
         source=source,
@@ -192,8 +196,13 @@ def _seen(
 
 
 def _flow(
-    connection: Connection, number: int, own: Transfer, trips: RoundTrips, *, by_client: bool
-) -> Flow:
+    connection: CapturedConnection,
+    number: int,
+    own: SideTransfer,
+    trips: RoundTrips,
+    *,
+    by_client: bool,
+) -> CapturedFlow:
     time_ns, sizes = own.segments.time_ns[own.payload > 0], (int(own.payload.sum()), own.size)
     completion_ns = own.completion_ns()
     return replace(

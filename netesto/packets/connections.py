@@ -33,7 +33,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class CapturedConnection:
     """The packets between two ends, in the order of time.
 
     `from_client` is true for those of the client: the end that sent the first SYN or, if the
@@ -52,7 +52,7 @@ class Connection:
     copies: int
 
 
-class Table:
+class ConnectionTable:
     """All packets of a capture, by connection."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class Table:
             return -1
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def connections(self) -> Iterator[Connection]:
+    def connections(self) -> Iterator[CapturedConnection]:
         """Every connection, in the order of their first packets. The table is empty afterwards.
 
         A file made at several interfaces, or of several files, may not be in the order of time.
@@ -203,7 +203,7 @@ def _starts(packets: Packets, pair: NDArray[np.int32], forward: Flags) -> Intege
 
 def _connection(
     packets: Packets, forward: Flags, blocks: Blocks, begin: int, end: int
-) -> Connection:
+) -> CapturedConnection:
     own = packets.chosen(slice(begin, end))
     of_own = blocks.chosen(slice(*np.searchsorted(blocks.packet, (begin, end))))
     own_blocks = replace(of_own, packet=of_own.packet - begin)
@@ -220,7 +220,9 @@ def _connection(
     source = _end(own.source_high[0], own.source_low[0], own.source_port[0])
     target = _end(own.target_high[0], own.target_low[0], own.target_port[0])
     client, server = (source, target) if from_client[0] else (target, source)
-    return Connection(int(own.protocol[0]), client, server, own, from_client, own_blocks, copies)
+    return CapturedConnection(
+        int(own.protocol[0]), client, server, own, from_client, own_blocks, copies
+    )
 
 
 def _copies(own: Packets, forward: Flags) -> Flags:

@@ -41,15 +41,15 @@ _OPTION_BYTES_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Columns of the same length, which subclasses have as fields."""
+class PacketColumns:
+    """PacketColumns of the same length, which subclasses have as fields."""
 
     def chosen(self, which: Integers | Flags | slice) -> Self:
         """The rows at these indexes, or where this mask is true."""
         return type(self)(*(getattr(self, each.name)[which] for each in fields(self)))
 
 
-Table = TypeVar("Table", bound=Columns)
+Table = TypeVar("Table", bound=PacketColumns)
 
 
 def joined(pieces: Sequence[Table], order: Integers) -> Table:
@@ -59,7 +59,7 @@ def joined(pieces: Sequence[Table], order: Integers) -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Packets(Columns):
+class Packets(PacketColumns):
     """Columns of the packets of TCP and UDP, in the order of the capture.
 
     `payload` is the length of the data according to the headers, even if it was not captured.
@@ -95,7 +95,7 @@ class Packets(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks(Columns):
+class Blocks(PacketColumns):
     """The SACK blocks of a piece, in the order of the capture; `packet` is an index of Packets,
     `order` the place of the block in its packet."""
 
@@ -186,7 +186,7 @@ def _link(octets: Octets, records: Records) -> tuple[Integers, Integers, Integer
 
 
 @dataclass(frozen=True, slots=True)
-class _Network(Columns):
+class _Network(PacketColumns):
     """The IP header of each packet: its place, whether it is one and of which version, the protocol
     (-1 if it was not captured), where the header of this begins, where the data end, and whether
     the packet is a later fragment."""

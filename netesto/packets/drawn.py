@@ -6,7 +6,7 @@ import numpy as np
 
 from netesto.packets.found import Bar, Drawing, Point
 from netesto.packets.octets import Integers
-from netesto.packets.transfer import Samples, Transfer
+from netesto.packets.transfer import Samples, SideTransfer
 
 # The cells of a figure: two marks in one cell are one mark to the eye.
 ACROSS, UPRIGHT = 800, 400
@@ -21,7 +21,7 @@ _SECOND_NS = 1e9
 _STEPS_NS = tuple(step * 10**power for power in range(3, 13) for step in (1, 2, 5))
 
 
-def draw(transfer: Transfer, origin_ns: int) -> Drawing:
+def draw(transfer: SideTransfer, origin_ns: int) -> Drawing:
     """The figures of a transfer with data."""
     segments, acks = transfer.segments, transfer.acks
     first_ns, last_ns = int(segments.time_ns.min()), int(segments.time_ns.max())
@@ -132,7 +132,7 @@ class _Grid:
 
 
 def _rates(
-    transfer: Transfer, grid: _Grid
+    transfer: SideTransfer, grid: _Grid
 ) -> tuple[float, tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
     """The length of an interval, the middles of all, and the bytes sent and acknowledged in
     each."""

@@ -49,7 +49,7 @@ class Rtt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class CapturedFlow:
     """One direction of a connection that carried data, or its only one; None is unknown.
 
     `number` counts connections of the capture from 1. Times are seconds, `start_s` (the first
@@ -103,7 +103,7 @@ class Capture:
     others: int
     start_s: float | None
     lasted_s: float
-    flows: tuple[Flow, ...]
+    flows: tuple[CapturedFlow, ...]
     is_complete: bool = True
     damage: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()

@@ -75,7 +75,7 @@ class Records:
 
 
 @dataclass(slots=True)
-class Reader:
+class PacketReader:
     """The packets of a file, and its problems, which are known when all pieces are read.
 
     `damage` says what and where, in bytes from the begin of the (decompressed) file. `untimed` are
@@ -258,7 +258,7 @@ class _Pcapng:
 
     begin, unit = 0, "block"
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: PacketReader) -> None:
         self._reader = reader
         self._order: Literal["<", ">"] = "<"
         self._interfaces: list[_Interface] = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netesto.packets.connections import Connection
+from netesto.packets.connections import CapturedConnection
 from netesto.packets.decode import ACK, RST, SYN
 from netesto.packets.octets import Integers
 
@@ -31,7 +31,7 @@ class RoundTrips:
         return self.to_server + self.to_client
 
 
-def measure(connection: Connection) -> RoundTrips:
+def measure(connection: CapturedConnection) -> RoundTrips:
     """The round-trip times of a connection of TCP."""
     packets = connection.packets
     is_syn = ((packets.flags & (SYN | ACK)) == SYN) & connection.from_client
@@ -43,7 +43,7 @@ def measure(connection: Connection) -> RoundTrips:
     )
 
 
-def _handshake(connection: Connection) -> tuple[int, int] | None:
+def _handshake(connection: CapturedConnection) -> tuple[int, int] | None:
     """From SYN to SYN-ACK, and from this to the client's ACK: the round-trip times from the point
     of capture to the server and to the client. None if a packet was retransmitted."""
     packets, from_client = connection.packets, connection.from_client
@@ -64,7 +64,7 @@ def _handshake(connection: Connection) -> tuple[int, int] | None:
     return (first, second) if first >= 0 and second >= 0 else None
 
 
-def _nearest_echo(connection: Connection, *, from_client: bool) -> int | None:
+def _nearest_echo(connection: CapturedConnection, *, from_client: bool) -> int | None:
     """The shortest time (ns) from a packet of one side to the first one of the other that echoes
     its timestamp: the round trip from the point of capture to the other side."""
     packets = connection.packets

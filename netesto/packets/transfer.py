@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netesto.packets import retransmissions, roundtrips
-from netesto.packets.connections import Connection
+from netesto.packets.connections import CapturedConnection
 from netesto.packets.decode import ACK, FIN, RST, SYN
 from netesto.packets.octets import Flags, Integers
 from netesto.packets.retransmissions import KINDS, Order, Segments, Trigger, signed
@@ -61,7 +61,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class SideTransfer:
     """The data of one side. `payload` is the length of each segment's data (0: a FIN alone).
 
     `size` is the number of distinct bytes. `again` are indexes of segments, and `kinds` and
@@ -151,7 +151,9 @@ def arrived(acks: Acknowledgements, at: int, size: int) -> int:
     return in_order + int(np.maximum(right - np.maximum(left, before), 0).sum())
 
 
-def analyse(connection: Connection, path_ns: int | None, *, by_client: bool) -> Transfer:
+def analyse(
+    connection: CapturedConnection, path_ns: int | None, *, by_client: bool
+) -> SideTransfer:
     """The data of the client, or of the server, over a path with this RTT."""
     packets = connection.packets
     sent = connection.from_client if by_client else ~connection.from_client
@@ -198,7 +200,7 @@ def analyse(connection: Connection, path_ns: int | None, *, by_client: bool) -> 
         # A FIN that was not captured is one number more, and no byte.
         unseen.append((highest, highest_ack - 1))
     missed = sum(max(0, right - left) for left, right in unseen)
-    return Transfer(
+    return SideTransfer(
         segments=segments,
         payload=own_payload,
         acks=acks,
@@ -247,7 +249,7 @@ def _before(places: Integers, values: Integers, at: Integers) -> Integers:
 
 
 def _acknowledgements(
-    connection: Connection, sent: Flags, first: int
+    connection: CapturedConnection, sent: Flags, first: int
 ) -> tuple[Acknowledgements, tuple[int, int]]:
     """What the receiver acknowledged; how often it closed its window, and for how long."""
     packets = connection.packets
@@ -396,7 +398,7 @@ def _spurious(segments: Segments, again: Integers, acks: Acknowledgements) -> tu
     return tuple((is_echo | was_acked | np.array(twice, np.bool_)).tolist())
 
 
-def _mss(connection: Connection, payload: Integers) -> int | None:
+def _mss(connection: CapturedConnection, payload: Integers) -> int | None:
     """The length of a full segment: the lower MSS of both SYNs minus the timestamp option; else the
     most common length, if plausible; None if unknown."""
     packets = connection.packets

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from netesto.report import looks, rendering
 from netesto.report.context import Reference
-from netesto.report.figures import Line, Stroke
+from netesto.report.figures import Curve, Stroke
 from netesto.report.looks import Look
 
 STYLE = Path(__file__).with_name("templates") / "netesto.mplstyle"
@@ -28,7 +28,7 @@ _STROKES: Mapping[Stroke, tuple[float, float, float]] = {
 }
 
 
-def draw_line(axes: Axes, line: Line) -> None:
+def draw_line(axes: Axes, line: Curve) -> None:
     width, alpha, order = _STROKES[line.stroke]
     (drawn,) = axes.plot(
         *line.points,

@@ -20,7 +20,7 @@ import numpy as np
 from netesto.errors import UsageError
 from netesto.model import TIMED_TESTS
 from netesto.report import conditions, ranks
-from netesto.report.ranks import Change
+from netesto.report.ranks import RelativeChange
 from netesto.results import aggregate, csvfile, numbers, repeated, severity, store, tablerows
 from netesto.results.columns import COLUMNS, NO_VARIANT, REPETITION, SEVERITY, column
 from netesto.results.evidence import DAMAGED, OK
@@ -60,7 +60,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ComparedMeasure:
     """One measure in one cell. `p` is corrected for the number of judged comparisons (Holm);
     `least_p` is the smallest p that this number of runs could have given.
 
@@ -76,7 +76,7 @@ class Finding:
     runs: Sides
     failed: Sides
     is_paired: bool = False
-    change: Change | None = None
+    change: RelativeChange | None = None
     p: float = 1.0
     least_p: float = 1.0
     verdict: Verdict = Verdict.NOT_COMPARABLE
@@ -92,8 +92,8 @@ class Comparison:
     factors: tuple[str, ...]
     threshold_percent: float
     is_paired: bool
-    judged: tuple[Finding, ...]
-    unjudged: tuple[Finding, ...]
+    judged: tuple[ComparedMeasure, ...]
+    unjudged: tuple[ComparedMeasure, ...]
     only_new: tuple[Cell, ...]
     remarks: tuple[str, ...]
 
@@ -103,13 +103,13 @@ class Comparison:
         found = {one.verdict for one in self.judged}
         return next((each for each in Verdict if each in found), Verdict.NOT_COMPARABLE)
 
-    def having(self, *verdicts: Verdict) -> tuple[Finding, ...]:
+    def having(self, *verdicts: Verdict) -> tuple[ComparedMeasure, ...]:
         """The judged findings with one of these verdicts."""
         return tuple(one for one in self.judged if one.verdict in verdicts)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CompareRequest:
     """How to compare; see `compare`."""
 
     measures: Sequence[str] = ()
@@ -183,20 +183,20 @@ _Pair: TypeAlias = tuple[_Runs, _Runs]
 """Runs of base and new."""
 
 
-def compare(base: Path, new: Path, request: Request | None = None) -> Comparison:
+def compare(base: Path, new: Path, request: CompareRequest | None = None) -> Comparison:
     """Compare two results folders.
 
     UsageError if a folder holds no results, or a column is missing; ResultsError for an invalid
     file.
     """
     rows = _experiments(base), _experiments(new)
-    found = compare_rows(*rows, request or Request())
+    found = compare_rows(*rows, request or CompareRequest())
     measures = dict.fromkeys(one.measure for one in (*found.judged, *found.unjudged))
     remarks = (*found.remarks, *conditions.differences(base, new, rows, measures))
     return replace(found, base=str(base), new=str(new), remarks=remarks)
 
 
-def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> Comparison:
+def compare_rows(base: Sequence[Row], new: Sequence[Row], request: CompareRequest) -> Comparison:
     """Compare experiments, rows of an exp.csv. UsageError if a column is missing."""
     common = [name for name in base[0] if name in new[0]]
     factors = _factors(request.by, [name for name in common if name not in request.repeats])
@@ -213,8 +213,8 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> C
     pairs = {cell: (runs, new_cells.get(cell, _Runs("new", ()))) for cell, runs in cells.items()}
     for runs in (*cells.values(), *new_cells.values()):
         _refuse_pools(runs, request)
-    judged: list[Finding] = []
-    unjudged: list[Finding] = []
+    judged: list[ComparedMeasure] = []
+    unjudged: list[ComparedMeasure] = []
     for cell, pair in pairs.items():
         chosen = _judged_measures(request.measures, known, pair)
         judged += [_finding(cell, measure, pair, request) for measure in chosen]
@@ -224,7 +224,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: Request) -> C
             judged.append(replace(found, p=p, least_p=least_p))
         others = [name for name in known if name not in chosen and _applies(name, pair)]
         unjudged += [_finding(cell, measure, pair, request) for measure in others]
-    beside: list[Finding] = []
+    beside: list[ComparedMeasure] = []
     for measure in known:
         of_measure = [one for one in unjudged if one.measure == measure and one.change is not None]
         beside += _with_verdicts(of_measure, request)
@@ -274,7 +274,7 @@ def _is_factor(name: str) -> bool:
     return column(name).is_factor and name not in NO_VARIANT
 
 
-def _refuse_pools(runs: _Runs, request: Request) -> None:
+def _refuse_pools(runs: _Runs, request: CompareRequest) -> None:
     """UsageError if the runs of a cell differ in a factor: then they do not repeat each other."""
     first = runs.rows[0]
     for name in first:
@@ -341,7 +341,7 @@ def _applies(measure: str, pair: _Pair) -> bool:
     return not measure.endswith("Latency") or pair[0].tests | pair[1].tests <= TIMED_TESTS
 
 
-def _finding(cell: Cell, measure: str, pair: _Pair, request: Request) -> Finding:
+def _finding(cell: Cell, measure: str, pair: _Pair, request: CompareRequest) -> ComparedMeasure:
     """The runs and their change; the verdict comes when all of them are known."""
     base, new = (runs.values(measure) for runs in pair)
     found = replace(_counts(cell, measure, pair), base=base, new=new)
@@ -358,10 +358,10 @@ def _finding(cell: Cell, measure: str, pair: _Pair, request: Request) -> Finding
     return replace(found, change=change, p=change.p, least_p=change.least_p)
 
 
-def _counts(cell: Cell, measure: str, pair: _Pair) -> Finding:
+def _counts(cell: Cell, measure: str, pair: _Pair) -> ComparedMeasure:
     base, new = pair
     runs, failed = (base.undamaged, new.undamaged), (base.failures, new.failures)
-    return Finding(cell, measure, (), (), runs, failed)
+    return ComparedMeasure(cell, measure, (), (), runs, failed)
 
 
 def _pairs(pair: _Pair, measure: str) -> list[tuple[float, float]] | str:
@@ -385,7 +385,9 @@ def _pairs(pair: _Pair, measure: str) -> list[tuple[float, float]] | str:
 # ---- verdicts ----------------------------------------------------------------------------
 
 
-def _with_verdicts(findings: Sequence[Finding], request: Request) -> list[Finding]:
+def _with_verdicts(
+    findings: Sequence[ComparedMeasure], request: CompareRequest
+) -> list[ComparedMeasure]:
     """With p corrected for the number of those that can be decided, and verdicts."""
     corrected = _corrected(findings)
     compared = sum(one.change is not None for one in findings)
@@ -395,7 +397,7 @@ def _with_verdicts(findings: Sequence[Finding], request: Request) -> list[Findin
     ]
 
 
-def _corrected(findings: Sequence[Finding]) -> dict[int, float]:
+def _corrected(findings: Sequence[ComparedMeasure]) -> dict[int, float]:
     """p of those that can be decided, by their places, corrected for their number.
 
     Failures are rare, and clear if they matter: they have a fifth of ALPHA if any run failed, so
@@ -414,7 +416,7 @@ def _corrected(findings: Sequence[Finding]) -> dict[int, float]:
     return corrected
 
 
-def _judged(one: Finding, request: Request, compared: int) -> Finding:
+def _judged(one: ComparedMeasure, request: CompareRequest, compared: int) -> ComparedMeasure:
     if one.measure == FAILED_RUNS:
         if one.p >= ALPHA:
             return replace(one, verdict=Verdict.CANNOT_TELL, reason="may be chance")
@@ -438,7 +440,7 @@ def _judged(one: Finding, request: Request, compared: int) -> Finding:
     return replace(one, verdict=Verdict.CANNOT_TELL, reason=reason)
 
 
-def _all_show(one: Finding) -> str:
+def _all_show(one: ComparedMeasure) -> str:
     """In words, a difference that all runs show, of which there are several; "" if not all do."""
     base, new = one.base, one.new
     if min(len(base), len(new)) < 2:
@@ -454,7 +456,7 @@ def _all_show(one: Finding) -> str:
     return f"{which} {'higher' if 1 in signs else 'lower'} than {than}"
 
 
-def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> str:
+def _more_runs(one: ComparedMeasure, change: RelativeChange, threshold: float, alpha: float) -> str:
     """How many runs detect a change by the threshold, or one as large as this seems to be."""
     base, new = np.array(one.base), np.array(one.new)
     part = threshold if change.part == math.inf else max(threshold, abs(change.part))
@@ -472,7 +474,7 @@ def _more_runs(one: Finding, change: Change, threshold: float, alpha: float) -> 
 # ---- remarks -----------------------------------------------------------------------------
 
 
-def _remarks(common: Sequence[_Pair], folders: _Pair, request: Request) -> Iterable[str]:
+def _remarks(common: Sequence[_Pair], folders: _Pair, request: CompareRequest) -> Iterable[str]:
     """Further notes for the reader. `common` are the cells in both folders."""
     for runs in folders:
         if count := len(runs.rows) - runs.undamaged:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from netesto.report import plotting, ticks
-from netesto.report.compare import ALPHA, FAILED_RUNS, Comparison, Finding, Verdict
+from netesto.report.compare import ALPHA, FAILED_RUNS, ComparedMeasure, Comparison, Verdict
 from netesto.report.context import Reference
 from netesto.report.expscript import page, tables
-from netesto.report.expscript.page import Block, Heading, Paragraph, PlotBlock, TableBlock
-from netesto.report.expscript.tables import Cell, Row, Table
-from netesto.report.figures import Axis, Mark, Panel, Plot, Style, Trace
+from netesto.report.expscript.page import Block, PageHeading, Paragraph, PlotBlock, TableBlock
+from netesto.report.expscript.tables import Table, TableCell, TableRow
+from netesto.report.figures import Axis, LegendEntry, Panel, Plot, Style, ValueMark
 from netesto.report.ticks import Scale, Tick
 from netesto.results.columns import column
 from netesto.units import format_rate
@@ -33,7 +33,7 @@ _DRAWN = (Verdict.CANNOT_TELL, Verdict.WORSE, Verdict.BETTER, Verdict.EQUIVALENT
 _STYLE = Style(width_px=1100, height_px=460, axis_in=7.5)
 
 
-def table(comparison: Comparison, findings: Sequence[Finding]) -> Table:
+def table(comparison: Comparison, findings: Sequence[ComparedMeasure]) -> Table:
     """Findings as a table: the factors that vary, medians and how these differ, the change of
     Hodges and Lehmann, its interval, p, verdict."""
     varying = _varying(comparison)
@@ -54,7 +54,7 @@ def _varying(comparison: Comparison) -> list[int]:
     ]
 
 
-def _row(factors: Sequence[str], one: Finding) -> Row:
+def _row(factors: Sequence[str], one: ComparedMeasure) -> TableRow:
     change = one.change
     between = None if change is None else change.interval
     is_failures = one.measure == FAILED_RUNS
@@ -71,8 +71,8 @@ def _row(factors: Sequence[str], one: Finding) -> Row:
         f"{one.failed[0]}/{one.failed[1]}" if any(one.failed) else "",
         f"{one.verdict.value}: {one.reason}" if one.reason else one.verdict.value,
     ]
-    last = Cell(texts[-1], mark=_MARKS.get(one.verdict, ""))
-    return Row((*map(Cell, texts[:-1]), last), mark="cubic")
+    last = TableCell(texts[-1], mark=_MARKS.get(one.verdict, ""))
+    return TableRow((*map(TableCell, texts[:-1]), last), mark="cubic")
 
 
 def _is_rate(measure: str) -> bool:
@@ -92,7 +92,7 @@ def _median(measure: str, values: Sequence[float]) -> str:
     return format_rate(median * 1e6) if _is_rate(measure) else f"{median:.5g}"
 
 
-def _of_medians(one: Finding) -> str:
+def _of_medians(one: ComparedMeasure) -> str:
     """The change from one median to the other."""
     if one.change is None:
         return ""
@@ -199,11 +199,11 @@ def render(comparison: Comparison) -> str:
         _add(blocks, title, table(comparison, comparison.having(*verdicts)))
     for number, plot in enumerate(plots(comparison), start=1):
         if number == 1:
-            blocks.append(Heading("Changes", 2, "changes"))
+            blocks.append(PageHeading("Changes", 2, "changes"))
         blocks.append(PlotBlock(plot, plotting.draw_svg(plot), f"change{number}"))
     _add(blocks, "Other measures, not judged", table(comparison, comparison.unjudged))
     _add(blocks, "Only in new", _cells_table(comparison.factors, comparison.only_new))
-    blocks.append(Heading("How to read this", 2, "method"))
+    blocks.append(PageHeading("How to read this", 2, "method"))
     blocks += [Paragraph(text) for text in _method(within, is_paired=comparison.is_paired)]
     names = f"{Path(comparison.base).name} and {Path(comparison.new).name}"
     return page.render(f"{names}: {comparison.verdict.value}", blocks)
@@ -212,7 +212,7 @@ def render(comparison: Comparison) -> str:
 def _add(blocks: list[Block], title: str, shown: Table) -> None:
     if shown.rows:
         name = title.lower().replace(",", "").replace(" ", "-")
-        blocks.append(Heading(title, 2, name))
+        blocks.append(PageHeading(title, 2, name))
         blocks.append(TableBlock(shown, f"table-{name}"))
 
 
@@ -245,14 +245,14 @@ def plots(comparison: Comparison) -> list[Plot]:
     """One for each measure: a point for each cell whose change is a percentage."""
     varying = _varying(comparison)
     cells: dict[str, dict[str, int]] = {}
-    marks: dict[tuple[str, Verdict], list[Mark]] = {}
+    marks: dict[tuple[str, Verdict], list[ValueMark]] = {}
     for one in (*comparison.judged, *comparison.unjudged):
         change = one.change
         if change is None or change.part == math.inf:
             continue
         label = ", ".join(one.cell[place] or "none" for place in varying)
         places = cells.setdefault(one.measure, {})
-        mark = Mark(float(places.setdefault(label, len(places))), change.part * 100)
+        mark = ValueMark(float(places.setdefault(label, len(places))), change.part * 100)
         between = change.interval
         if between is not None and between.high < math.inf:
             mark = replace(mark, low=between.low * 100, high=between.high * 100)
@@ -267,13 +267,13 @@ def plots(comparison: Comparison) -> list[Plot]:
 
 
 def _plot(
-    measure: str, cells: Sequence[str], marks: Mapping[Verdict, Sequence[Mark]], bound: float
+    measure: str, cells: Sequence[str], marks: Mapping[Verdict, Sequence[ValueMark]], bound: float
 ) -> Plot:
     every = [mark for some in marks.values() for mark in some]
     ends = [end for mark in every for end in (mark.y, mark.low, mark.high) if end is not None]
     labels = tuple(Tick(float(place), cell) for place, cell in enumerate(cells))
     traces = (
-        Trace(verdict.value, place, tuple(some))
+        LegendEntry(verdict.value, place, tuple(some))
         for place, (verdict, some) in enumerate(marks.items())
         if some
     )

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from netesto.report import artists, looks
-from netesto.report.figures import Chart, Graph, Layer, Line
+from netesto.report.figures import Chart, Curve, Graph, Layer
 from netesto.report.looks import Look
 
 # ---- graphs of an experiment -------------------------------------------------------------
@@ -55,7 +55,7 @@ def _draw_graph(graph: Graph) -> str:
     for line in graph.lines:
         artists.draw_line(axes, line)
     if graph.total[0]:
-        artists.draw_line(top, Line("sum", "sum", Look(looks.INK), "sum", graph.total))
+        artists.draw_line(top, Curve("sum", "sum", Look(looks.INK), "sum", graph.total))
     for reference in graph.references:
         artists.across(top, reference, artists.LIMIT)
     for part in {top, axes}:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from netesto.report.context import Reference
 from netesto.report.curves import Band, Points
 from netesto.report.looks import Look
-from netesto.report.quantities import Quantity
+from netesto.report.quantities import TimeQuantity
 from netesto.report.ticks import Scale
 
 # line: one flow; thin: one of several of its group; pale: one of many; median: of a group;
@@ -18,7 +18,7 @@ Stroke: TypeAlias = Literal["line", "thin", "pale", "median", "steps", "sum"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """A line over time. `name` is its id in the SVG (`flow-3-0`), `label` its tooltip.
 
     `crosses` are the points on it where something happened.
@@ -68,10 +68,10 @@ class Graph:
     """A quantity over the time of an experiment, from 0 to `end_s`. `total` is the flows' sum;
     `changes` are instants at which settings were made."""
 
-    quantity: Quantity
+    quantity: TimeQuantity
     end_s: float
     entries: Sequence[Entry]
-    lines: Sequence[Line]
+    lines: Sequence[Curve]
     fans: Sequence[Fan] = ()
     total: Points = ((), ())
     references: Sequence[Reference] = ()
@@ -103,7 +103,7 @@ BARS: frozenset[Kind] = frozenset({"bars", "stacked"})
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ValueMark:
     """A value at a place. `low` and `high` are the ends of its error bar, `base` where a stacked
     bar begins, `right` its values on the right axis, `note` a text on it."""
 
@@ -126,7 +126,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class LegendEntry:
     """The data of one entry of the legend. `place` in the legend chooses its look.
 
     Over time it has `points` and `crosses`, as a Line has; a box plot has `boxes`.
@@ -134,7 +134,7 @@ class Trace:
 
     label: str
     place: int
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[ValueMark, ...] = ()
     boxes: tuple[Box, ...] = ()
     points: Points = ((), ())
     crosses: Points = ((), ())
@@ -145,7 +145,7 @@ class Panel:
     """One set of axes; several are small multiples with equal scales."""
 
     title: str
-    traces: tuple[Trace, ...]
+    traces: tuple[LegendEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from netesto.model import REQUEST_TESTS
 from netesto.report import curves, looks, quantities, together
 from netesto.report.context import Context, Reference
 from netesto.report.curves import Points
-from netesto.report.figures import Entry, Fan, Graph, Line, Shade, Stroke
+from netesto.report.figures import Curve, Entry, Fan, Graph, Shade, Stroke
 from netesto.report.looks import Look
 from netesto.report.quantities import (
     ACKED_RATE,
@@ -22,7 +22,7 @@ from netesto.report.quantities import (
     RATE,
     RETRANS,
     RTT,
-    Quantity,
+    TimeQuantity,
 )
 from netesto.results.evidence import OK
 from netesto.results.series import CpuSeries, FlowSeries, Series
@@ -106,15 +106,15 @@ def _group_label(flow: FlowSeries, count: int) -> str:
 
 
 def _lines(
-    quantity: Quantity, series: Series, entries: Sequence[Entry], *, is_marked: bool
-) -> tuple[list[Line], list[Fan]]:
+    quantity: TimeQuantity, series: Series, entries: Sequence[Entry], *, is_marked: bool
+) -> tuple[list[Curve], list[Fan]]:
     """The lines of each entry of the legend: of one flow its own; of several also their median,
     and of many the band they lie in instead of them. Counts of several flows are added.
 
     With `is_marked` goodput has crosses. Where flows are many, the graph of retransmissions shows
     what crosses would only cover.
     """
-    lines: list[Line] = []
+    lines: list[Curve] = []
     fans: list[Fan] = []
     for entry in entries:
         of_flows = {i: quantities.flow_lines(quantity, series.flows[i]) for i in entry.flows}
@@ -123,7 +123,7 @@ def _lines(
         if quantity is RETRANS and not is_alone:
             added = curves.counted(each, bin_s=_bin_s(series))
             label = f"retransmissions of {entry.label}"
-            lines.append(Line(f"count-{first}", label, entry.look, "steps", added))
+            lines.append(Curve(f"count-{first}", label, entry.look, "steps", added))
             continue
         if len(entry.flows) <= MAX_LINES_WITH_NAMES:
             stroke: Stroke = "steps" if quantity is RETRANS else "line" if is_alone else "thin"
@@ -133,7 +133,7 @@ def _lines(
                     crosses: Points = (
                         one.retransmissions if quantity is RATE and is_marked else ((), ())
                     )
-                    lines.append(Line(name, label, entry.look, stroke, one.points, crosses))
+                    lines.append(Curve(name, label, entry.look, stroke, one.points, crosses))
         if is_alone:
             continue
         band = curves.band(each)
@@ -143,7 +143,7 @@ def _lines(
             fans.append(Fan(f"band-{first}", label, entry.look, band))
         label = f"median of {entry.label}"
         median = (band.time_s, band.median)
-        lines.append(Line(f"median-{first}", label, entry.look, "median", median))
+        lines.append(Curve(f"median-{first}", label, entry.look, "median", median))
     return lines, fans
 
 
@@ -163,7 +163,7 @@ def _look_of_host(series: Series, place: int, host: str, server: str = "") -> Lo
     return looks.of_line(len(entries) + place)
 
 
-def _pings(series: Series, _: Context) -> list[tuple[Entry, Line]]:
+def _pings(series: Series, _: Context) -> list[tuple[Entry, Curve]]:
     """One line for each group's pings; a pair of hosts is named once."""
     found = []
     places: dict[tuple[str, str], int] = {}
@@ -172,39 +172,39 @@ def _pings(series: Series, _: Context) -> list[tuple[Entry, Line]]:
         is_new = ends not in places
         look = _look_of_host(series, places.setdefault(ends, len(places)), *ends)
         label = f"{each.host}→{each.server}"
-        line = Line(f"ping-{each.group}", label, look, "line", (each.time_s, each.rtt_ms))
+        line = Curve(f"ping-{each.group}", label, look, "line", (each.time_s, each.rtt_ms))
         found.append((Entry(label if is_new else "", look), line))
     return found
 
 
-def _processors(series: Series, context: Context) -> list[tuple[Entry, Line]]:
+def _processors(series: Series, context: Context) -> list[tuple[Entry, Curve]]:
     """Two lines for each host. Hosts on one machine have the same CPUs, shown by the host with the
     longest series."""
     found = []
     for place, each in enumerate(machines(series, context)):
         look = Look(_look_of_host(series, place, each.host).color)
         label = "this machine, all hosts of the lab" if context.one_machine else each.host
-        mean = Line(f"cpu-{place}", label, look, "line", (each.time_s, each.mean_percent))
+        mean = Curve(f"cpu-{place}", label, look, "line", (each.time_s, each.mean_percent))
         found.append((Entry(label, look), mean))
         if each.busiest_percent != each.mean_percent:
             dashed = Look(look.color, looks.DASHES[1])
             points = (each.time_s, each.busiest_percent)
-            busiest = Line(f"cpu-{place}-busiest", f"busiest of {label}", dashed, "line", points)
+            busiest = Curve(f"cpu-{place}-busiest", f"busiest of {label}", dashed, "line", points)
             found.append((Entry("", dashed), busiest))
     return found
 
 
-def _cores(series: Series, context: Context) -> list[tuple[Entry, Line]]:
+def _cores(series: Series, context: Context) -> list[tuple[Entry, Curve]]:
     """A line for each core; the cores of a machine with one are in the other graph."""
     several = [each for each in machines(series, context) if len(each.cores) > 1]
-    found: list[tuple[Entry, Line]] = []
+    found: list[tuple[Entry, Curve]] = []
     for host in several:
         for each in host.cores:
             look = looks.of_line(len(found))
             label = f"{host.host} {each.core}" if len(several) > 1 else str(each.core)
             points = (host.time_s, each.busy_percent)
             found.append(
-                (Entry(label, look), Line(f"core-{len(found)}", label, look, "line", points))
+                (Entry(label, look), Curve(f"core-{len(found)}", label, look, "line", points))
             )
     return found
 
@@ -218,9 +218,9 @@ def machines(series: Series, context: Context) -> Sequence[CpuSeries]:
     return series.cpu
 
 
-def _queues(quantity: Quantity, series: Series, _: Context) -> list[tuple[Entry, Line]]:
+def _queues(quantity: TimeQuantity, series: Series, _: Context) -> list[tuple[Entry, Curve]]:
     """One or two lines for each queue or host where something happened."""
-    found: list[tuple[Entry, Line]] = []
+    found: list[tuple[Entry, Curve]] = []
     places: dict[str, int] = {}
     for each in quantities.queue_lines(quantity, series):
         place = places.setdefault(each.label, len(places))
@@ -232,13 +232,13 @@ def _queues(quantity: Quantity, series: Series, _: Context) -> list[tuple[Entry,
         is_named = each.label not in {entry.label for entry, _ in found}
         name = f"{quantity.name}-{place}{'-second' if each.is_second else ''}"
         stroke: Stroke = "steps" if quantity is DROPS else "line"
-        line = Line(name, each.label, look, stroke, each.points)
+        line = Curve(name, each.label, look, stroke, each.points)
         found.append((Entry(each.label if is_named else "", look), line))
     return found
 
 
 # The graphs whose lines are not those of flows, beside those of counters.
-_OF_HOSTS: Mapping[Quantity, Callable[[Series, Context], list[tuple[Entry, Line]]]] = {
+_OF_HOSTS: Mapping[TimeQuantity, Callable[[Series, Context], list[tuple[Entry, Curve]]]] = {
     PING: _pings,
     CPU: _processors,
     CORES: _cores,
@@ -247,7 +247,7 @@ _OF_HOSTS: Mapping[Quantity, Callable[[Series, Context], list[tuple[Entry, Line]
 }
 
 
-def _references(quantity: Quantity, context: Context) -> Sequence[Reference]:
+def _references(quantity: TimeQuantity, context: Context) -> Sequence[Reference]:
     if quantity in {RATE, ACKED_RATE}:
         return context.capacities
     return context.base_rtts if quantity in {RTT, MIN_RTT, PING} else ()

@@ -29,7 +29,7 @@ Row = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class IndexColumn:
     """A column of the index. `is_main`: shown at first."""
 
     name: str
@@ -53,7 +53,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class IndexEntry:
     """An experiment's rows; `page` is the link to its page, "" without one."""
 
     number: str
@@ -102,7 +102,7 @@ def _number(row: Row) -> str:
     return row["exp"].partition(".")[0]
 
 
-def columns(rows: Sequence[Row]) -> list[Column]:
+def columns(rows: Sequence[Row]) -> list[IndexColumn]:
     """The columns that hold anything; exp and status first, then what distinguishes rows."""
     texts = {name: {row[name] for row in rows} for name in (rows[0] if rows else ())}
     whole = [row for row in rows if csvfile.is_aggregate(row) and _has_flows(row)]
@@ -112,7 +112,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
     own = [name for name in filled if name in factors and name not in MAIN_COLUMNS]
     first = [*(name for name in ("exp", "status") if name in filled), *own]
     return [
-        Column(
+        IndexColumn(
             name,
             is_main=name in MAIN_COLUMNS or name in factors,
             is_number=all(map(_looks_like_number, texts[name])),
@@ -143,7 +143,7 @@ class _Cells:
     """Rows of the index as HTML. Not in the template: a study has some hundred thousand cells, the
     index is written after each experiment, and most texts recur."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[IndexColumn]) -> None:
         self._columns = [
             (each.name, f'<td class="{each.style}">' if each.style else "<td>")
             for each in columns
@@ -171,7 +171,7 @@ def _one_line(text: str) -> Markup:
     return Markup(escape(text).replace("\n", "&#10;"))  # noqa: S704 - escaped here
 
 
-def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:
+def experiments(rows: Sequence[Row], folder: Path) -> list[IndexEntry]:
     """The rows of each experiment together, in the order of exp.csv."""
     by_number: dict[str, list[Row]] = {}
     for row in rows:
@@ -181,7 +181,7 @@ def experiments(rows: Sequence[Row], folder: Path) -> list[Experiment]:
         has_page = number.isdecimal() and (folder / number / PAGE).is_file()
         whole = next((row for row in own if csvfile.is_aggregate(row)), own[0])
         found.append(
-            Experiment(
+            IndexEntry(
                 number=number,
                 page=f"{number}/{PAGE}" if has_page else "",
                 status=tablerows.status_of(whole, folder / number) or OK,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from netesto.packets.found import DRAWN_MAX, Capture, Drawing, Flow, Side
+from netesto.packets.found import DRAWN_MAX, Capture, CapturedFlow, Drawing, Side
 from netesto.report import looks
 from netesto.report.figures import Chart, Layer, Layered
 from netesto.report.looks import COLORS, Look
@@ -37,7 +37,7 @@ _AGAIN: Mapping[str, Look] = {
 }  # fmt: skip
 
 
-def values(flow: Flow) -> dict[str, str | float | None]:
+def values(flow: CapturedFlow) -> dict[str, str | float | None]:
     """Every value of a flow, by the names of CSV; None is unknown."""
     kinds = flow.by_kind or {}
     found: dict[str, str | float | None] = {
@@ -58,7 +58,7 @@ def values(flow: Flow) -> dict[str, str | float | None]:
     return {name: found[name] for name, _, _ in COLUMNS}
 
 
-def texts(flow: Flow) -> dict[str, str]:
+def texts(flow: CapturedFlow) -> dict[str, str]:
     """The same as texts; "" is unknown."""
     known = values(flow)
     return {
@@ -96,7 +96,7 @@ _NEAREST: tuple[Side, ...] = ("sender", "unknown", "between", "receiver")
 def of_experiment(captures: Sequence[CaptureRecord]) -> dict[str, Chart]:
     """The charts of the flows with the most data in an experiment's captures, by file name."""
     each = [(flow, record) for record in captures for flow in record.found.flows if flow.drawing]
-    nearest: dict[tuple[str, str], tuple[Flow, CaptureRecord]] = {}
+    nearest: dict[tuple[str, str], tuple[CapturedFlow, CaptureRecord]] = {}
     for flow, record in sorted(each, key=lambda one: _NEAREST.index(one[0].side)):
         nearest.setdefault((flow.source, flow.destination), (flow, record))
     largest = sorted(nearest.values(), key=lambda one: -one[0].bytes)[:DRAWN_MAX]
@@ -107,7 +107,7 @@ def of_experiment(captures: Sequence[CaptureRecord]) -> dict[str, Chart]:
     }
 
 
-def charts(flow: Flow, x_title: str, shift_s: float = 0.0) -> list[tuple[str, Chart]]:
+def charts(flow: CapturedFlow, x_title: str, shift_s: float = 0.0) -> list[tuple[str, Chart]]:
     """The time-sequence graph of a flow, its RTT and its rates, each with a name; none if it was
     not drawn. `shift_s` is added to times."""
     if flow.drawing is None:
@@ -126,7 +126,7 @@ def _shifted(chart: Chart, shift_s: float) -> Chart:
     return replace(chart, layers=tuple(layers)) if shift_s else chart
 
 
-def _sequence(flow: Flow, drawn: Drawing, name: str, x_title: str) -> Chart:
+def _sequence(flow: CapturedFlow, drawn: Drawing, name: str, x_title: str) -> Chart:
     unit, scale = ("MB", 1e-6) if flow.size >= 1e6 else ("kB", 1e-3)
 
     def layer(label: str, look: Look, kind: Layered, points: Sequence[tuple[float, ...]]) -> Layer:

@@ -4,10 +4,10 @@ figures."""
 import json
 from collections.abc import Sequence
 
-from netesto.packets.found import Capture, Flow
+from netesto.packets.found import Capture, CapturedFlow
 from netesto.report import drawing, packetflows
 from netesto.report.expscript import page, tables
-from netesto.report.expscript.page import Block, Heading, Note, Paragraph, PlotBlock, TableBlock
+from netesto.report.expscript.page import Block, Note, PageHeading, Paragraph, PlotBlock, TableBlock
 from netesto.report.expscript.tables import Table
 from netesto.results import csvfile
 
@@ -20,10 +20,10 @@ def table(capture: Capture) -> Table:
     shown = packetflows.headings(capture)
     known = map(packetflows.texts, capture.flows)
     rows = (tables.row(texts[name] for name, _, _ in shown) for texts in known)
-    return Table(tuple(tables.Heading(*each) for each in shown), tuple(rows))
+    return Table(tuple(tables.ColumnHeading(*each) for each in shown), tuple(rows))
 
 
-def details(flow: Flow) -> str:
+def details(flow: CapturedFlow) -> str:
     """All known values of a flow, one per line."""
     return "".join(f"{name:20} {text}\n" for name, text in packetflows.texts(flow).items() if text)
 
@@ -63,7 +63,7 @@ def render(captures: Captures) -> str:
     blocks: list[Block] = []
     for number, (file, capture) in enumerate(captures, start=1):
         if len(captures) > 1:
-            blocks.append(Heading(file, 2, f"file{number}"))
+            blocks.append(PageHeading(file, 2, f"file{number}"))
         blocks.append(Paragraph(packetflows.headline(capture)))
         blocks += [Note(text) for text in (*capture.damage, *capture.remarks)]
         if capture.flows:

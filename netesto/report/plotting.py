@@ -21,7 +21,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter
 
 from netesto.report import artists, looks
-from netesto.report.figures import BARS, Line, Panel, Plot, Stroke, Style, Trace
+from netesto.report.figures import BARS, Curve, LegendEntry, Panel, Plot, Stroke, Style
 from netesto.report.looks import Look
 from netesto.report.ticks import Scale
 
@@ -203,7 +203,7 @@ def _right_axes(axes: Axes, plot: Plot) -> Axes | None:
 # ---- what is on it -----------------------------------------------------------------------
 
 
-def _draw_bars(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
+def _draw_bars(axes: Axes, trace: LegendEntry, look: Look, plot: Plot) -> None:
     scale = plot.left.scale
     foot = scale.low if scale.is_log or scale.low > 0 else min(0.0, scale.high)
     axes.bar(
@@ -218,7 +218,7 @@ def _draw_bars(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
     )
 
 
-def _draw_points(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
+def _draw_points(axes: Axes, trace: LegendEntry, look: Look, plot: Plot) -> None:
     """Of a line with markers, of a scatter plot, of a cumulative distribution."""
     marks = trace.marks
     if plot.kind == "cdf":
@@ -242,13 +242,13 @@ def _draw_points(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
     artists.dash(line, look)
 
 
-def _draw_time(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
+def _draw_time(axes: Axes, trace: LegendEntry, look: Look, plot: Plot) -> None:
     many = sum(len(panel.traces) for panel in plot.panels) > MANY_LINES
     stroke: Stroke = "pale" if many else "line"
-    artists.draw_line(axes, Line("", trace.label, look, stroke, trace.points, trace.crosses))
+    artists.draw_line(axes, Curve("", trace.label, look, stroke, trace.points, trace.crosses))
 
 
-def _draw_boxes(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
+def _draw_boxes(axes: Axes, trace: LegendEntry, look: Look, plot: Plot) -> None:
     edge = {"color": looks.INK, "linewidth": 0.8}
     axes.bxp(
         [box.stats for box in trace.boxes],
@@ -266,7 +266,7 @@ def _draw_boxes(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
     )  # fmt: skip
 
 
-_DRAW: Mapping[str, Callable[[Axes, Trace, Look, Plot], None]] = {
+_DRAW: Mapping[str, Callable[[Axes, LegendEntry, Look, Plot], None]] = {
     "bars": _draw_bars,
     "stacked": _draw_bars,
     "line": _draw_points,
@@ -277,7 +277,7 @@ _DRAW: Mapping[str, Callable[[Axes, Trace, Look, Plot], None]] = {
 }
 
 
-def _error_bars(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
+def _error_bars(axes: Axes, trace: LegendEntry, look: Look, plot: Plot) -> None:
     """On bars they are dark; beside lines they have the line's colour, to show which line they
     belong to."""
     ends = [
@@ -293,7 +293,7 @@ def _error_bars(axes: Axes, trace: Trace, look: Look, plot: Plot) -> None:
         )  # fmt: skip
 
 
-def _notes(axes: Axes, trace: Trace, plot: Plot) -> None:
+def _notes(axes: Axes, trace: LegendEntry, plot: Plot) -> None:
     for mark in trace.marks:
         if mark.note:
             axes.annotate(
@@ -304,7 +304,7 @@ def _notes(axes: Axes, trace: Trace, plot: Plot) -> None:
             )  # fmt: skip
 
 
-def _right_marks(axes: Axes, trace: Trace, plot: Plot) -> None:
+def _right_marks(axes: Axes, trace: LegendEntry, plot: Plot) -> None:
     """Diamonds for the first column of the right axis, short white bars for the second."""
     assert plot.right is not None
     scale = plot.right.scale

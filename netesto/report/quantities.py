@@ -12,7 +12,7 @@ from netesto.results.series import Column, DatagramSeries, FlowSeries, Series, S
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class TimeQuantity:
     """`name` is that in report scripts, `caption` one sentence for the reader of a graph.
 
     `column` is the quantity in the samples of a socket, `of_datagrams` in those of datagrams; None
@@ -43,61 +43,61 @@ class FlowLine:
     retransmissions: Points = ((), ())
 
 
-RATE = Quantity(
+RATE = TimeQuantity(
     "rate", "Goodput", "Mbit/s", "What the receiver of each flow got.", is_marked=True
 )  # fmt: skip
-ACKED_RATE = Quantity(
+ACKED_RATE = TimeQuantity(
     "acked_rate", "Acknowledged rate", "Mbit/s",
     "What the receiver acknowledged between two samples of the sender's socket.",
     lambda samples: samples.acked_mbit_per_s, is_marked=True,
 )  # fmt: skip
-RTT = Quantity(
+RTT = TimeQuantity(
     "rtt", "Round-trip time in TCP", "ms", "The smoothed RTT of the sender's TCP.",
     lambda samples: samples.rtt_ms, is_marked=True,
 )  # fmt: skip
-MIN_RTT = Quantity(
+MIN_RTT = TimeQuantity(
     "minrtt", "Minimum round-trip time", "ms", "TCP's own estimate of the minimum RTT.",
     lambda samples: samples.min_rtt_ms,
 )  # fmt: skip
-RETRANS = Quantity(
+RETRANS = TimeQuantity(
     "retrans", "Retransmissions", "segments", "Segments retransmitted between two samples.",
     lambda samples: samples.retransmits,
 )  # fmt: skip
-LOSS = Quantity(
+LOSS = TimeQuantity(
     "loss", "Datagrams lost", "%", "Of the datagrams that each flow sent in an interval.",
     of_datagrams=lambda datagrams: datagrams.lost_percent,
 )  # fmt: skip
-JITTER = Quantity(
+JITTER = TimeQuantity(
     "jitter", "Jitter of datagrams", "ms", "Interarrival jitter (RFC 3550).",
     of_datagrams=lambda datagrams: datagrams.jitter_ms,
 )  # fmt: skip
-ONE_WAY = Quantity(
+ONE_WAY = TimeQuantity(
     "oneway", "One-way delay of datagrams", "ms", "The mean of each interval.",
     of_datagrams=lambda datagrams: datagrams.delay_ms,
 )  # fmt: skip
-PING = Quantity(
+PING = TimeQuantity(
     "ping", "Round-trip time of ping", "ms", "The RTTs of echo requests while the flows ran."
 )
-CPU = Quantity("cpu", "CPU", "%", "All CPUs of a host, and (dashed) the busiest one.")
-CORES = Quantity("cores", "CPU by core", "%", "The busy share of each core, by its number.")
-BACKLOG = Quantity(
+CPU = TimeQuantity("cpu", "CPU", "%", "All CPUs of a host, and (dashed) the busiest one.")
+CORES = TimeQuantity("cores", "CPU by core", "%", "The busy share of each core, by its number.")
+BACKLOG = TimeQuantity(
     "backlog", "Queues", "kB", "The backlog of the queues on the path of the data, at each sample."
 )
-DROPS = Quantity(
+DROPS = TimeQuantity(
     "drops", "Drops and marks of queues", "packets",
     "Packets that queues dropped, and (dashed) marked, between two samples.",
 )  # fmt: skip
 # In the order of an experiment's page; `of` adds what its hosts counted.
-QUANTITIES: Mapping[str, Quantity] = {
+QUANTITIES: Mapping[str, TimeQuantity] = {
     one.name: one
     for one in (
         RATE,
         ACKED_RATE,
-        Quantity(
+        TimeQuantity(
             "cwnd", "Congestion window", "segments", "What TCP allows itself to have in flight.",
             lambda samples: samples.cwnd, is_marked=True,
         ),
-        Quantity(
+        TimeQuantity(
             "unacked", "In flight", "segments", "Sent, and not yet acknowledged.",
             lambda samples: samples.unacked, is_marked=True,
         ),
@@ -116,19 +116,21 @@ QUANTITIES: Mapping[str, Quantity] = {
 }  # fmt: skip
 
 
-def of(series: Series) -> dict[str, Quantity]:
+def of(series: Series) -> dict[str, TimeQuantity]:
     """The quantities that an experiment may have, by name, in the order of its page."""
     counted = [
-        Quantity(each.name, each.title, each.units[each.drawn[0]], each.sentence, is_counted=True)
+        TimeQuantity(
+            each.name, each.title, each.units[each.drawn[0]], each.sentence, is_counted=True
+        )
         for each in series.counters
     ]
-    found: list[Quantity] = []
+    found: list[TimeQuantity] = []
     for one in QUANTITIES.values():
         found += [*counted, one] if one is CPU else [one]
     return {one.name: one for one in found}
 
 
-def flow_lines(quantity: Quantity, flow: FlowSeries) -> list[FlowLine]:
+def flow_lines(quantity: TimeQuantity, flow: FlowSeries) -> list[FlowLine]:
     """The lines of a flow: one for goodput, else one for each socket; none for a flow that failed
     without data. One that was killed has them until then."""
     if not flow.has_run:
@@ -175,7 +177,7 @@ class OtherLine:
     groups: tuple[int, ...] = ()
 
 
-def other_lines(quantity: Quantity, series: Series) -> Iterator[OtherLine]:
+def other_lines(quantity: TimeQuantity, series: Series) -> Iterator[OtherLine]:
     """The lines that are not of flows."""
     if quantity is PING:
         for ping in series.pings:
@@ -192,7 +194,7 @@ def other_lines(quantity: Quantity, series: Series) -> Iterator[OtherLine]:
         yield from queue_lines(quantity, series)
 
 
-def queue_lines(quantity: Quantity, series: Series) -> list[OtherLine]:
+def queue_lines(quantity: TimeQuantity, series: Series) -> list[OtherLine]:
     """The lines of BACKLOG, DROPS or counters of hosts, without those where nothing ever happened;
     those with most first."""
     found = []

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netesto.report.expscript.csvcells import Floats
-from netesto.report.expscript.estimates import Interval
+from netesto.report.expscript.estimates import ConfidenceInterval
 
 _Ranks: TypeAlias = NDArray[np.int64]
 
@@ -39,7 +39,7 @@ RUNS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RelativeChange:
     """From base to new, as a fraction of base: 0.1 is 10 % more, -1 is nothing left.
 
     `interval` is None if there are too few runs for one. `direction` is the sign of the test's
@@ -48,20 +48,20 @@ class Change:
     """
 
     part: float
-    interval: Interval | None
+    interval: ConfidenceInterval | None
     p: float
     least_p: float
     direction: int
 
 
-def unpaired(base: Floats, new: Floats) -> Change:
+def unpaired(base: Floats, new: Floats) -> RelativeChange:
     """The change between two groups of at least one run each, none of them negative."""
     ranks = _doubled_ranks(np.concatenate((base, new)))
     result = _of_sum(ranks, len(new)).result(int(ranks[len(base) :].sum()))
     return _change(_Ratios(base, new), result, _below(len(ranks), len(new)))
 
 
-def paired(base: Floats, new: Floats) -> Change:
+def paired(base: Floats, new: Floats) -> RelativeChange:
     """The change between the runs of at least one pair: base[i] and new[i] ran side by side."""
     ratios = _ratios(base, new)
     ranks = _doubled_ranks(np.abs(ratios))
@@ -75,7 +75,9 @@ def paired(base: Floats, new: Floats) -> Change:
     return _change(means, result, _below(len(ratios), None))
 
 
-def _change(ordered: "Floats | _Ratios", result: tuple[float, float, int], below: int) -> Change:
+def _change(
+    ordered: "Floats | _Ratios", result: tuple[float, float, int], below: int
+) -> RelativeChange:
     """From sorted log ratios, and p, the smallest p and the direction of their test. The interval
     leaves out `below` ratios on each side."""
     p, smallest, direction = result
@@ -83,8 +85,10 @@ def _change(ordered: "Floats | _Ratios", result: tuple[float, float, int], below
     part = 0.0 if middle == [-math.inf, math.inf] else _part(sum(middle) / 2)
     interval = None
     if below >= 0:
-        interval = Interval(_part(float(ordered[below])), _part(float(ordered[-1 - below])))
-    return Change(part, interval, p, smallest, direction)
+        interval = ConfidenceInterval(
+            _part(float(ordered[below])), _part(float(ordered[-1 - below]))
+        )
+    return RelativeChange(part, interval, p, smallest, direction)
 
 
 class _Ratios:

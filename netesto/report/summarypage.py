@@ -10,13 +10,23 @@ from netesto.report.expscript import page, tables
 from netesto.report.expscript.page import (
     Block,
     ChoiceBlock,
-    Heading,
+    PageHeading,
     Paragraph,
     PlotBlock,
     TableBlock,
 )
 from netesto.report.expscript.tables import Table
-from netesto.report.figures import Axis, Chart, Kind, Layer, Mark, Panel, Plot, Style, Trace
+from netesto.report.figures import (
+    Axis,
+    Chart,
+    Kind,
+    Layer,
+    LegendEntry,
+    Panel,
+    Plot,
+    Style,
+    ValueMark,
+)
 from netesto.report.ticks import Scale, Tick
 from netesto.results import summary
 from netesto.results.completions import Times
@@ -30,7 +40,7 @@ _TEXTS = frozenset({"test", "host", "side", "file", "zerocopy", "status", "ca"})
 
 
 def harness(
-    data: Data, cells: Sequence[summary.Cell], rows: Sequence[Mapping[str, str]], title: str
+    data: Data, cells: Sequence[summary.SummaryCell], rows: Sequence[Mapping[str, str]], title: str
 ) -> str:
     """The page of the table of tests and hosts: for each host its throughputs as bars."""
     plots = [_of_host(host, there) for host, there in summary.by_host(cells).items()]
@@ -98,9 +108,9 @@ def table(found: Sequence[Mapping[str, str]], *, texts: Collection[str]) -> Tabl
     return Table(headings, tuple(tables.row(row[name] for name in names) for row in found))
 
 
-def _of_host(host: str, cells: Sequence[summary.Cell]) -> Plot:
+def _of_host(host: str, cells: Sequence[summary.SummaryCell]) -> Plot:
     marks = tuple(
-        Mark(
+        ValueMark(
             float(place),
             cell.mean,
             low=max(0.0, cell.mean - cell.deviation),
@@ -118,7 +128,7 @@ def _of_host(host: str, cells: Sequence[summary.Cell]) -> Plot:
             Axis("", Scale(-0.6, len(cells) - 0.4, labels)),
             Axis("Throughput (Gbit/s)", ticks.linear(0.0, most)),
         ),
-        [Trace("mean", 0, marks)],
+        [LegendEntry("mean", 0, marks)],
         replace(_STYLE, width_px=width_px, legend="none"),
     )
 
@@ -134,7 +144,7 @@ def _over_streams(rows: Sequence[Mapping[str, str]], name: str, unit: str) -> Pl
     if not values:
         return None
     traces = [
-        Trace(label, place, tuple(_marks(points)))
+        LegendEntry(label, place, tuple(_marks(points)))
         for place, (label, points) in enumerate(values.items())
     ]
     every = [mark for trace in traces for mark in trace.marks]
@@ -152,18 +162,22 @@ def _over_streams(rows: Sequence[Mapping[str, str]], name: str, unit: str) -> Pl
     )
 
 
-def _marks(points: Mapping[float, Sequence[float]]) -> Iterator[Mark]:
+def _marks(points: Mapping[float, Sequence[float]]) -> Iterator[ValueMark]:
     for x, values in sorted(points.items()):
         mean = statistics.fmean(values)
         if len(values) > 1:
             spread = statistics.stdev(values)
-            yield Mark(x, mean, low=max(0.0, mean - spread), high=mean + spread)
+            yield ValueMark(x, mean, low=max(0.0, mean - spread), high=mean + spread)
         else:
-            yield Mark(x, mean)
+            yield ValueMark(x, mean)
 
 
 def _plot(
-    kind: Kind, title: str, axes: tuple[Axis, Axis], traces: Sequence[Trace], style: Style = _STYLE
+    kind: Kind,
+    title: str,
+    axes: tuple[Axis, Axis],
+    traces: Sequence[LegendEntry],
+    style: Style = _STYLE,
 ) -> Plot:
     return Plot(
         kind=kind,
@@ -189,10 +203,10 @@ def _render(
         blocks.append(PlotBlock(plot, plotting.draw_svg(plot), f"figure{number}"))
     blocks.append(TableBlock(table(found, texts=_TEXTS), "table"))
     if failures:
-        blocks.append(Heading("Runs that failed", 2, "failed"))
+        blocks.append(PageHeading("Runs that failed", 2, "failed"))
         blocks += [Paragraph(text) for text in failures]
     if data.findings:
-        blocks.append(Heading("Findings", 2, "findings"))
+        blocks.append(PageHeading("Findings", 2, "findings"))
         lines = (tables.row((each.file, each.kind, each.detail)) for each in data.findings)
         shown = Table(tables.headings(("file", "kind", "detail")), tuple(lines))
         blocks.append(TableBlock(shown, "table-findings"))

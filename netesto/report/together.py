@@ -42,7 +42,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RateShare:
     """What a flow, or the flows of a group, got in a period: the sum, its share of all rates,
     and the slowest, the median and the fastest flow."""
 
@@ -70,7 +70,7 @@ class Together:
     """
 
     period: Period
-    shares: tuple[Share, ...]
+    shares: tuple[RateShare, ...]
     fairness: float | None
     fair_after_s: float | None
     can_tell_when: bool
@@ -123,12 +123,12 @@ def find(series: Series, labels: Sequence[tuple[str, tuple[int, ...]]]) -> Toget
 
 def _shares(
     labels: Sequence[tuple[str, tuple[int, ...]]], rates: dict[int, float], whole: float
-) -> Iterable[Share]:
+) -> Iterable[RateShare]:
     for label, members in labels:
         present = tuple(i for i in members if i in rates)
         if present:
             own = [rates[i] for i in present]
-            yield Share(
+            yield RateShare(
                 label=label,
                 flows=present,
                 rate_mbit_per_s=sum(own),

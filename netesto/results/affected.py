@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netesto.errors import OutputError
-from netesto.results.completions import Times, Transfer
+from netesto.results.completions import CompletedTransfer, Times
 
 PARTS = ("unaffected", "affected", "all")
 
@@ -29,7 +29,7 @@ _SLACK_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Loss:
+class LostFrame:
     """A lost frame with data: when, how much, and the number of its first byte, counted from the
     connection's SYN; 0 without one."""
 
@@ -46,13 +46,13 @@ class Loss:
         return math.ceil(behind / self.payload) < TAIL_SEGMENTS
 
 
-Losses: TypeAlias = Mapping[tuple[str, int], Sequence[Loss]]
+Losses: TypeAlias = Mapping[tuple[str, int], Sequence[LostFrame]]
 """By address and port of the sender, in the order of time."""
 
 
 def read_losses(path: Path) -> Losses:
     """The lost frames with data in `losses.TO.csv`. OSError; OutputError if it has none."""
-    found: dict[tuple[str, int], list[Loss]] = defaultdict(list)
+    found: dict[tuple[str, int], list[LostFrame]] = defaultdict(list)
     try:
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
@@ -62,7 +62,7 @@ def read_losses(path: Path) -> Losses:
                 time_s = float(row["time_s"])
                 if not math.isfinite(time_s):
                     raise ValueError("a time is not a number")
-                loss = Loss(time_s, payload, int(row["tcp_seq"] or 0))
+                loss = LostFrame(time_s, payload, int(row["tcp_seq"] or 0))
                 found[row["source"], int(row["sport"])].append(loss)
     except (ValueError, KeyError, TypeError, csv.Error) as error:
         raise OutputError(f"{path}: no lost frames: {error}") from error
@@ -81,7 +81,7 @@ class Parted:
 
     @classmethod
     def of(
-        cls, transfers: Sequence[Transfer], source: str, losses: Sequence[Losses] | None
+        cls, transfers: Sequence[CompletedTransfer], source: str, losses: Sequence[Losses] | None
     ) -> Self:
         """Of transfers from one address. `losses` are those of each protected link; None: no
         file has them."""
@@ -111,10 +111,10 @@ class Parted:
         return self.times[masks[name]] if name in masks else self.times
 
 
-def _lost(transfer: Transfer, source: str, losses: Sequence[Losses]) -> list[Loss]:
+def _lost(transfer: CompletedTransfer, source: str, losses: Sequence[Losses]) -> list[LostFrame]:
     """The frames with data of a transfer that links lost: ports are used again, times are not."""
     end_s = transfer.start_s + transfer.us / 1e6 + _SLACK_S
-    found: list[Loss] = []
+    found: list[LostFrame] = []
     for link in losses:
         known = link.get((source, transfer.port), ())
         first = bisect_left(known, transfer.start_s - _SLACK_S, key=lambda loss: loss.time_s)

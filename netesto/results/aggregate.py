@@ -9,11 +9,11 @@ from netesto.results import numbers, overall
 from netesto.results.columns import COLUMNS, Column, column
 from netesto.results.evidence import DAMAGED, FAILED, OK, PARTIAL
 from netesto.results.fields import Field, Fields
-from netesto.results.formulas import Group, Values
+from netesto.results.formulas import MeasuredGroup, Values
 from netesto.schema.columns import canonical
 
 
-def values(group: Group, columns: Values) -> dict[str, str]:
+def values(group: MeasuredGroup, columns: Values) -> dict[str, str]:
     """Every key of a group. `columns` (OTHER, SWEEP) fill keys that the group has no value for."""
     row = {
         each.name: "" if _is_damaged(each, group) else each.value(group)
@@ -23,7 +23,7 @@ def values(group: Group, columns: Values) -> dict[str, str]:
     return _with_columns(row, columns)
 
 
-def _is_damaged(known: Column, group: Group) -> bool:
+def _is_damaged(known: Column, group: MeasuredGroup) -> bool:
     """Whether a value is empty because data are damaged. A sum or a mean without one of its flows
     would be wrong: a single damaged file empties it for the whole group.
     """
@@ -53,7 +53,7 @@ def same(one: str, other: str) -> bool:
 
 
 def group_row(
-    fields: Fields, found: Values, groups: Sequence[Group] = (), *, columns: Values
+    fields: Fields, found: Values, groups: Sequence[MeasuredGroup] = (), *, columns: Values
 ) -> dict[str, str]:
     """The row of one group, N.1, N.2 …: each operation on one value. `found` are its `values`."""
     row = _cells(fields, [found], groups, columns)
@@ -63,7 +63,7 @@ def group_row(
 def row(
     fields: Fields,
     found: Sequence[Values],
-    groups: Sequence[Group] = (),
+    groups: Sequence[MeasuredGroup] = (),
     *,
     exp: int,
     columns: Values | None = None,
@@ -97,7 +97,7 @@ def _special(fields: Fields, values: Values) -> dict[str, str]:
 def _cells(
     fields: Fields,
     found: Sequence[Values],
-    groups: Sequence[Group],
+    groups: Sequence[MeasuredGroup],
     columns: Values,
     *,
     is_whole: bool = False,
@@ -113,7 +113,7 @@ def _cells(
 def _cell(
     field: Field,
     found: Sequence[Values],
-    groups: Sequence[Group],
+    groups: Sequence[MeasuredGroup],
     columns: Values,
     *,
     is_whole: bool,

@@ -28,7 +28,7 @@ class CarriedWay:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedLinks:
     """The directions of all links that programs carry. Those that neither lose nor are protected,
     as that of acknowledgements, count only if all are such."""
 
@@ -88,5 +88,5 @@ def _difference(last: Mapping[str, Any], before: Mapping[str, Any], name: str) -
     return float(last[name]) - float(before.get(name, 0))
 
 
-def joined(ways: Iterable[CarriedWay | None]) -> Carried:
-    return Carried(tuple(way for way in ways if way is not None))
+def joined(ways: Iterable[CarriedWay | None]) -> CarriedLinks:
+    return CarriedLinks(tuple(way for way in ways if way is not None))

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from netesto.measured import Datagrams, SocketSample, TransferResult
 from netesto.results import flows, formulas, numbers, overall
 from netesto.results.evidence import Source
-from netesto.results.formulas import Group, Rate
+from netesto.results.formulas import MeasuredGroup, Rate
 from netesto.results.queues import Column as QueueColumn
 from netesto.results.queues import Queue
 from netesto.schema.columns import canonical, description
@@ -23,7 +23,7 @@ from netesto.units import format_size
 Holds: TypeAlias = Literal["number", "text", "name", "any"]
 # The script: requested, or from OTHER and SWEEP. Netesto: numbers of experiments and groups.
 By: TypeAlias = Literal["script", "netesto", "outcome", "flows"]
-Fill: TypeAlias = Callable[[Group], str | float | None]
+Fill: TypeAlias = Callable[[MeasuredGroup], str | float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Column:
     sources: tuple[Source, ...] = ()
     by: By = "script"
     holds: Holds = "any"
-    overall: Callable[[Sequence[Group]], str | float | None] | None = None
+    overall: Callable[[Sequence[MeasuredGroup]], str | float | None] | None = None
     rate: Rate | None = None
     better: Literal["more", "less"] | None = None
     is_factor: bool = True
@@ -77,7 +77,7 @@ class Column:
         """The unit of numbers that people see."""
         return "ms" if self.in_ms else self.unit
 
-    def value(self, group: Group) -> str:
+    def value(self, group: MeasuredGroup) -> str:
         """The text of a group's value; "" if it is not known, or no flow ended well."""
         if self.by == "flows" and not group.good:
             return ""
@@ -158,14 +158,14 @@ def _latency_of(
 ) -> Column:
     """A time that is kept in ms, over the flows."""
 
-    def fill(group: Group) -> float | None:
+    def fill(group: MeasuredGroup) -> float | None:
         found = over(map(get, group.datagrams))
         return None if found is None else found * 1000
 
     return _tool(name, fill, 3, better=better, show=numbers.milliseconds)
 
 
-def _ping(name: str, fill: Callable[[Group], float | None]) -> Column:
+def _ping(name: str, fill: Callable[[MeasuredGroup], float | None]) -> Column:
     return _measured(name, fill, 3, ("ping",), better="less", show=numbers.milliseconds)
 
 
@@ -176,7 +176,7 @@ def _interval(
 ) -> Column:
     """Of the achieved sampling intervals of a group's flows."""
 
-    def fill(group: Group) -> float | None:
+    def fill(group: MeasuredGroup) -> float | None:
         return over(get(gaps) for gaps in map(flows.gaps, group.samples) if gaps is not None)
 
     return _socket(name, fill, 3, show=numbers.figure)
@@ -199,7 +199,7 @@ def _offload(name: str) -> Column:
     """A script that sets it may record it: a factor `tso` fills the column if there are no
     statistics."""
 
-    def fill(group: Group) -> str | None:
+    def fill(group: MeasuredGroup) -> str | None:
         return group.evidence.features.get(name) if group.good else None
 
     return Column(name, fill=fill, sources=("ethtool-k",), holds="text")
@@ -208,7 +208,7 @@ def _offload(name: str) -> Column:
 def _counter(name: str, counter: str) -> Column:
     """Of the client's interface, which groups may share."""
 
-    def count(groups: Iterable[Group]) -> float | None:
+    def count(groups: Iterable[MeasuredGroup]) -> float | None:
         return overall.counted_once(
             each for group in groups for each in group.interface_counts(counter)
         )
@@ -219,7 +219,7 @@ def _counter(name: str, counter: str) -> Column:
 def _of_queues(name: str, get: Callable[[Queue], QueueColumn]) -> Column:
     """Of the queues on the path, which groups may share."""
 
-    def count(groups: Iterable[Group]) -> float | None:
+    def count(groups: Iterable[MeasuredGroup]) -> float | None:
         return overall.counted_once(each for group in groups for each in group.queue_counts(get))
 
     return _queue(name, show=numbers.count, overall=count)

@@ -116,7 +116,7 @@ def read_all(path: Path) -> tuple[Times, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class CompletedTransfer:
     """A transfer that was completed. `port` is the client's, 0 if an older netesto did not keep
     it."""
 
@@ -127,13 +127,13 @@ class Transfer:
     port: int
 
 
-def read_transfers(path: Path) -> tuple[list[Transfer], int]:
+def read_transfers(path: Path) -> tuple[list[CompletedTransfer], int]:
     """The transfers in `completions.G.I.csv`, and the number of incomplete ones. OSError;
     OutputError if it is something else."""
     try:
         rows = list(csv.DictReader(io.StringIO(path.read_bytes().decode())))
         found = [
-            Transfer(
+            CompletedTransfer(
                 start_s=float(row["start_s"]),
                 us=float(row["us"]),
                 size=int(row["bytes"]),

@@ -19,7 +19,7 @@ from netesto.measured import Datagrams, SocketSample, TransferResult
 from netesto.model import REQUEST_TESTS, TRACE_TESTS, VALUE_BYTES, GroupRequest
 from netesto.results import flows, formulas, numbers, overall, severity
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
-from netesto.results.formulas import Group
+from netesto.results.formulas import MeasuredGroup
 from netesto.units import format_bytes
 
 TOLERANCE = 0.10
@@ -85,7 +85,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     not compared: their flows begin, pause, and go where it says."""
     own = [group for group in evidence.groups if group.request.test not in TRACE_TESTS]
     for each in own:
-        group = Group(each)
+        group = MeasuredGroup(each)
         name = f"group {group.request.group}"
         doubts = (
             *_ends(group, evidence.groups), *_buffers(group), *_durations(group), *_begins(group),
@@ -105,7 +105,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
             yield f"{capture.file}: {text}"
 
 
-def _ends(group: Group, every: Sequence[GroupEvidence]) -> Iterator[str]:
+def _ends(group: MeasuredGroup, every: Sequence[GroupEvidence]) -> Iterator[str]:
     """Flows that did not leave their host."""
     host = group.request.client
     if host and host == group.request.server:
@@ -115,7 +115,7 @@ def _ends(group: Group, every: Sequence[GroupEvidence]) -> Iterator[str]:
         )
 
 
-def _buffers(group: Group) -> Iterator[str]:
+def _buffers(group: MeasuredGroup) -> Iterator[str]:
     """Socket buffers that the kernel made smaller than requested, which is no error for it. The
     limits of a socket are twice the size of its buffers (socket(7))."""
     request = group.request
@@ -141,7 +141,7 @@ def _buffers(group: Group) -> Iterator[str]:
             )
 
 
-def _held_back(group: Group) -> Iterator[str]:
+def _held_back(group: MeasuredGroup) -> Iterator[str]:
     """Flows that waited for a buffer, which looks like a slow network."""
     busy_us, request = group.final_mean(lambda each: each.busy_us), group.request
     ends = (request.client, request.server)
@@ -158,7 +158,7 @@ def _held_back(group: Group) -> Iterator[str]:
             )
 
 
-def _durations(group: Group) -> Iterator[str]:
+def _durations(group: MeasuredGroup) -> Iterator[str]:
     """The time that the tool reports, compared with the requested one."""
     # The number of transfers decides, not a duration.
     if group.request.count:
@@ -181,7 +181,7 @@ def _durations(group: Group) -> Iterator[str]:
 _OVER_ALL = "rate is what all of them transferred, from the first begin to the last end"
 
 
-def _drained(group: Group) -> Iterator[str]:
+def _drained(group: MeasuredGroup) -> Iterator[str]:
     """What netperf's datagrams gain because queues still drain after the sender's end: it divides
     all that arrived by the sender's time."""
     waiting = group.backlog_max_bytes
@@ -197,7 +197,7 @@ def _drained(group: Group) -> Iterator[str]:
         )
 
 
-def _begins(group: Group) -> Iterator[str]:
+def _begins(group: MeasuredGroup) -> Iterator[str]:
     """Data that came long after the start of their flow: a tool then counts at a later time than
     for other flows."""
     asked = group.request
@@ -247,7 +247,7 @@ def _starts(groups: Sequence[GroupEvidence]) -> Iterator[str]:
 def _total(groups: Sequence[GroupEvidence]) -> Iterator[str]:
     """Flows at different times of which it is not known exactly when they were measured: then
     the time of all, by which their data are divided, is not either."""
-    every = [Group(each) for each in groups]
+    every = [MeasuredGroup(each) for each in groups]
     mean = overall.mean_rate(every, formulas.goodput_mbit_per_s)
     if not overall.is_other(math.fsum(rate for each in every for rate in each.rates), mean):
         return
@@ -482,7 +482,7 @@ def _at(
     return found
 
 
-def _interface(group: Group, *, alone: bool) -> Iterator[str]:
+def _interface(group: MeasuredGroup, *, alone: bool) -> Iterator[str]:
     """Bytes of the client's interface in the direction of the data.
 
     They are never fewer than the tool's count. If no other group used the interface (`alone`), they

@@ -16,7 +16,7 @@ from netesto.results import (
 )
 from netesto.results.evidence import ExperimentEvidence
 from netesto.results.fields import Fields
-from netesto.results.formulas import Group, Values
+from netesto.results.formulas import MeasuredGroup, Values
 from netesto.results.manifest import Manifest
 
 # Incremented when a column is computed differently from the same data.
@@ -77,15 +77,17 @@ def aggregate_row(
     return _aggregate(fields, found, groups, manifest)
 
 
-def _groups(evidence: ExperimentEvidence, manifest: Manifest) -> list[Group]:
+def _groups(evidence: ExperimentEvidence, manifest: Manifest) -> list[MeasuredGroup]:
     return [
-        Group(each, manifest.description, severity.of_group(manifest.warnings, each.request.group))
+        MeasuredGroup(
+            each, manifest.description, severity.of_group(manifest.warnings, each.request.group)
+        )
         for each in evidence.groups
     ]
 
 
 def _aggregate(
-    fields: Fields, found: Sequence[Values], groups: Sequence[Group], manifest: Manifest
+    fields: Fields, found: Sequence[Values], groups: Sequence[MeasuredGroup], manifest: Manifest
 ) -> dict[str, str]:
     # The columns that the script sets, also of an experiment without a group.
     names = {"expName": manifest.exp_name, "desc": manifest.description}

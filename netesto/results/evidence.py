@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from netesto.measured import (
-    Counted,
     Counters,
+    CounterSamples,
     CpuSample,
     PingSample,
     SocketSample,
     TransferResult,
 )
 from netesto.model import GroupRequest
-from netesto.packets.found import Capture, Flow
-from netesto.results.carried import Carried
+from netesto.packets.found import Capture, CapturedFlow
+from netesto.results.carried import CarriedLinks
 from netesto.results.links import Links
 from netesto.results.queues import Queue
 
@@ -51,7 +51,7 @@ class InstanceEvidence:
     client_samples: tuple[SocketSample, ...] = ()
     server_samples: tuple[SocketSample, ...] = ()
     last_lines: str = ""
-    captured: tuple[Flow, ...] = ()
+    captured: tuple[CapturedFlow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class GroupEvidence:
     queues: tuple[Queue, ...] = ()
     damaged: frozenset[Source] = frozenset()
     links: Links = field(default_factory=Links)
-    carried: Carried = field(default_factory=Carried)
+    carried: CarriedLinks = field(default_factory=CarriedLinks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class CountersEvidence:
     """Counters of a kind, as hosts recorded them."""
 
     kind: Counters
-    hosts: Mapping[str, Counted]
+    hosts: Mapping[str, CounterSamples]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

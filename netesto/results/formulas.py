@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from netesto.measured import CpuSample, Datagrams, SocketSample, TransferResult
 from netesto.model import UDP_TESTS, FlowSpec, GroupRequest
-from netesto.packets.found import Flow
+from netesto.packets.found import CapturedFlow
 from netesto.results import flows, latency, numbers
 from netesto.results.evidence import (
     DAMAGED,
@@ -43,7 +43,7 @@ Counting: TypeAlias = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
-class Group:
+class MeasuredGroup:
     """A group's evidence, and what its columns are computed from. `description` is DESC, `warnings`
     are those about the group and about the whole experiment."""
 
@@ -99,7 +99,7 @@ class Group:
         return [flows.steady_samples(self.request, flow) for flow in self.good]
 
     @cached_property
-    def captured(self) -> list[Flow]:
+    def captured(self) -> list[CapturedFlow]:
         """The results of captures at the senders; empty unless they contain every flow
         completely."""
         each = [flow.captured for flow in self.good]
@@ -300,7 +300,7 @@ class Group:
         )
         return max(skews, key=abs, default=None)
 
-    def first_packet_skew_ms(self, first_s: Callable[[Flow], float | None]) -> float | None:
+    def first_packet_skew_ms(self, first_s: Callable[[CapturedFlow], float | None]) -> float | None:
         """The first such packet of each flow on the wire minus its requested start, of the flow
         with the largest deviation. None unless captures contain every flow completely."""
         skews: list[float] = []

@@ -33,7 +33,7 @@ _CONVERTER = typed.converter(forbid_extra_keys=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class FileRemark:
     """A remark on an imported file."""
 
     file: str
@@ -114,7 +114,7 @@ class ImportedRun:
     mss_bytes: int | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     cpu: Mapping[str, CpuFile] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FileRemark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class Loose:
     """Data that belong to no run: mpstat files, and findings."""
 
     cpu: tuple[CpuFile, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FileRemark, ...] = ()
 
 
 def write(folder: Path, value: ImportedRun | Loose) -> None:
@@ -168,7 +168,7 @@ def joined(runs: Sequence[ImportedRun], loose: Loose) -> tuple[list[ImportedRun]
     return [replace(run, cpu=found[run.exp]) for run in runs], orphans
 
 
-def write_findings(folder: Path, findings: Iterable[Finding]) -> None:
+def write_findings(folder: Path, findings: Iterable[FileRemark]) -> None:
     """Write findings.csv: each finding once, by file."""
     rows = [
         {"file": each.file, "kind": each.kind, "detail": " ".join(each.detail.split())}
@@ -177,10 +177,10 @@ def write_findings(folder: Path, findings: Iterable[Finding]) -> None:
     csvfile.rewrite(folder / FINDINGS, ("file", "kind", "detail"), rows)
 
 
-def read_findings(folder: Path) -> list[Finding]:
+def read_findings(folder: Path) -> list[FileRemark]:
     """The findings of a results folder; none if nothing was imported into it."""
     rows = csvfile.read(folder / FINDINGS)
-    return [Finding(*(row.get(name, "") for name in ("file", "kind", "detail"))) for row in rows]
+    return [FileRemark(*(row.get(name, "") for name in ("file", "kind", "detail"))) for row in rows]
 
 
 def _read(path: Path, kind: type[T]) -> T | None:

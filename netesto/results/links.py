@@ -49,7 +49,7 @@ class LinkRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packets:
+class FlowFields:
     """The fields of a flow's packets that routers use."""
 
     source: Address
@@ -59,7 +59,7 @@ class Packets:
     destination_port: int
 
     @property
-    def reversed(self) -> "Packets":
+    def reversed(self) -> "FlowFields":
         """Those of the other direction."""
         return replace(
             self,
@@ -97,7 +97,7 @@ class Load:
     marks: Column = ()
     rates_bps: tuple[float | None, ...] = ()
 
-    def between(self, first: int, last: int) -> "Carried":
+    def between(self, first: int, last: int) -> "CarriedTraffic":
         """What it carried from one sample to another."""
         pieces = range(first + 1, last + 1)
         rates = [self.rates_bps[at] for at in pieces]
@@ -113,7 +113,7 @@ class Load:
             _increase(column[first], column[last])
             for column in (self.bytes, self.packets, self.drops, self.marks)
         )
-        return Carried(self.record, rate_bps, seconds, *counts)
+        return CarriedTraffic(self.record, rate_bps, seconds, *counts)
 
     def window(self, start_s: float, end_s: float) -> tuple[int, int] | None:
         """The last sample before an instant and the first one after another, or else the first and
@@ -128,7 +128,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedTraffic:
     """What one direction of a link carried in some seconds."""
 
     record: LinkRecord
@@ -168,10 +168,10 @@ class Links:
     ways: tuple[Way, ...] = ()
 
     @cached_property
-    def carried(self) -> list[Carried]:
+    def carried(self) -> list[CarriedTraffic]:
         """A value for each direction, without counts if it was not sampled."""
         return [
-            Carried(load.record, load.record.rate_bps)
+            CarriedTraffic(load.record, load.record.rate_bps)
             if (window := self._window(load)) is None
             else load.between(*window)
             for load in self.loads
@@ -181,7 +181,7 @@ class Links:
         return None if self.busy is None else load.window(*self.busy)
 
     @property
-    def series(self) -> Iterator[tuple[float, Carried]]:
+    def series(self) -> Iterator[tuple[float, CarriedTraffic]]:
         """What was carried or dropped in each interval, with its end after the first start."""
         for load in self.loads:
             if (window := self._window(load)) is None or self.busy is None:
@@ -370,7 +370,7 @@ def read_utilisations(folder: Path) -> dict[str, float]:
     }
 
 
-def write_ways(path: Path, flows: Iterable[tuple[int, int, Packets, Way]]) -> None:
+def write_ways(path: Path, flows: Iterable[tuple[int, int, FlowFields, Way]]) -> None:
     """The raw file, with a row of RAW_WAY_COLUMNS for each flow of a group."""
     rows = [
         (

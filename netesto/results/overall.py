@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from netesto.results import formulas, numbers, severity
-from netesto.results.formulas import Counting, Group, Rate
+from netesto.results.formulas import Counting, MeasuredGroup, Rate
 
 # By how much a sum of rates may differ from the transferred data per second without a warning.
 RATE_TOLERANCE = 0.02
@@ -16,7 +16,7 @@ RATE_TOLERANCE = 0.02
 APART = 0.10
 
 
-def rate(group: Group, get: Rate) -> float | None:
+def rate(group: MeasuredGroup, get: Rate) -> float | None:
     """A rate of all flows: their data divided by the time from the first start to the last end. If
     a time is unknown: the sum of their rates, each over its own time."""
     added = numbers.total(map(get, group.results))
@@ -24,7 +24,7 @@ def rate(group: Group, get: Rate) -> float | None:
     return added if added is None or mean is None else mean
 
 
-def mean_rate(groups: Iterable[Group], get: Rate) -> float | None:
+def mean_rate(groups: Iterable[MeasuredGroup], get: Rate) -> float | None:
     """The data of all flows of the groups divided by the time from the first start to the last end;
     None if a rate or a time is unknown. Seconds that `omit` leaves out count with the flow's rate:
     other flows ran meanwhile."""
@@ -47,14 +47,14 @@ def is_other(added: float, mean: float | None, tolerance: float = RATE_TOLERANCE
     return mean is not None and abs(added - mean) > mean * tolerance
 
 
-def fairness(group: Group) -> float | None:
+def fairness(group: MeasuredGroup) -> float | None:
     """Jain's index of the rates of a group's flows, if they ran at the same time and all are
     known."""
     is_known = len(group.rates) == len(group.results)
     return numbers.fairness(group.rates) if is_known and not _are_apart([group]) else None
 
 
-def fairness_of_all(groups: Sequence[Group]) -> str:
+def fairness_of_all(groups: Sequence[MeasuredGroup]) -> str:
     """Jain's index over all flows of all groups, 3 decimals.
 
     Not a mean of the groups' indexes: two groups of one flow each are perfectly fair in
@@ -72,50 +72,50 @@ def fairness_of_all(groups: Sequence[Group]) -> str:
     return "" if index is None else numbers.fixed(index, 3)
 
 
-def _are_apart(groups: Sequence[Group]) -> bool:
+def _are_apart(groups: Sequence[MeasuredGroup]) -> bool:
     """Whether flows ran at different times: then they do not share a capacity."""
     added = math.fsum(rate for group in groups for rate in group.rates)
     return is_other(added, mean_rate(groups, formulas.goodput_mbit_per_s), APART)
 
 
-def latency_tail(groups: Iterable[Group]) -> str:
+def latency_tail(groups: Iterable[MeasuredGroup]) -> str:
     """The minimum over the groups."""
     return numbers.short(numbers.least(each.latency_tail_percent for each in groups), 3)
 
 
-def warnings(groups: Iterable[Group]) -> str:
+def warnings(groups: Iterable[MeasuredGroup]) -> str:
     """How many there are about the groups and their experiment; "" without any."""
     count = len(_warnings(groups))
     return str(count) if count else ""
 
 
-def severity_of_worst(groups: Iterable[Group]) -> str:
+def severity_of_worst(groups: Iterable[MeasuredGroup]) -> str:
     """ "" without a warning."""
     found = _warnings(groups)
     return severity.severity(found[0]).value if found else ""
 
 
-def first_warning(groups: Iterable[Group]) -> str:
+def first_warning(groups: Iterable[MeasuredGroup]) -> str:
     """The first of the worst ones."""
     return next(iter(_warnings(groups)), "")
 
 
-def _warnings(groups: Iterable[Group]) -> list[str]:
+def _warnings(groups: Iterable[MeasuredGroup]) -> list[str]:
     return severity.ranked(text for group in groups for text in group.warnings)
 
 
-def lost_percent(groups: Iterable[Group]) -> str:
+def lost_percent(groups: Iterable[MeasuredGroup]) -> str:
     """100·Σlost / Σsent."""
     pairs = ((each.lost, each.sent) for group in groups for each in group.datagrams)
     return _percent(pairs, decimals=4)
 
 
-def retransmitted_segments_percent(groups: Iterable[Group]) -> str:
+def retransmitted_segments_percent(groups: Iterable[MeasuredGroup]) -> str:
     """100·Σretransmitted / Σsent segments with data, over the groups where both are known."""
     return _percent(((each.retransmitted, each.data_segments) for each in groups), decimals=3)
 
 
-def retransmitted_packets_percent(groups: Iterable[Group]) -> str:
+def retransmitted_packets_percent(groups: Iterable[MeasuredGroup]) -> str:
     """The classic retransPkts%: 100·Σretransmitted / Σpackets of the interface in the direction of
     the data, over the groups where both are known; "" if the packets of a group are not its own."""
     known = [each for each in groups if None not in (each.retransmitted, each.packets)]
@@ -143,7 +143,7 @@ def counted_once(each: Iterable[Counting]) -> int | None:
     return total
 
 
-def packet_bytes(groups: Sequence[Group], way: str) -> float | None:
+def packet_bytes(groups: Sequence[MeasuredGroup], way: str) -> float | None:
     """Bytes per packet of the clients' interfaces."""
     packets, size = (
         counted_once(each for group in groups for each in group.interface_counts(f"{way}_{what}"))
@@ -152,7 +152,7 @@ def packet_bytes(groups: Sequence[Group], way: str) -> float | None:
     return size / packets if size is not None and packets else None
 
 
-def pings_lost(groups: Iterable[Group]) -> float | None:
+def pings_lost(groups: Iterable[MeasuredGroup]) -> float | None:
     """Of each pair of hosts once."""
     pairs = {(g.request.client, g.request.server_address): g.pings.lost for g in groups if g.good}
     known = [lost for lost in pairs.values() if lost is not None]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from netesto.measured import Counted, InstalledQdisc, LinkSamples
+from netesto.measured import CounterSamples, InstalledQdisc, LinkSamples
 
 # A delay line: its backlog consists of packets in flight, and its drops are the loss of the link.
 DELAY_LINE = "netem"
@@ -118,7 +118,7 @@ def _is_less(count: int | None, other: int | None) -> bool:
     return count is not None and other is not None and count < other
 
 
-def _moments(device: str, qdiscs: Mapping[InstalledQdisc, Counted]) -> Iterator[_Moment]:
+def _moments(device: str, qdiscs: Mapping[InstalledQdisc, CounterSamples]) -> Iterator[_Moment]:
     """The samples of the queue of an interface, in chronological order."""
     at: defaultdict[float, dict[InstalledQdisc, int]] = defaultdict(dict)
     for qdisc, counted in qdiscs.items():

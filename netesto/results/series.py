@@ -16,7 +16,7 @@ import cattrs
 
 from netesto.errors import ResultsError
 from netesto.files import jsontext
-from netesto.measured import Counted, CpuSample, SocketSample
+from netesto.measured import CounterSamples, CpuSample, SocketSample
 from netesto.model import STREAM_TESTS, Address, FlowSpec
 from netesto.results import durable, flows
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
@@ -464,12 +464,12 @@ def _counters(evidence: ExperimentEvidence) -> Iterable[CounterSeries]:
         )
 
 
-def _counts(samples: Counted, name: str) -> tuple[int | None, ...]:
+def _counts(samples: CounterSamples, name: str) -> tuple[int | None, ...]:
     """Unknown of a counter that the kernel does not have."""
     return samples.counts.get(name, (None,) * len(samples.time_s))
 
 
-def _count_rates(samples: Counted, name: str) -> Column:
+def _count_rates(samples: CounterSamples, name: str) -> Column:
     return _per_second(samples.time_s, _growth(_counts(samples, name)))
 
 

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
-from netesto.measured import Interval
+from netesto.measured import GoodputInterval
 from netesto.results import csvfile
 
 # The number of intervals at the start and the end of a flow that do not count.
@@ -13,14 +13,14 @@ _GIGA = 1e9
 _REST_S = 0.5
 
 
-def of_flow(intervals: Sequence[Interval], skip: int) -> float | None:
+def of_flow(intervals: Sequence[GoodputInterval], skip: int) -> float | None:
     """The mean of intervals of 1 s without the first and the last `skip`; None if none is left."""
     seconds = _seconds(intervals)
     kept = seconds[skip : len(seconds) - skip]
     return statistics.fmean(kept) if kept else None
 
 
-def _seconds(intervals: Sequence[Interval]) -> list[float]:
+def _seconds(intervals: Sequence[GoodputInterval]) -> list[float]:
     """The rates of intervals of 1 s; shorter ones are merged."""
     if not intervals:
         return []

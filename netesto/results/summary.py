@@ -16,7 +16,7 @@ from netesto.model import FlowSpec
 from netesto.results import csvfile, imported, numbers, repeated, store, tablerows
 from netesto.results.columns import REPETITION, SEVERITY, WARNINGS
 from netesto.results.evidence import DAMAGED, OK, PARTIAL
-from netesto.results.imported import Core, CpuFile, Finding, ImportedRun, Side
+from netesto.results.imported import Core, CpuFile, FileRemark, ImportedRun, Side
 from netesto.results.severity import Severity
 from netesto.units import counted
 
@@ -34,7 +34,7 @@ _MATRIX = frozenset({"mtu", "zerocopy", "parallel"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ResultRun:
     """One run. `reason` is why it failed, "" if it did not; then it has numbers. Imported ones are
     shown as their tools show them."""
 
@@ -56,11 +56,11 @@ class Data:
     """The content of a results folder: its runs, and the mpstat files that belong to none.
     `damaged` are experiments of ours whose runs are left out because their raw data are."""
 
-    runs: Sequence[Run]
+    runs: Sequence[ResultRun]
     loose: Sequence[CpuFile]
     are_files: bool
     is_harness: bool
-    findings: Sequence[Finding] = ()
+    findings: Sequence[FileRemark] = ()
     damaged: Sequence[int] = ()
 
 
@@ -100,8 +100,8 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
     )
 
 
-def _imported(run: ImportedRun) -> Run:
-    return Run(
+def _imported(run: ImportedRun) -> ResultRun:
+    return ResultRun(
         test=run.section,
         host=run.host,
         file=run.file.rpartition("/")[2],
@@ -118,7 +118,7 @@ def _imported(run: ImportedRun) -> Run:
 
 def _own(
     rows: Sequence[Mapping[str, str]], loads: Mapping[int, tuple[CpuFile, ...]]
-) -> Iterator[Run]:
+) -> Iterator[ResultRun]:
     """The groups of an experiment of ours: the goodput of each."""
     for row in rows:
         if csvfile.is_aggregate(row) or row.get("status") == DAMAGED:
@@ -130,7 +130,7 @@ def _own(
         )
         told = (numbers.parse(row.get(name, "")) for name in (sender, "retrans_total"))
         again = next((number for number in told if number is not None), None)
-        yield Run(
+        yield ResultRun(
             test=row.get("expName", ""),
             host=row.get("server", ""),
             file=row["exp"],
@@ -155,7 +155,7 @@ def _reason(row: Mapping[str, str], rate: float | None) -> str:
     return "" if rate is not None else status if status != OK else "no rate"
 
 
-def _told_apart(runs: Sequence[tuple[Run, Mapping[str, str]]]) -> Iterator[Run]:
+def _told_apart(runs: Sequence[tuple[ResultRun, Mapping[str, str]]]) -> Iterator[ResultRun]:
     """Runs with their factors, except repetitions, and with what was requested of their groups, in
     the names of their tests, if these differ."""
     values: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
@@ -189,12 +189,12 @@ def fitting(data: Data) -> tuple[Kind, str]:
 
 
 @dataclass(frozen=True)
-class Cell:
+class SummaryCell:
     """All runs of one test to one host, and the mpstat files that count."""
 
     test: str
     host: str
-    runs: Sequence[Run]
+    runs: Sequence[ResultRun]
     cpu: Sequence[CpuFile]
 
     @cached_property
@@ -203,7 +203,7 @@ class Cell:
         return [run.bps / _GIGA for run in self.good if run.bps is not None]
 
     @cached_property
-    def good(self) -> list[Run]:
+    def good(self) -> list[ResultRun]:
         return [run for run in self.runs if not run.reason and run.bps is not None]
 
     @property
@@ -272,9 +272,9 @@ def total(fields: Mapping[str, float]) -> float:
     return math.fsum(value for name, value in fields.items() if name != "idle")
 
 
-def cells(data: Data, pool: Pool) -> list[Cell]:
+def cells(data: Data, pool: Pool) -> list[SummaryCell]:
     """The cells, sorted by host, then test."""
-    by_cell: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    by_cell: dict[tuple[str, str], list[ResultRun]] = defaultdict(list)
     for run in data.runs:
         by_cell[run.host, run.test].append(run)
     loose: dict[tuple[str, str], list[CpuFile]] = defaultdict(list)
@@ -285,11 +285,11 @@ def cells(data: Data, pool: Pool) -> list[Cell]:
         cpu = [file for run in runs if pool == "all" or not run.reason for file in run.cpu]
         if pool == "all":
             cpu += loose[host, test]
-        found.append(Cell(test, host, runs, sorted(cpu, key=lambda file: file.file)))
+        found.append(SummaryCell(test, host, runs, sorted(cpu, key=lambda file: file.file)))
     return found
 
 
-def harness_text(found: Sequence[Cell]) -> str:
+def harness_text(found: Sequence[SummaryCell]) -> str:
     """The two parts of the harness's own summary."""
     lines: list[str] = []
     for cell in found:
@@ -300,16 +300,16 @@ def harness_text(found: Sequence[Cell]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def by_host(found: Sequence[Cell]) -> dict[str, list[Cell]]:
+def by_host(found: Sequence[SummaryCell]) -> dict[str, list[SummaryCell]]:
     """The cells with a result of each host, by their means, the highest first."""
-    hosts: dict[str, list[Cell]] = defaultdict(list)
+    hosts: dict[str, list[SummaryCell]] = defaultdict(list)
     for cell in found:
         if cell.good:
             hosts[cell.host].append(cell)
     return {host: sorted(there, key=lambda cell: -cell.mean) for host, there in hosts.items()}
 
 
-def _part_one(cell: Cell) -> Iterator[str]:
+def _part_one(cell: SummaryCell) -> Iterator[str]:
     yield f"Test {cell.test} to Host: {cell.host}   (num tests: {len(cell.good)})"
     failed = f"   failed: {cell.failed} of {len(cell.runs)}" if cell.failed else ""
     if cell.good:
@@ -329,7 +329,7 @@ def _part_one(cell: Cell) -> Iterator[str]:
             yield f"{name} CPU {cpu}:   {shown}   Total:{total(fields):.1f}"
 
 
-def _part_two(cell: Cell) -> str:
+def _part_two(cell: SummaryCell) -> str:
     rates = cell.gbit_per_s
     shown, unit = cell.in_unit()
     return (
@@ -346,7 +346,7 @@ def _or_unknown(value: int | None) -> str:
 _NUMBERS = ("runs", "failed", "mean", "min", "max", "stdev", "retr")
 
 
-def harness_rows(found: Sequence[Cell]) -> list[dict[str, str]]:
+def harness_rows(found: Sequence[SummaryCell]) -> list[dict[str, str]]:
     """A row for each cell, side and core; one without these where no CPU is known."""
     rows = []
     for cell in found:
@@ -363,7 +363,7 @@ def harness_rows(found: Sequence[Cell]) -> list[dict[str, str]]:
     return rows
 
 
-def _values(cell: Cell) -> dict[str, float | int | None]:
+def _values(cell: SummaryCell) -> dict[str, float | int | None]:
     """The numbers of a cell, by _NUMBERS."""
     rates = cell.gbit_per_s
     measured: list[float | None] = [None] * 4
@@ -376,7 +376,7 @@ def _values(cell: Cell) -> dict[str, float | int | None]:
     )
 
 
-def harness_json(found: Sequence[Cell]) -> str:
+def harness_json(found: Sequence[SummaryCell]) -> str:
     """Host → test → the numbers of the cell, and side → core → field."""
     nested: dict[str, dict[str, object]] = {}
     for cell in found:
@@ -411,7 +411,7 @@ def lab_rows(data: Data) -> list[dict[str, str]]:
     return sorted(rows, key=lambda row: (numbers.parse(row["mtu"]) or 0.0, row["file"].encode()))
 
 
-def _gbps(run: Run) -> str:
+def _gbps(run: ResultRun) -> str:
     value = (run.bps or 0.0) / _GIGA
     return f"{value:.{3 if run.is_imported else max(3, _decimals(value))}f}"
 
@@ -439,5 +439,5 @@ def warned(data: Data) -> Iterator[str]:
 
 def excluded(data: Data) -> int:
     """How many mpstat files `--pool ok` leaves out."""
-    failed: Iterable[Run] = (run for run in data.runs if run.reason)
+    failed: Iterable[ResultRun] = (run for run in data.runs if run.reason)
     return sum(len(run.cpu) for run in failed) + len(data.loose)

@@ -22,7 +22,7 @@ MISS = "miss"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class PlayedEvent:
     """A flow or request of the trace, its `number` among those of its group. Times count from the
     common instant; None: it did not begin, or nothing arrived. `in_time` bytes of a flow arrived
     within its duration. `reason` is why it failed, "" if it did not."""
@@ -45,16 +45,16 @@ class Line:
         return "" if self.status in {"ok", MISS} else self.status.removeprefix("failed: ")
 
 
-def read(path: Path) -> list[Line]:
+def read(path: Path) -> list[PlayedEvent]:
     """The lines of a file. OutputError if one is invalid."""
     with path.open(encoding="utf-8", newline="") as file:
         return list(_lines(path, csv.DictReader(file)))
 
 
-def _lines(path: Path, rows: "csv.DictReader[str]") -> Iterator[Line]:
+def _lines(path: Path, rows: "csv.DictReader[str]") -> Iterator[PlayedEvent]:
     for row in rows:
         try:
-            yield Line(
+            yield PlayedEvent(
                 group=int(row["group"]),
                 number=int(row["number"]),
                 kind=row["kind"],  # type: ignore[arg-type]  # netesto-flow writes one of them
@@ -92,7 +92,7 @@ class PlayedFlow:
     source: str
     asked_start_s: float
     asked_s: float
-    line: Line
+    line: PlayedEvent
     is_udp: bool = False
     way: tuple[str, ...] = ()
     shared: "Shared | None" = None
@@ -138,7 +138,7 @@ class Played:
     receivers, None if there is no such."""
 
     flows: tuple[PlayedFlow, ...]
-    requests: Mapping[str, tuple[Line, ...]]
+    requests: Mapping[str, tuple[PlayedEvent, ...]]
     windows_bytes: tuple[int, ...] = ()
     cut_bps: float | None = None
 
@@ -205,7 +205,7 @@ def _kilobits(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def _latencies(lines: Sequence[Line]) -> dict[str, str]:
+def _latencies(lines: Sequence[PlayedEvent]) -> dict[str, str]:
     """Of the requests that did not fail, misses included."""
     good = [line for line in lines if not line.reason]
     times = sorted(line.us for line in good if line.us is not None)
@@ -281,7 +281,7 @@ def played(folder: Path, known: Manifest) -> Played | None:
     if not groups:
         return None
     flows: list[PlayedFlow] = []
-    requests: dict[str, tuple[Line, ...]] = {}
+    requests: dict[str, tuple[PlayedEvent, ...]] = {}
     windows: dict[str, list[int]] = {}
     for group in groups:
         asked = group.request

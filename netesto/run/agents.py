@@ -7,7 +7,7 @@ from netesto.errors import AgentError, LabError
 from netesto.lab import agents
 from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
-from netesto.lab.plan import Plan
+from netesto.lab.plan import LabPlan
 from netesto.model import Endpoint
 from netesto.transport import client
 from netesto.transport.client import AgentClient, Reopen
@@ -34,7 +34,7 @@ async def connect(
     )
 
 
-def of_lab(lab: Lab, nursery: Nursery, plan: Plan) -> Connect:
+def of_lab(lab: Lab, nursery: Nursery, plan: LabPlan) -> Connect:
     """Connects to the agents of a lab, and restarts one that was killed."""
     turn = asyncio.Lock()
 

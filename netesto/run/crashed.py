@@ -18,14 +18,14 @@ from netesto.results.evidence import FAILED
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.results.store import Store
 from netesto.run import grounds, labs, status
-from netesto.run.session import Session
+from netesto.run.session import RunSession
 from netesto.run.settings import claimable
 
 # Hosts of a guest that has ended have none.
 _NO_ADDRESS = IPv4Address(0)
 
 
-def record(session: Session, results: Store, error: GuestError) -> None:
+def record(session: RunSession, results: Store, error: GuestError) -> None:
     """Give the first experiment of the part that has no results, which the guest ended in, its
     rows: its flows failed. What the guest had written of it stays there. The run's record gets the
     failure."""
@@ -62,7 +62,7 @@ def _unfinished(
 
 
 def _fail(
-    session: Session,
+    session: RunSession,
     results: Store,
     flows: list[steps.DoClient],
     end: steps.ProcessExperiment,

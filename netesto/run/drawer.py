@@ -82,7 +82,7 @@ class Drawer:
     def finish(self, *, within_s: float) -> bool:
         """Draw the other pages after the guest has ended; return False if there was no time for
         that, or a second Ctrl-C. Raises the first error of all drawing."""
-        is_ending = interrupts.was_heeded()
+        is_ending = interrupts.is_shutting_down()
         try:
             with interrupts.hurried():
                 is_done = self._draw(time.monotonic() + within_s)

@@ -11,7 +11,7 @@ from netesto.language.plan import Part, Plan
 from netesto.results import csvfile, derive, manifest, store
 from netesto.results.fields import Fields
 from netesto.results.store import Store
-from netesto.run.session import Session
+from netesto.run.session import RunSession
 from netesto.run.settings import claimable
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Passed:
     failures: tuple[str, ...] = ()
 
 
-def pass_over(session: Session, results: Store, *, nested: bool) -> Passed:
+def pass_over(session: RunSession, results: Store, *, nested: bool) -> Passed:
     """Find and report the cells of the script that were finished successfully before, if the run
     skips them; with `nested`, also those within unfinished cells."""
     plan, watcher = session.plan, session.watcher
@@ -78,7 +78,7 @@ def pass_over(session: Session, results: Store, *, nested: bool) -> Passed:
     return Passed(done, tuple(failures))
 
 
-def untried_first(session: Session, results: Store, parts: Sequence[Part]) -> list[Part]:
+def untried_first(session: RunSession, results: Store, parts: Sequence[Part]) -> list[Part]:
     """The parts in the order in which they run: with `--resume`, those that an earlier run has
     begun and not finished come last, because they may have ended it."""
     if not session.request.resume:

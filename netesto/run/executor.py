@@ -13,7 +13,7 @@ from netesto.language.standing import Standing
 from netesto.results.evidence import OK
 from netesto.results.store import Store
 from netesto.run.request import CONTINUE
-from netesto.run.session import Session, only_part
+from netesto.run.session import RunSession, only_part
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Open:
     failures: int
 
 
-class Hosts(Protocol):
+class StepExecutor(Protocol):
     """Executes single steps (see controller.Controller)."""
 
     @property
@@ -52,8 +52,8 @@ class Executor:
 
     def __init__(
         self,
-        session: Session,
-        hosts: Hosts,
+        session: RunSession,
+        hosts: StepExecutor,
         results: Store,
         *,
         passed: Mapping[int, Sequence[int]],

@@ -17,7 +17,7 @@ from netesto.language import steps
 from netesto.language.plan import Head, Warned
 from netesto.limits import allowed, needs
 from netesto.run import behindlinks, labcommands, labs
-from netesto.run.request import Request
+from netesto.run.request import RunRequest
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
 GUEST_FEATURES = frozenset(
@@ -35,7 +35,7 @@ class Choice:
     kernel: Kernel | None = None
 
 
-def choose(request: Request, head: Head) -> Choice:
+def choose(request: RunRequest, head: Head) -> Choice:
     """The ground of a run: the requested one; else `lab` if this machine's kernel has what the
     script needs, else `uml`. LabError or MissingError if neither is possible."""
     inside = guest.ground_inside()
@@ -66,7 +66,7 @@ def choose(request: Request, head: Head) -> Choice:
     return Choice("lab")
 
 
-def named(request: Request) -> str | None:
+def named(request: RunRequest) -> str | None:
     """The ground that the command line names, possibly by hosts or a kernel; None if it names none.
     UsageError if there is no such kernel."""
     if request.hosts is not None:
@@ -112,7 +112,7 @@ def lacking(commands: Sequence[steps.RemoteCommand], kernel: Capabilities) -> li
     return [str(need) for need in needs.unmet(wanted, has)]
 
 
-def check_script(request: Request, head: Head) -> None:
+def check_script(request: RunRequest, head: Head) -> None:
     """Check before anything is changed: ScriptError or UsageError if the script requests a lab that
     cannot be built, hosts that will not exist, or something impossible on every host; MissingError
     if it requires another number of hosts."""
@@ -167,7 +167,7 @@ def check_sysctls(commands: Sequence[steps.RemoteCommand]) -> None:
                 )
 
 
-def warnings(request: Request, head: Head) -> list[Warned]:
+def warnings(request: RunRequest, head: Head) -> list[Warned]:
     """Warnings to the author about the lab of the run, if it has one."""
     if request.hosts is not None or head.lab is None:
         return []

@@ -13,7 +13,7 @@ from netesto.results import durable
 from netesto.results.store import FIELDS, Store
 from netesto.run import crashed, earlier, grounds, status
 from netesto.run.drawer import Drawer
-from netesto.run.session import End, Session, only_part, tell
+from netesto.run.session import RunEnd, RunSession, only_part, tell
 from netesto.run.sidebyside import SideBySide, Task
 from netesto.system import interrupts, process
 
@@ -23,7 +23,7 @@ PLAN = "plan.json"
 PAGES_S = 1.0
 
 
-def run_whole(session: Session, kernel: Kernel) -> End:
+def run_whole(session: RunSession, kernel: Kernel) -> RunEnd:
     """Run a plan, or a part of one, in a guest, which reports how it ended."""
     request, head = session.request, session.plan.head
     # Locks of a guest belong to its own kernel, and exclude nobody outside.
@@ -42,7 +42,7 @@ def run_whole(session: Session, kernel: Kernel) -> End:
             seed = head.seed
         words = [*_words(session, path), *words, "--out", str(session.out)]
         try:
-            return End(_run_inside(kernel, session, words, seed=seed))
+            return RunEnd(_run_inside(kernel, session, words, seed=seed))
         except GuestError as error:
             if not session.is_part:
                 raise
@@ -50,17 +50,17 @@ def run_whole(session: Session, kernel: Kernel) -> End:
             crashed.record(session, results, error)
             if request.pages:
                 Drawer(session.out).finish(within_s=math.inf)
-            return End(status.FAILED)
+            return RunEnd(status.FAILED)
 
 
-def run_parts(session: Session, kernel: Kernel, *, jobs: int) -> End:
+def run_parts(session: RunSession, kernel: Kernel, *, jobs: int) -> RunEnd:
     """Run the parts that are not done yet, `jobs` of them at a time, each in a guest of its own."""
     return session.held(
         lambda held, results: _Guests(held, kernel, results).run(jobs),
     )
 
 
-def _words(session: Session, plan: str) -> list[str]:
+def _words(session: RunSession, plan: str) -> list[str]:
     """The arguments of `netesto` that execute a plan in a guest."""
     request = session.request
     aliases = ",".join(f"{name}={host}" for name, host in request.aliases.items())
@@ -72,7 +72,7 @@ def _words(session: Session, plan: str) -> list[str]:
     return [*words, *request.shown]
 
 
-def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed: int) -> int:
+def _run_inside(kernel: Kernel, session: RunSession, words: Sequence[str], *, seed: int) -> int:
     """Run `netesto` with other words inside a guest; its exit status."""
     request, out = session.request, session.out
     drawer = Drawer(out) if request.pages else None
@@ -93,10 +93,10 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
             meanwhile=drawer.look if drawer and draws_beside else None,
             defers_interrupts=True,
         )
-        if outcome != status.OK and interrupts.was_heeded():
+        if outcome != status.OK and interrupts.is_shutting_down():
             outcome, pages_s = status.INTERRUPTED, PAGES_S
     except KeyboardInterrupt:
-        interrupts.heed()
+        interrupts.begin_shutdown()
         outcome, pages_s = status.INTERRUPTED, 0
     finally:
         if drawer and not drawer.finish(within_s=pages_s):
@@ -107,14 +107,14 @@ def _run_inside(kernel: Kernel, session: Session, words: Sequence[str], *, seed:
 class _Guests:
     """Guests for the parts of a plan."""
 
-    def __init__(self, session: Session, kernel: Kernel, results: Store) -> None:
+    def __init__(self, session: RunSession, kernel: Kernel, results: Store) -> None:
         self._session = session
         self._kernel = kernel
         self._results = results
         # Repeated parts, by their numbers.
         self._again: dict[int, Plan] = {}
 
-    def run(self, jobs: int) -> End:
+    def run(self, jobs: int) -> RunEnd:
         """Until all parts have ended, or one shows that the others would fail, too."""
         session, results, watcher = self._session, self._results, self._session.watcher
         head = session.plan.head
@@ -140,7 +140,7 @@ class _Guests:
         tell(watcher, head.warnings)
         for text in head.echoes:
             watcher.echo(text)
-        end = End(status.OK, ground=self._kernel.kind)
+        end = RunEnd(status.OK, ground=self._kernel.kind)
         if parts:
             end = SideBySide(session, parts, self, results, jobs=at_once).run()
         return end.with_failures(passed.failures)

@@ -11,13 +11,13 @@ from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
 from netesto.errors import Place, UsageError
 from netesto.lab import guest, plan, records, topology, ways
-from netesto.lab.addressing import End
+from netesto.lab.addressing import LinkEnd
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language.steps import LabRequest, RemoteCommand
 from netesto.links import made
 from netesto.model import GUEST_MEMORY_MB, Endpoint, LabLink
-from netesto.results.links import LinkRecord, Packets, Way
+from netesto.results.links import FlowFields, LinkRecord, Way
 
 
 def parse_spec(spec: str) -> LabRequest:
@@ -87,7 +87,7 @@ def unfetched(lab: Lab) -> dict[str, Path]:
 
 
 def endpoints(
-    lab: Lab, built: plan.Plan, pairs: Iterable[tuple[str, str]], *, ground: str
+    lab: Lab, built: plan.LabPlan, pairs: Iterable[tuple[str, str]], *, ground: str
 ) -> list[Endpoint]:
     """The hosts of a lab that is up, with the paths between the hosts of `pairs`."""
     paths: defaultdict[str, dict[str, Sequence[LabLink]]] = defaultdict(dict)
@@ -102,7 +102,7 @@ def endpoints(
     ]
 
 
-def links_of(built: plan.Plan) -> tuple[LinkRecord, ...]:
+def links_of(built: plan.LabPlan) -> tuple[LinkRecord, ...]:
     """Both directions of each link, where an agent counts them."""
     names = _link_names(built)
     found = []
@@ -123,7 +123,7 @@ def links_of(built: plan.Plan) -> tuple[LinkRecord, ...]:
     return tuple(found)
 
 
-def _link_names(built: plan.Plan) -> list[str]:
+def _link_names(built: plan.LabPlan) -> list[str]:
     """`a-b`; a second link between two nodes is `a-b.2`."""
     names: list[str] = []
     pairs: dict[frozenset[str], int] = {}
@@ -136,14 +136,14 @@ def _link_names(built: plan.Plan) -> list[str]:
     return names
 
 
-def _counted_at(end: End, across: End) -> End | None:
+def _counted_at(end: LinkEnd, across: LinkEnd) -> LinkEnd | None:
     """The interface, of the two of a link without limits, that is sampled: all of a router are, and
     of a host that by which its flows leave; None between two switches."""
     both = [(kind, each) for kind in ("router", "host") for each in (end, across)]
     return next((each for kind, each in both if each.node.kind == kind), None)
 
 
-def tracer(lab: Lab, built: plan.Plan) -> Callable[[Sequence[Packets]], list[Way | None]]:
+def tracer(lab: Lab, built: plan.LabPlan) -> Callable[[Sequence[FlowFields]], list[Way | None]]:
     """What finds the ways of flows while the lab is up: those that its routes leave no choice, and
     of the others those of IPv4, as its kernel reports; None for others. LabError if a flow does not
     arrive."""
@@ -153,15 +153,15 @@ def tracer(lab: Lab, built: plan.Plan) -> Callable[[Sequence[Packets]], list[Way
         address: name for name, each in lab.endpoints.items() for address in each.addresses.values()
     }
 
-    def way(path: Sequence[End]) -> Way:
+    def way(path: Sequence[LinkEnd]) -> Way:
         nodes = (path[0].node.name, *(end.link.other(end.node.name) for end in path))
         return Way(nodes, tuple(names[end.index // 2] for end in path))
 
     @cache
-    def possible(source: str, destination: str) -> list[tuple[End, ...]]:
+    def possible(source: str, destination: str) -> list[tuple[LinkEnd, ...]]:
         return list(itertools.islice(built.routes.ways(source, destination), 2))
 
-    def found(flows: Sequence[Packets]) -> list[Way | None]:
+    def found(flows: Sequence[FlowFields]) -> list[Way | None]:
         result: list[Way | None] = [None] * len(flows)
         chosen = []
         for number, flow in enumerate(flows):
@@ -171,7 +171,7 @@ def tracer(lab: Lab, built: plan.Plan) -> Callable[[Sequence[Packets]], list[Way
             elif paths and paths[0] and flow.source.version == 4:
                 chosen.append(number)
         asked = [
-            ways.Flow(
+            ways.RoutedFlow(
                 source=flow.source,
                 destination=flow.destination,
                 source_port=flow.source_port,
@@ -194,7 +194,7 @@ def tracer(lab: Lab, built: plan.Plan) -> Callable[[Sequence[Packets]], list[Way
     return found
 
 
-def plan_of(network: Topology) -> plan.Plan:
+def plan_of(network: Topology) -> plan.LabPlan:
     """The plan of a new lab on this machine."""
     maker = made.maker(guest.ground_inside())
     return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER), maker=maker)

@@ -9,7 +9,7 @@ from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
 from netesto.errors import UsageError
 from netesto.language.steps import LabRequest
-from netesto.run.settings import Settings
+from netesto.run.settings import RunSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ CONTINUE = OnFailure()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RunRequest:
     """The request for a run.
 
     `script` is a path of a script or a plan, or "-" for standard input. `hosts` are real ones,
@@ -59,7 +59,7 @@ class Request:
     """
 
     script: str
-    settings: Settings
+    settings: RunSettings
     out: Path | None = None
     fields: Path | None = None
     ground: str | None = None

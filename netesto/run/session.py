@@ -21,11 +21,11 @@ from netesto.results.manifest import SettingRecord
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import drawer, partfolders, settings, status
-from netesto.run.request import Request, Watcher
+from netesto.run.request import RunRequest, Watcher
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RunEnd:
     """The end of a run: its exit status, its failures, its ground, and the settings that are in no
     manifest (RunRecord.settings). `out` is its results folder; None if another process reports
     it."""
@@ -37,7 +37,7 @@ class End:
     settings: Mapping[str, tuple[SettingRecord, ...]] = field(default_factory=dict)
     out: Path | None = None
 
-    def with_failures(self, failures: Sequence[str]) -> "End":
+    def with_failures(self, failures: Sequence[str]) -> "RunEnd":
         """The same end, with earlier failures."""
         if not failures:
             return self
@@ -46,11 +46,11 @@ class End:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class RunSession:
     """The data of a run before it begins. `fields` are the columns of exp.csv, `ground` is where it
     runs."""
 
-    request: Request
+    request: RunRequest
     plan: Plan
     record: RunRecord
     fields: Fields
@@ -90,10 +90,10 @@ class Session:
             self.plan.write(cast("BinaryIO", compressed))
         return path
 
-    def held(self, carry_out: Callable[["Session", Store], End]) -> End:
+    def held(self, carry_out: Callable[["RunSession", Store], RunEnd]) -> RunEnd:
         """Execute the run while its results folder is held, and keep its record. Errors before the
         first experiment are raised."""
-        end = End(status.FAILED)
+        end = RunEnd(status.FAILED)
         with Store(self.out) as results:
             self._tidy(results)
             own = replace(self, fields=results.take_fields(self.fields))
@@ -111,10 +111,10 @@ class Session:
                 left = [text for text in self.watcher.left if EARLIER_RUN not in text]
                 end = end.with_failures(left)
             except KeyboardInterrupt:
-                end = End(status.INTERRUPTED)
+                end = RunEnd(status.INTERRUPTED)
                 raise
             except NetestoError as error:
-                end = End(status.of(error), (error.message,))
+                end = RunEnd(status.of(error), (error.message,))
                 raise
             finally:
                 self.watcher.stop()
@@ -136,7 +136,7 @@ class Session:
                 f" netesto report {results.folder} adds them"
             )
 
-    def _ended(self, end: End, stopwatch: Stopwatch) -> RunRecord:
+    def _ended(self, end: RunEnd, stopwatch: Stopwatch) -> RunRecord:
         return replace(
             self.record,
             simulated_time=guest.ground_inside() == wallclock.SIMULATED,

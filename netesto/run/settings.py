@@ -11,7 +11,7 @@ from pathlib import Path
 from netesto.errors import UsageError
 from netesto.files import paths
 from netesto.language.plan import STANDARD_INPUT, Plan, SourceFile
-from netesto.language.steps import Columns, LabRequest, Step
+from netesto.language.steps import ColumnKnowledge, LabRequest, Step
 from netesto.results import csvfile, fields
 from netesto.results.fields import Fields
 from netesto.results.store import FIELDS, TABLE, Store
@@ -66,7 +66,7 @@ def unread(path: Path, error: OSError) -> UsageError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class RunSettings:
     """The settings of an interpretation. Without a seed, one is chosen; without the memory of a
     guest, it follows from the script."""
 
@@ -140,9 +140,9 @@ def claimable(columns: Fields) -> Fields:
     return columns.with_added(fields.load(paths.fields_file()).columns)
 
 
-def known(columns: Fields) -> Columns:
+def known(columns: Fields) -> ColumnKnowledge:
     """The information about a run's columns for the language."""
-    return Columns(columns, claimable(columns).kinds())
+    return ColumnKnowledge(columns, claimable(columns).kinds())
 
 
 def are_ours(columns: Fields) -> bool:

@@ -30,7 +30,7 @@ from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders, status
 from netesto.run.drawer import Index
-from netesto.run.session import End, Session
+from netesto.run.session import RunEnd, RunSession
 from netesto.system import interrupts, process
 
 # The memory of a guest with a lab of some hosts; a long fat path takes more.
@@ -71,7 +71,13 @@ class SideBySide:
     """Parts of the script of a session, `jobs` at a time; `results` holds the results folder."""
 
     def __init__(
-        self, session: Session, parts: Sequence[Part], guests: Guests, results: Store, *, jobs: int
+        self,
+        session: RunSession,
+        parts: Sequence[Part],
+        guests: Guests,
+        results: Store,
+        *,
+        jobs: int,
     ) -> None:
         self._session = session
         self._run = session.record.name
@@ -98,7 +104,7 @@ class SideBySide:
         self._was_interrupted = False
         self._requested = signal.SIGINT
 
-    def run(self) -> End:
+    def run(self) -> RunEnd:
         """Until all have ended, or one shows that the others would fail, too."""
         durable.make_folder(self._folder)
         with partfolders.held(self._folder) as lock:
@@ -111,7 +117,7 @@ class SideBySide:
                     if task in self._ended:
                         self._take_over(task)
         shutil.rmtree(self._folder, ignore_errors=True)
-        return End(
+        return RunEnd(
             self._status(),
             failures=tuple(self._failures),
             ground=self._record.ground if self._record else "",
@@ -156,7 +162,7 @@ class SideBySide:
         """Every part keeps its measurements; at a second Ctrl-C its guest is ended immediately."""
         if self._was_interrupted and number != signal.SIGINT:
             return
-        self._is_ending = self._was_interrupted = requests.is_heeded = True
+        self._is_ending = self._was_interrupted = requests.is_shutting_down = True
         self._requested = number
         for job in self._running.values():
             # The same signal, because parts inherit our ignored signals (`netesto run … &`).

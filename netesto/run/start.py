@@ -20,12 +20,14 @@ from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
 from netesto.run import grounds, guests, sidebyside
 from netesto.run.grounds import Choice
-from netesto.run.request import Request, Watcher
-from netesto.run.session import End, Session, script_name, tell
+from netesto.run.request import RunRequest, Watcher
+from netesto.run.session import RunEnd, RunSession, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
 
 
-def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | None = None) -> Plan:
+def plan(
+    request: RunRequest, watcher: Watcher, watch: Callable[[Step], None] | None = None
+) -> Plan:
     """The plan of a script; with `watch`, which gets every step, it is that of a dry run, and need
     not keep any. Errors of the script are raised, and suspicious things are warnings."""
     ground = grounds.named(request)
@@ -48,7 +50,7 @@ def plan(request: Request, watcher: Watcher, watch: Callable[[Step], None] | Non
     return plan
 
 
-def run(request: Request, watcher: Watcher) -> End:
+def run(request: RunRequest, watcher: Watcher) -> RunEnd:
     """Run a script, a plan, or a part of one. Errors before the first experiment are raised."""
     _check_ground(request, grounds.named(request))
     # All errors of the script appear here, before anything is changed.
@@ -57,7 +59,7 @@ def run(request: Request, watcher: Watcher) -> End:
         return _run(request, watcher, plan, columns, out)
 
 
-def _asked(request: Request, watch: Callable[[Step], None] | None) -> tuple[Plan, Fields, Path]:
+def _asked(request: RunRequest, watch: Callable[[Step], None] | None) -> tuple[Plan, Fields, Path]:
     """A plan, the columns of exp.csv that it was made with, and its results folder."""
     path = Path(request.script)
     if planning.is_plan(path):
@@ -110,7 +112,7 @@ def _last_seed(out: Path, script: str) -> int | None:
     return None
 
 
-def _run(request: Request, watcher: Watcher, plan: Plan, columns: Fields, out: Path) -> End:
+def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out: Path) -> RunEnd:
     head = plan.head
     record = _record(request, plan, out)
     if not request.run:
@@ -124,7 +126,7 @@ def _run(request: Request, watcher: Watcher, plan: Plan, columns: Fields, out: P
     if not request.run:
         _warn(request, plan, watcher)
     jobs = None if request.run else _jobs(request, choice, plan)
-    session = Session(
+    session = RunSession(
         request=request,
         plan=plan,
         record=record,
@@ -152,7 +154,7 @@ def _run(request: Request, watcher: Watcher, plan: Plan, columns: Fields, out: P
     return guests.run_parts(replace(session, record=record), kernel, jobs=jobs)
 
 
-def _columns(request: Request, plan: Plan) -> Fields:
+def _columns(request: RunRequest, plan: Plan) -> Fields:
     """The columns of exp.csv that a plan was made with."""
     if request.fields is not None:
         return fields.load(request.fields)
@@ -161,7 +163,7 @@ def _columns(request: Request, plan: Plan) -> Fields:
     return ours if str(ours) == text else fields.parse(text, source=request.script)
 
 
-def _record(request: Request, plan: Plan, out: Path) -> RunRecord:
+def _record(request: RunRequest, plan: Plan, out: Path) -> RunRecord:
     """The record of a run that begins; inside a guest, the one that was begun outside."""
     versions = {
         "netesto": __version__,
@@ -185,7 +187,7 @@ def _record(request: Request, plan: Plan, out: Path) -> RunRecord:
     )
 
 
-def _warn(request: Request, plan: Plan, watcher: Watcher) -> None:
+def _warn(request: RunRequest, plan: Plan, watcher: Watcher) -> None:
     """Warnings of suspicious command lines, and of commands without an effect in a lab."""
     sources = [file.text for file in plan.head.sources]
     for warning in (*request.warnings, *unused_definitions(plan.head.definitions, sources)):
@@ -219,7 +221,7 @@ def _check_numbers(
         )
 
 
-def _check_ground(request: Request, ground: str | None) -> None:
+def _check_ground(request: RunRequest, ground: str | None) -> None:
     """UsageError if parts of a script cannot run side by side on this ground."""
     if (request.jobs or 1) > 1 and ground not in {"uml", "sim", None}:
         raise UsageError(
@@ -228,7 +230,7 @@ def _check_ground(request: Request, ground: str | None) -> None:
         )
 
 
-def _check_parts(request: Request, head: Head) -> None:
+def _check_parts(request: RunRequest, head: Head) -> None:
     """UsageError if the parts of a script cannot run side by side as requested."""
     if (request.jobs or 1) > 1 and head.entangled:
         raise UsageError(
@@ -239,7 +241,7 @@ def _check_parts(request: Request, head: Head) -> None:
         )
 
 
-def _jobs(request: Request, choice: Choice, plan: Plan) -> int | None:
+def _jobs(request: RunRequest, choice: Choice, plan: Plan) -> int | None:
     """How many parts of the script run side by side; None if it runs as one.
 
     In simulated time parts always run separately: their results do not depend on how many run at

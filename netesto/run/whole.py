@@ -14,7 +14,7 @@ from netesto.controller import preflight, wallclock
 from netesto.controller.controller import Controller
 from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Ground, Run
+from netesto.controller.run import Ground, RunOnHosts
 from netesto.errors import AgentError, LabError, NetestoError, ScriptError, StoppedError, UsageError
 from netesto.lab import carrying, drawing, guest, leftovers, netns, plan, probe
 from netesto.lab.agents import Nursery
@@ -27,7 +27,7 @@ from netesto.results.store import Store
 from netesto.run import agents, behindlinks, earlier, grounds, labs, status
 from netesto.run.drawer import Index
 from netesto.run.executor import Executor
-from netesto.run.session import End, Session, tell
+from netesto.run.session import RunEnd, RunSession, tell
 from netesto.run.settings import claimable
 from netesto.system import interrupts, proc
 from netesto.transport.client import AgentClient
@@ -39,7 +39,7 @@ _GROUNDS: Mapping[str, str] = {
 }
 
 
-def run(session: Session) -> End:
+def run(session: RunSession) -> RunEnd:
     """A whole script, or one part of it, with the agents of its ground."""
     proc.take_memory_from_one_arena()
     if session.request.hosts is not None:
@@ -58,7 +58,7 @@ def run(session: Session) -> End:
 class _Whole:
     """The ground, the agents, the plan, and the results as they come."""
 
-    def __init__(self, session: Session, results: Store, nursery: Nursery | None) -> None:
+    def __init__(self, session: RunSession, results: Store, nursery: Nursery | None) -> None:
         head = session.plan.head
         if not session.is_part:
             results.check_free(head.counter, head.last_number)
@@ -79,11 +79,11 @@ class _Whole:
 
     # ---- the ground ----------------------------------------------------------------------
 
-    def run(self) -> End:
+    def run(self) -> RunEnd:
         render, write_index = _pages() if self._request.pages else (_nothing, _nothing)
         with self._ground() as (inventory, ground, connect):
             controller = Controller(
-                Run(
+                RunOnHosts(
                     inventory=inventory,
                     store=self._results,
                     connect=connect,
@@ -248,7 +248,7 @@ class _Whole:
         }
 
     def _measure(
-        self, lab: Lab, built: plan.Plan, pairs: Mapping[tuple[str, str], None]
+        self, lab: Lab, built: plan.LabPlan, pairs: Mapping[tuple[str, str], None]
     ) -> tuple[PathRecord, ...]:
         """Measure the paths of flows before the flows."""
         self._watcher.doing("measuring the paths")
@@ -261,7 +261,7 @@ class _Whole:
 
     # ---- the plan ------------------------------------------------------------------------
 
-    def _execute(self, controller: Controller, ground: Ground, inventory: Inventory) -> End:
+    def _execute(self, controller: Controller, ground: Ground, inventory: Inventory) -> RunEnd:
         outcome = status.OK
         failures: tuple[str, ...] = ()
         self._watcher.say(f"seed {self._head.seed}")
@@ -273,7 +273,7 @@ class _Whole:
             self._watcher.say(error.message)
             executor.interrupt("the run was stopped")
         except KeyboardInterrupt:
-            interrupts.heed()
+            interrupts.begin_shutdown()
             self._watcher.say("interrupted: keeping what was measured, putting hosts back")
             try:
                 with interrupts.hurried():
@@ -292,7 +292,7 @@ class _Whole:
             failures = (error.message,)
         if outcome == status.OK and executor.failures:
             outcome = status.FAILED
-        return End(
+        return RunEnd(
             outcome,
             failures=(*failures, *executor.failures),
             ground=ground.kind,

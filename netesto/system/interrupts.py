@@ -46,14 +46,14 @@ class Requests:
 
     def __init__(self) -> None:
         # The first one was caught, and the program is shutting down.
-        self.is_heeded = False
+        self.is_shutting_down = False
         self._is_hurried = False
         self._has_hurry_come = False
         self._last = signal.SIGINT
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         del frame
-        if not self.is_heeded and not _is_interrupted():
+        if not self.is_shutting_down and not _is_interrupted():
             self._last = signal.Signals(number)
             raise RequestToEnd
         if number == signal.SIGINT:
@@ -78,7 +78,7 @@ class Requests:
                 others_hook(lost)
 
         def again(_number: int, _frame: FrameType | None) -> None:
-            if not self.is_heeded and not _is_interrupted():
+            if not self.is_shutting_down and not _is_interrupted():
                 signal.raise_signal(self._last)
 
         before = signal.signal(signal.SIGALRM, again)
@@ -101,8 +101,8 @@ class Requests:
 
 
 @contextlib.contextmanager
-def heeded() -> Iterator[None]:
-    """While the body runs, a request to end raises KeyboardInterrupt, until `heed` is called. From
+def handled() -> Iterator[None]:
+    """While the body runs, a request to end raises KeyboardInterrupt, until `begin_shutdown` is called. From
     then on this process ignores them, also after the body."""
     requests = Requests()
     before = {number: signal.signal(number, requests) for number in not_ignored()}
@@ -114,24 +114,24 @@ def heeded() -> Iterator[None]:
     finally:
         # Python drops its handlers when it exits; ignored signals stay ignored, including those
         # that a nested call has left ignored.
-        is_ending = requests.is_heeded or _is_interrupted() or not_ignored() != list(before)
+        is_ending = requests.is_shutting_down or _is_interrupted() or not_ignored() != list(before)
         _restore(dict.fromkeys(before, signal.SIG_IGN) if is_ending else before)
 
 
-def heed() -> None:
+def begin_shutdown() -> None:
     """Declare that the caller has caught the KeyboardInterrupt and will shut down: no further one
     is raised. Until then each request raises one, because other code may swallow it."""
-    _requests().is_heeded = True
+    _requests().is_shutting_down = True
 
 
 def is_ending() -> bool:
-    """Whether there was a request to end: it was heeded, or is being raised."""
-    return was_heeded() or _is_interrupted()
+    """Whether there was a request to end: it was handled, or is being raised."""
+    return is_shutting_down() or _is_interrupted()
 
 
-def was_heeded() -> bool:
-    """Whether there was a request to end that was heeded."""
-    return _requests().is_heeded
+def is_shutting_down() -> bool:
+    """Whether there was a request to end that was handled."""
+    return _requests().is_shutting_down
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ _PIECE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CompletedCommand:
     """A command that ended: its exit status (negative: the signal that ended it) and its output."""
 
     argv: tuple[str, ...]
@@ -111,7 +111,7 @@ def run(
     stdin: str | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> Finished:
+) -> CompletedCommand:
     """Run a command to its end.
 
     Raises ProcessError if it cannot be started, outlives `timeout` seconds (it is killed, with its
@@ -138,7 +138,7 @@ def run(
         if isinstance(error, subprocess.TimeoutExpired):
             raise _late(argv, timeout) from None
         raise
-    finished = Finished(tuple(argv), child.returncode, stdout, stderr)
+    finished = CompletedCommand(tuple(argv), child.returncode, stdout, stderr)
     return finished.checked() if check else finished
 
 
@@ -387,7 +387,7 @@ async def run_async(
     check: bool = True,
     stdin: bytes | None = None,
     most_bytes: float = math.inf,
-) -> Finished:
+) -> CompletedCommand:
     """`run` for code that runs in an event loop. Cancelling it kills the command; so does output of
     more than `most_bytes`, which is a ProcessError."""
     with _starting(argv):
@@ -423,7 +423,7 @@ async def run_async(
                 await child.stdin.wait_closed()
     assert child.returncode is not None, "it was waited for"
     out, err = stdout.decode(errors="replace"), stderr.decode(errors="replace")
-    finished = Finished(tuple(argv), child.returncode, out, err)
+    finished = CompletedCommand(tuple(argv), child.returncode, out, err)
     return finished.checked() if check else finished
 
 

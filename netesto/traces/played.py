@@ -22,7 +22,7 @@ SAMPLED_MOST = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class HostPart:
     """The flows of a host, or its requests. `peers` are the hosts to which they go, as the trace
     names them, and `addresses` theirs, once known; `end_us` is the end of the whole trace's last
     event. `store` holds the values; `is_paced`: flows have a rate, by default or given."""
@@ -47,7 +47,7 @@ class Part:
         del members["lines"]
         return json.dumps(members)
 
-    def placed(self, hosts: Mapping[str, tuple[str, str]]) -> "Part":
+    def placed(self, hosts: Mapping[str, tuple[str, str]]) -> "HostPart":
         """With the names and the addresses that the lab has for the peers."""
         found = [hosts[peer] for peer in self.peers]
         return replace(
@@ -57,18 +57,18 @@ class Part:
         )
 
 
-def read(text: str) -> Part:
+def read(text: str) -> HostPart:
     """The part that a text is; of a head alone, without its lines."""
     head, _, lines = text.partition("\n")
     members = jsontext.parse(head)
     for name in ("peers", "addresses"):
         members[name] = tuple(members[name])
-    return Part(**members, lines=lines)
+    return HostPart(**members, lines=lines)
 
 
 def parts(
     trace: Trace, *, drain_s: float, store: str, is_paced: bool
-) -> Iterator[tuple[str, str, Part]]:
+) -> Iterator[tuple[str, str, HostPart]]:
     """Each host with what it has to do: FLOWS or REQUESTS, hosts in the order met."""
     sampled = _sampled(trace.flows)
     of_hosts: dict[tuple[str, str], list[Flow | Request]] = {}
@@ -83,7 +83,7 @@ def parts(
             else _line_of_request(event, trace.stores, peers)
             for event in events
         ]
-        part = Part(
+        part = HostPart(
             end_us=trace.end_us,
             drain_s=drain_s,
             peers=tuple(peers),

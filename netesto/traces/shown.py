@@ -9,7 +9,7 @@ from netesto.traces.format import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TraceFacts:
     """`pairs` counts the flows from one host to another, `h1-h9`; `flowlets` those with pauses."""
 
     hosts: tuple[str, ...]
@@ -21,11 +21,11 @@ class Facts:
     flowlets: int
 
 
-def facts(trace: Trace) -> Facts:
+def facts(trace: Trace) -> TraceFacts:
     kinds = Counter(event.kind for event in trace.events)
     flows = trace.flows
     pairs = Counter((flow.host, flow.destination) for flow in flows)
-    return Facts(
+    return TraceFacts(
         hosts=tuple(sorted(trace.hosts, key=by_number)),
         sets=kinds["set"],
         gets=kinds["get"],
@@ -39,7 +39,7 @@ def facts(trace: Trace) -> Facts:
     )
 
 
-def lines(shown: Facts) -> Iterator[str]:
+def lines(shown: TraceFacts) -> Iterator[str]:
     yield f"hosts     {' '.join(shown.hosts)}"
     yield f"sets      {shown.sets}"
     yield f"gets      {shown.gets}"

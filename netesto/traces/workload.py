@@ -41,8 +41,8 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
-    """Requests from time 0 on, of the hosts that are also the stores."""
+class RequestStream:
+    """RequestStream from time 0 on, of the hosts that are also the stores."""
 
     hosts: tuple[str, ...]
     length_us: float
@@ -55,7 +55,7 @@ class Workload:
 
     file: str
     groups: tuple[Group, ...]
-    requests: Requests | None
+    requests: RequestStream | None
 
 
 Warn = Callable[[str], None]
@@ -117,12 +117,12 @@ class _Reader:
             requests,
         )
 
-    def _requests(self, document: Value) -> Requests:
+    def _requests(self, document: Value) -> RequestStream:
         what = "a workload with mc_host_list"
         length = self._time(document, "length", what)
         gap = self._distribution(document.required("mc_gap_distribution", what), "gap")
         self._check_gap(document, "mc_gap_distribution", gap, length)
-        return Requests(self._hosts(document, "mc_host_list", what), length, gap)
+        return RequestStream(self._hosts(document, "mc_host_list", what), length, gap)
 
     def _group(self, group: Value, what: str) -> Group:
         members = group.table(what)
@@ -323,7 +323,7 @@ def _rounded(time_us: float) -> float:
     return int(time_us * 1000 + 0.5) / 1000
 
 
-def _requests(requests: Requests, generator: Random) -> Iterator[Request]:
+def _requests(requests: RequestStream, generator: Random) -> Iterator[Request]:
     """A set first; then sets and gets alike often. Half of the sets set an old key again."""
     draw, gap, hosts = generator.random, requests.gap.drawn_by(generator), requests.hosts
     keys: list[str] = []

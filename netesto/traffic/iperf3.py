@@ -27,7 +27,7 @@ from typing import ClassVar, Self
 
 from netesto.errors import OutputError
 from netesto.files import jsontext
-from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
+from netesto.measured import DatagramInterval, Datagrams, GoodputInterval, TransferResult
 from netesto.model import FlowSpec, GroupRequest, Ports
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import (
@@ -301,12 +301,12 @@ def _client_ports(document: Printed) -> tuple[int, ...]:
 
 def _intervals(
     document: Printed, request: GroupRequest, start_s: float | None
-) -> tuple[Interval, ...]:
+) -> tuple[GoodputInterval, ...]:
     """The receiver's intervals; of a TCP stream the sender's, if the server reported none."""
     if start_s is None:
         return ()
     return tuple(
-        Interval(
+        GoodputInterval(
             start_s=start_s + node.number("sum.start"),
             end_s=start_s + node.number("sum.end"),
             rate_bps=node.number("sum.bits_per_second"),

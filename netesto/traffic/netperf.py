@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from netesto.errors import OutputError
-from netesto.measured import Datagrams, Interval, TransferResult
+from netesto.measured import Datagrams, GoodputInterval, TransferResult
 from netesto.model import (
     REQUEST_TESTS,
     STREAM_TESTS,
@@ -339,7 +339,9 @@ def _with_latencies(result: TransferResult, values: _Values) -> TransferResult:
     )
 
 
-def _intervals(output: str, request: GroupRequest, system_ahead_s: float) -> tuple[Interval, ...]:
+def _intervals(
+    output: str, request: GroupRequest, system_ahead_s: float
+) -> tuple[GoodputInterval, ...]:
     """The interim results.
 
     In TCP_STREAM they count what the sender's socket accepted, and are therefore ahead of goodput
@@ -364,10 +366,10 @@ def _intervals(output: str, request: GroupRequest, system_ahead_s: float) -> tup
     )
 
 
-def _interval(reading: _Values, *, share: float, ahead_s: float) -> Interval:
+def _interval(reading: _Values, *, share: float, ahead_s: float) -> GoodputInterval:
     reading.expect("UNITS", UNIT_NAME)
     end_s = reading.number("ENDING") - ahead_s
-    return Interval(
+    return GoodputInterval(
         start_s=end_s - reading.number("INTERVAL"),
         end_s=end_s,
         rate_bps=reading.number("INTERIM_RESULT") * UNIT_BPS * share,

@@ -18,7 +18,7 @@ from netesto.model import (
     ClockReading,
     Event,
     FilePiece,
-    Finished,
+    FinishedExperiment,
     GroupRequest,
     HostInfo,
     HostState,
@@ -99,7 +99,7 @@ class Agent(Protocol):
     async def start_capture(self, request: CaptureRequest) -> None:
         """Capture packets for the experiment."""
 
-    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> FinishedExperiment:
         """End samplers and captures, and complete the experiment's files; those that are small
         together come with their list."""
 

@@ -25,7 +25,7 @@ from netesto.model import (
     ClockReading,
     Event,
     FilePiece,
-    Finished,
+    FinishedExperiment,
     GroupRequest,
     HostInfo,
     HostState,
@@ -328,7 +328,7 @@ class AgentClient:
         message = codec.encode(pb.CaptureRequest, request)
         await self._call("StartCapture", message, _WORK_S)
 
-    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> FinishedExperiment:
         request = pb.FinishRequest(exp=exp, with_time_sync=with_time_sync)
         return codec.to_finished(await self._call("Finish", request, _FILES_S), host=self.host)
 

@@ -28,7 +28,7 @@ from netesto.model import (
     EventKind,
     FileEntry,
     FilePiece,
-    Finished,
+    FinishedExperiment,
     FlowSpec,
     GroupRequest,
     Ports,
@@ -242,12 +242,14 @@ def to_start(message: pb.StartRequest) -> tuple[GroupRequest, Ports, float | Non
     return request, decode_request(Ports, message.ports), start_at_s
 
 
-def to_finished(message: pb.Finished, *, host: str) -> Finished:
+def to_finished(message: pb.Finished, *, host: str) -> FinishedExperiment:
     sync = decode_reply(TimeSync, message.time_sync, host=host)
     files = tuple(decode(FileEntry, entry) for entry in message.files)
     content = tuple(decode(FilePiece, piece) for piece in message.content)
     changed = tuple(printable(text[:TEXT_MAX]) for text in message.changed[:ITEMS_MAX])
-    return Finished(files, sync if message.HasField("time_sync") else None, content, changed)
+    return FinishedExperiment(
+        files, sync if message.HasField("time_sync") else None, content, changed
+    )
 
 
 def from_setting(setting: Setting) -> pb.Setting:

@@ -20,7 +20,7 @@ from netesto.model import (
     AgentStatus,
     CaptureRequest,
     ClockReading,
-    Finished,
+    FinishedExperiment,
     GroupRequest,
     HostState,
     Ports,
@@ -196,7 +196,7 @@ class AgentServer:
             lambda: self._service.start_capture(codec.decode_request(CaptureRequest, message)),
         )
 
-    async def Finish(self, message: pb.FinishRequest, context: Context) -> Finished:
+    async def Finish(self, message: pb.FinishRequest, context: Context) -> FinishedExperiment:
         return await self._held(
             context,
             lambda: self._service.finish(message.exp, with_time_sync=message.with_time_sync),

@@ -381,7 +381,7 @@ async def test_processes_of_a_killed_agent_end_with_recover(start_daemon: StartD
     assert processes_of(life) == []
 
 
-def recover(state: Path) -> process.Finished:
+def recover(state: Path) -> process.CompletedCommand:
     argv = [sys.executable, "-m", "netesto.agent.daemon", "--recover", "--state", str(state)]
     return process.run(argv, timeout=DEADLINE_S)
 

@@ -10,7 +10,7 @@ from samplers import running_sampler
 from netesto.agent import examination
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
-from netesto.agent.limits import Limits
+from netesto.agent.limits import AgentLimits
 from netesto.agent.spool import Spool
 from netesto.agent.tools import Tools
 from netesto.collectors.clock import Clock
@@ -38,7 +38,7 @@ def premises(tmp_path: Path, sampler: Sampler) -> Iterator[Premises]:
             sampler=sampler,
             tools=Tools({}),
             ports=PortRange(),
-            limits=Limits(),
+            limits=AgentLimits(),
         )
 
 
@@ -60,7 +60,7 @@ async def test_an_agent_tries_the_paths_that_it_is_asked_for(start_daemon):
 
 
 async def test_a_path_to_where_no_flow_may_go_is_not_tried(premises):
-    limits = Limits(peers=(ip_network("10.0.0.0/8"),))
+    limits = AgentLimits(peers=(ip_network("10.0.0.0/8"),))
     state = await examination.examine([ip_address("127.0.0.9")], replace(premises, limits=limits))
     [path] = state.paths
     expected = (
@@ -87,7 +87,7 @@ async def test_an_interface_that_scripts_may_not_set_says_why(premises):
 
 
 async def test_a_disk_without_room_is_told_with_the_key(premises):
-    limits = Limits(disk_reserve=1e18)
+    limits = AgentLimits(disk_reserve=1e18)
     state = await examination.examine([], replace(premises, limits=limits))
     assert ["[limits] disk_reserve" in each for each in state.refusals] == [True]
 

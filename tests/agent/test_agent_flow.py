@@ -7,7 +7,7 @@ import pytest
 from agent_values import ShellTool, request
 
 from netesto.agent import jobs
-from netesto.agent.jobs import Flow, Start, last_lines
+from netesto.agent.jobs import FlowJob, Start, last_lines
 from netesto.collectors.clock import Clock, SystemTime
 from netesto.model import Event, Ports
 from netesto.system import process
@@ -33,7 +33,7 @@ def flow_of(
     start_s: asyncio.Future[float] | None = None,
     *,
     late_s: float = 0.0,
-) -> Flow:
+) -> FlowJob:
     begins = start_s or asyncio.get_running_loop().create_future()
     if start_s is None:
         begins.set_result(100.0)
@@ -49,7 +49,7 @@ def flow_of(
         system=SystemTime(clock, lambda _: None),
         emit=told,
     )
-    return Flow(start, 1, late_s)
+    return FlowJob(start, 1, late_s)
 
 
 async def outcome(tool: ShellTool, folder: Path) -> list[tuple[str, str, float, str]]:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.agent.journal import Change, Ground, Journal, Remains, replay
+from netesto.agent.journal import Change, ChangeScope, Journal, Remains, replay
 from netesto.agent.steps import Run, Write
 from netesto.agent.things import KernelFile, Root
 from netesto.errors import AgentError
 from netesto.hostsettings import Qdisc, Sysctl
 
-HERE = Ground("boot-1", 40)
+HERE = ChangeScope("boot-1", 40)
 
 PLACE = '"boot": "boot-1", "namespace": 40'
 FILE = '{"type": "KernelFile", "path": "/p"}'
@@ -67,7 +67,7 @@ def test_lines_that_a_kill_cut_short_are_nothing(lines: list[str]):
 def test_change_is_on_disk_when_begin_returns(tmp_path: Path):
     journal = Journal(tmp_path / "journal")
     journal.begin(SETTING, THING, [Write("/p", "2"), Run(("tc", "x"))])
-    remains = replay((tmp_path / "journal").read_text().splitlines(), Ground.here()).remains()
+    remains = replay((tmp_path / "journal").read_text().splitlines(), ChangeScope.here()).remains()
     assert remains == Remains(
         (Change(1, SETTING, THING, (Write("/p", "2"), Run(("tc", "x")))),), (), 1
     )

@@ -13,7 +13,7 @@ from agent_daemons import StartDaemon
 from agent_values import request
 
 from netesto.agent import limits
-from netesto.agent.limits import OF_LAB, Limits
+from netesto.agent.limits import OF_LAB, AgentLimits
 from netesto.errors import AgentError, NotAllowedError
 from netesto.hostsettings import Qdisc, Sysctl
 from netesto.model import CaptureRequest, Ports
@@ -23,7 +23,7 @@ PEER = ip_address("10.0.0.2")
 WORLD = ip_address("8.8.8.8")
 
 # Independent of this machine.
-ROOMY = Limits(memory_reserve=0, disk_reserve=0)
+ROOMY = AgentLimits(memory_reserve=0, disk_reserve=0)
 
 # Another process that wants to hold the agent at the address that it is given.
 OTHER = """
@@ -65,7 +65,7 @@ def test_every_key_is_read():
         "disk_reserve": 5000,
         "memory_reserve": "64M",
     }
-    assert limits.read(table) == Limits(
+    assert limits.read(table) == AgentLimits(
         interfaces=("eth0",),
         keep=True,
         peers=(ip_network("192.0.2.0/24"),),
@@ -108,18 +108,20 @@ def test_what_is_wrong_is_named(table: object, message: str):
 
 
 def test_interface_that_carries_management_is_refused_unless_it_is_named():
-    assert refused(Limits().check_interface, "eth0", managing=["eth0"], test="eth0") == (
+    assert refused(AgentLimits().check_interface, "eth0", managing=["eth0"], test="eth0") == (
         "the interface eth0 carries management of this host (its default route)\n"
         "To test through it nevertheless, write in the agent.toml of an installed agent:"
         ' device = "eth0". If there is a separate interface for tests, name that one:'
         ' device = "eth1".'
     )
-    replace(Limits(), interfaces=("eth0",)).check_interface("eth0", managing=["eth0"], test="eth0")
-    Limits().check_interface("eth0", managing=[], test="eth0")
+    replace(AgentLimits(), interfaces=("eth0",)).check_interface(
+        "eth0", managing=["eth0"], test="eth0"
+    )
+    AgentLimits().check_interface("eth0", managing=[], test="eth0")
 
 
 def test_interface_that_is_not_for_tests_is_refused():
-    assert refused(Limits().check_interface, "eth2", managing=["eth0"], test="eth1") == (
+    assert refused(AgentLimits().check_interface, "eth2", managing=["eth0"], test="eth1") == (
         "the interface eth2 is not the test interface\n"
         'To allow it, write in the agent.toml of an installed agent: [limits] interfaces = ["eth2"]'
     )

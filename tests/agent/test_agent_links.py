@@ -133,7 +133,7 @@ def test_route_is_taken_back_without_what_ip_only_shows():
 
 def test_metric_of_a_route_replaces_that_metric_alone():
     own = ("10.0.1.2", "dev", "b", "initcwnd", "9", "rto_min", "5ms")
-    route = metrics.Route("10.0.1.2", "b", own, ())
+    route = metrics.RouteInUse("10.0.1.2", "b", own, ())
     steps, undo = metrics.plan(RouteMetrics("b", initcwnd=20), route)
     replace = ("ip", "-4", "route", "replace", "10.0.1.2", "dev", "b")
     assert (steps, undo) == (

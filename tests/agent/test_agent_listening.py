@@ -3,7 +3,7 @@ import socket
 from contextlib import closing
 
 from netesto.agent import listening
-from netesto.agent.listening import Listener
+from netesto.agent.listening import ListeningSocket
 
 # As Linux 6.18 prints them, addresses and columns cut to what matters.
 TCP = """\
@@ -18,11 +18,11 @@ TCP6 = """\
 
 
 def test_only_listening_sockets_are_found():
-    assert list(listening.parse(TCP.splitlines())) == [Listener(12865, "711")]
+    assert list(listening.parse(TCP.splitlines())) == [ListeningSocket(12865, "711")]
 
 
 def test_sockets_of_ipv6_are_found():
-    assert list(listening.parse(TCP6.splitlines())) == [Listener(12900, "9")]
+    assert list(listening.parse(TCP6.splitlines())) == [ListeningSocket(12900, "9")]
 
 
 def test_the_kernel_tells_the_same_as_proc():

@@ -15,11 +15,11 @@ import pytest
 from agent_values import ShellTool, request
 from samplers import running_sampler
 
-from netesto.agent.experiment import Experiment, Premises
+from netesto.agent.experiment import HostExperiment, Premises
 from netesto.agent.journal import Journal
 from netesto.agent.service import Service
 from netesto.agent.spool import Spool
-from netesto.agent.tools import Abilities, Installed, Tools
+from netesto.agent.tools import Abilities, InstalledTool, Tools
 from netesto.collectors.capabilities import Capabilities
 from netesto.collectors.clock import Clock
 from netesto.errors import AgentError, MissingError
@@ -84,7 +84,7 @@ async def told_until_complete(events) -> list[tuple[str, int, str]]:
 
 async def test_a_tool_whose_version_is_known_is_not_asked_for_it():
     kernel = Capabilities(kernel="6.1", congestion_controls=("reno",), qdiscs=())
-    found = Abilities({"shelltool": Installed("7")}, kernel)
+    found = Abilities({"shelltool": InstalledTool("7")}, kernel)
     _, version = await Tools({"shelltool": ShellTool()}, found).get("shelltool")
     assert version == "7"
 
@@ -101,7 +101,7 @@ async def test_a_tool_that_is_installed_later_is_found(tmp_path: Path):
     found = [dict((await tools.found()).tools)]
     program(tmp_path / "tool", "echo shelltool 2.0")
     found.append(dict((await tools.found()).tools))
-    assert found == [{}, {"shelltool": Installed("2.0")}]
+    assert found == [{}, {"shelltool": InstalledTool("2.0")}]
 
 
 async def test_a_tool_that_hangs_is_told_before_a_controller_has_waited_too_long(tmp_path: Path):
@@ -225,7 +225,7 @@ def experiment_of(
     *routers: str,
     clock: Clock | None = None,
     is_in_lab: bool = False,
-) -> Experiment:
+) -> HostExperiment:
     """Experiment 1 of an agent in a lab with these routers; `told` gets its events."""
     premises = replace(
         service._premises,
@@ -240,7 +240,9 @@ def experiment_of(
     async def unchanged() -> list[str]:
         return []
 
-    return Experiment(1, premises.folder / "1", premises, emit=emit, hung=set(), changed=unchanged)
+    return HostExperiment(
+        1, premises.folder / "1", premises, emit=emit, hung=set(), changed=unchanged
+    )
 
 
 async def test_a_set_system_time_makes_the_experiment_partial(
@@ -288,7 +290,7 @@ async def test_a_system_time_that_is_the_agents_is_not_recorded(
     assert not (experiment.folder / "clock.json").exists()
 
 
-def noted(experiment: Experiment) -> float | None:
+def noted(experiment: HostExperiment) -> float | None:
     """How far the system's time was ahead, as the agent has recorded it."""
     found: float | None = json.loads((experiment.folder / "clock.json").read_text())[
         "system_ahead_s"
@@ -417,7 +419,7 @@ async def test_nothing_of_a_confirmed_experiment_is_kept_and_it_does_not_begin_a
     service = service_in(tmp_path / "agent", ShellTool(script="true"))
     async with held(service):
         await service.take_stats(1, 0)
-        there = [each for each in gc.get_objects() if isinstance(each, Experiment)]
+        there = [each for each in gc.get_objects() if isinstance(each, HostExperiment)]
         [kept] = [each for each in there if each.folder.is_relative_to(tmp_path)]
         forgotten = weakref.ref(kept)
         del there, kept

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.agent.making import Plan, plan_file, plan_netem, plan_qdisc
+from netesto.agent.making import SettingPlan, plan_file, plan_netem, plan_qdisc
 from netesto.agent.qdiscs import RootQdisc
 from netesto.agent.steps import Run, Write
 from netesto.agent.things import KernelFile, Root
@@ -39,7 +39,7 @@ def added(*words: str, action: str = "add") -> Run:
 def test_sysctl_is_written_and_put_back():
     setting = Sysctl("net.ipv4.tcp_wmem", "10000 262144  33554432")
     path = "/proc/sys/net/ipv4/tcp_wmem"
-    assert plan_file(setting, Path(path), "4096 16384 9") == Plan(
+    assert plan_file(setting, Path(path), "4096 16384 9") == SettingPlan(
         setting,
         KernelFile(path),
         "4096 16384 9",
@@ -132,7 +132,7 @@ def test_other_module_parameter_is_refused(setting: ModuleParameter, text: str):
 
 def test_first_qdisc_covers_the_kernels_own():
     setting = Qdisc("tbf", ("rate", "10mbit", "burst", "15000", "limit", "9000"), "", "eth0")
-    assert plan_qdisc(setting, None) == Plan(
+    assert plan_qdisc(setting, None) == SettingPlan(
         setting,
         Root("eth0"),
         "",
@@ -143,7 +143,7 @@ def test_first_qdisc_covers_the_kernels_own():
 
 def test_qdisc_without_action_deletes_the_old_one_first():
     setting = Qdisc("fq", (), "", "eth0")
-    assert plan_qdisc(setting, PFIFO) == Plan(
+    assert plan_qdisc(setting, PFIFO) == SettingPlan(
         setting,
         Root("eth0"),
         'pfifo 8001: {"limit": 50}',
@@ -154,7 +154,7 @@ def test_qdisc_without_action_deletes_the_old_one_first():
 
 def test_action_is_passed_on():
     setting = Qdisc("fq", ("limit", "9"), "replace", "eth0")
-    assert plan_qdisc(setting, PFIFO) == Plan(
+    assert plan_qdisc(setting, PFIFO) == SettingPlan(
         setting,
         Root("eth0"),
         'pfifo 8001: {"limit": 50}',
@@ -172,7 +172,7 @@ def test_qdisc_that_is_changed_in_place_is_deleted_before_it_is_put_back(action:
 
 def test_deleting_the_kernels_own_qdisc_is_nothing():
     setting = Qdisc("", (), "delete", "eth0")
-    assert plan_qdisc(setting, None) == Plan(setting, Root("eth0"), "", (), ())
+    assert plan_qdisc(setting, None) == SettingPlan(setting, Root("eth0"), "", (), ())
 
 
 def test_qdisc_that_cannot_be_made_again_is_told():
@@ -212,7 +212,7 @@ def test_netem_that_duplicates_is_deleted_before_the_old_one_is_put_back():
 
 def test_netem_is_a_root_qdisc():
     setting = Netem(20.5, 2000, 0.01, "eth0")
-    assert plan_netem(setting, None) == Plan(
+    assert plan_netem(setting, None) == SettingPlan(
         setting,
         Root("eth0"),
         "",

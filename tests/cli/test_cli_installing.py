@@ -7,7 +7,7 @@ import pytest
 
 from netesto.cli import installing
 from netesto.deploy.facts import ROOT, Facts, of_user
-from netesto.deploy.plan import Plan
+from netesto.deploy.plan import HostPlan
 from netesto.deploy.target import Target
 from netesto.transport.addresses import SshAddress
 
@@ -17,7 +17,7 @@ AS_USER = replace(AS_ROOT, user="ann", home="/home/ann", places=of_user("/home/a
 
 def installed(path: Path, user: str, facts: Facts) -> None:
     host = Target("h1", SshAddress("h1", user))
-    installing._write(path, installing._Done([host], {"h1": Plan(facts, ())}, []), "")
+    installing._write(path, installing._Done([host], {"h1": HostPlan(facts, ())}, []), "")
 
 
 @pytest.fixture

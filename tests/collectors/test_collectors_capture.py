@@ -62,8 +62,8 @@ def packets_in(path: Path, *which: str) -> int:
 def test_a_capture_that_ends_at_its_limit_says_so_and_what_raises_it(tmp_path):
     path = tmp_path / "a.pcap"
 
-    async def run() -> capture.Capture:
-        collector = capture.Capture(path, request(packets=3, peer=str(PEER)), "lo")
+    async def run() -> capture.CaptureCollector:
+        collector = capture.CaptureCollector(path, request(packets=3, peer=str(PEER)), "lo")
         await collector.start()
         send(5)
         assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
@@ -80,7 +80,9 @@ def test_a_capture_that_ends_at_its_limit_says_so_and_what_raises_it(tmp_path):
 @pytest.mark.lab
 async def test_a_capture_ends_at_the_size_that_its_host_allows(tmp_path):
     path = tmp_path / "a.pcap"
-    collector = capture.Capture(path, request(packets=1000, peer=str(PEER)), "lo", most_bytes=1024)
+    collector = capture.CaptureCollector(
+        path, request(packets=1000, peer=str(PEER)), "lo", most_bytes=1024
+    )
     await collector.start()
     send(100)
     assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
@@ -96,8 +98,8 @@ async def test_a_capture_ends_at_the_size_that_its_host_allows(tmp_path):
 def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
     path = tmp_path / "a.pcap"
 
-    async def run() -> capture.Capture:
-        collector = capture.Capture(path, request(packets=1000, peer=str(PEER)), "lo")
+    async def run() -> capture.CaptureCollector:
+        collector = capture.CaptureCollector(path, request(packets=1000, peer=str(PEER)), "lo")
         await collector.start()
         send(5)
         # A packet is in the file as soon as tcpdump has seen it.
@@ -111,7 +113,7 @@ def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
 
 @pytest.mark.lab
 async def test_a_device_that_is_not_there_is_a_warning(tmp_path):
-    collector = capture.Capture(tmp_path / "a.pcap", request(), "nothing0")
+    collector = capture.CaptureCollector(tmp_path / "a.pcap", request(), "nothing0")
     await collector.start()
     await collector.stop()
 
@@ -121,7 +123,7 @@ async def test_a_device_that_is_not_there_is_a_warning(tmp_path):
 
 @pytest.mark.lab
 async def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exited_0(tmp_path):
-    collector = capture.Capture(tmp_path / "a.pcap", request(), "lo")
+    collector = capture.CaptureCollector(tmp_path / "a.pcap", request(), "lo")
     await collector.start()
     assert collector._job is not None
     collector._job.send(signal.SIGTERM)
@@ -132,7 +134,7 @@ async def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exite
 
 @pytest.mark.usefixtures("no_tools")
 async def test_a_missing_tcpdump_is_a_warning(tmp_path):
-    collector = capture.Capture(tmp_path / "a.pcap", request(), "lo")
+    collector = capture.CaptureCollector(tmp_path / "a.pcap", request(), "lo")
     await collector.start()
     await collector.stop()
     assert collector.errors == ["no capture: tcpdump: cannot start: No such file or directory"]

@@ -7,7 +7,7 @@ from netesto.collectors import counters
 from netesto.collectors.clock import Clock
 from netesto.collectors.counters import COUNTERS, CountersRecording, tcp
 from netesto.errors import OutputError
-from netesto.measured import Counted
+from netesto.measured import CounterSamples
 from netesto.model import ClockOffset
 
 # The two files, each shortened to a few counters.
@@ -76,7 +76,7 @@ def test_samples_are_columns_and_missing_counters_unknown(tmp_path):
         '{"time_s": 2.5, "counters": {"OutSegs": 7, "InSegs": 1}}\n'
         '{"time_s": 3.5, "coun'
     )
-    assert counters.read(path, offset=ClockOffset(0.5, 0.0)) == Counted(
+    assert counters.read(path, offset=ClockOffset(0.5, 0.0)) == CounterSamples(
         (1.0, 2.0), {"OutSegs": (5, 7), "InSegs": (None, 1)}
     )
 

@@ -18,7 +18,7 @@ from netesto.collectors.links import LinkRecording
 from netesto.collectors.netlink import attribute
 from netesto.collectors.queues import Queues
 from netesto.errors import OutputError
-from netesto.measured import Counted, InstalledQdisc, LinkSamples
+from netesto.measured import CounterSamples, InstalledQdisc, LinkSamples
 from netesto.model import ClockOffset
 from netesto.system import process
 
@@ -67,11 +67,11 @@ def told_by_tc(namespace: str) -> dict[str, Any]:
     return found
 
 
-def counts(reading: queues.Reading) -> dict[str, int | None]:
+def counts(reading: queues.QueueReading) -> dict[str, int | None]:
     return dict(zip(queues.QDISC_COUNTS, reading.qdiscs[TBF], strict=True))
 
 
-def read_once(namespace: str) -> queues.Reading:
+def read_once(namespace: str) -> queues.QueueReading:
     asked = Queues(namespace)
     try:
         return asked.read(lambda name: name == "a")
@@ -153,11 +153,14 @@ def test_a_namespace_that_is_not_there_is_a_warning(tmp_path):
 
 
 def test_samples_of_several_files_follow_each_other():
-    first = LinkSamples(interfaces={"a": Counted((1.0,), {"n": (5,)})}, devices={1: "a"})
-    second = LinkSamples(interfaces={"a": Counted((3.0, 4.0), {"n": (7, 9)})}, devices={2: "a"})
+    first = LinkSamples(interfaces={"a": CounterSamples((1.0,), {"n": (5,)})}, devices={1: "a"})
+    second = LinkSamples(
+        interfaces={"a": CounterSamples((3.0, 4.0), {"n": (7, 9)})}, devices={2: "a"}
+    )
     assert links.joined([{"": second}, {"": first}, {"r": first}]) == {
         "": LinkSamples(
-            interfaces={"a": Counted((1.0, 3.0, 4.0), {"n": (5, 7, 9)})}, devices={1: "a", 2: "a"}
+            interfaces={"a": CounterSamples((1.0, 3.0, 4.0), {"n": (5, 7, 9)})},
+            devices={1: "a", 2: "a"},
         ),
         "r": first,
     }
@@ -235,8 +238,8 @@ def test_samples_are_read_also_of_a_collector_that_was_killed(tmp_path, end):
         end=end,
     )  # fmt: skip
     assert links.read(path, offset=ClockOffset(0.5, 0.0))[links.OWN] == LinkSamples(
-        qdiscs={TBF: Counted((0.5, 1.5), {"drops": (5, 7)})},
-        interfaces={"a": Counted((0.5, 1.5), {"rx_bytes": (10, 20)})},
+        qdiscs={TBF: CounterSamples((0.5, 1.5), {"drops": (5, 7)})},
+        interfaces={"a": CounterSamples((0.5, 1.5), {"rx_bytes": (10, 20)})},
         devices={1: "a"},
     )
 
@@ -245,7 +248,7 @@ def test_a_qdisc_that_comes_later_has_the_samples_since_then(tmp_path):
     nothing = {"node": "", "qdiscs": [], "interfaces": ["a"]}
     path = file(tmp_path, nothing, [1.0, "", [], [[10]]], SAMPLED, [2.0, "", [[7]], [[20]]])
     found = links.read(path)[links.OWN]
-    assert found.qdiscs == {TBF: Counted((2.0,), {"drops": (7,)})}
+    assert found.qdiscs == {TBF: CounterSamples((2.0,), {"drops": (7,)})}
     assert found.interfaces["a"].time_s == (1.0, 2.0)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from netesto.collectors.clock import Clock
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Ground, Run
+from netesto.controller.run import Ground, RunOnHosts
 from netesto.errors import AgentBusyError, AgentError, HoldEndedError, MissingError, Place
 from netesto.hostsettings import Applied, Command, Setting, Sysctl
 from netesto.language import steps
@@ -24,7 +24,7 @@ from netesto.model import (
     Event,
     FileEntry,
     FilePiece,
-    Finished,
+    FinishedExperiment,
     FlowSpec,
     GroupRequest,
     HostInfo,
@@ -283,13 +283,15 @@ class ScriptedAgent:
         if self.frozen:
             await asyncio.Event().wait()
 
-    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> FinishedExperiment:
         await self._answers()
         await self._expire_at("finish")
         self.calls.append(f"finish {exp}")
         digest = hashlib.sha256(self.content).hexdigest()
         entry = FileEntry(self.announced, len(self.content), digest)
-        return Finished((entry,), TIME_SYNC if with_time_sync else None, changed=self.altered)
+        return FinishedExperiment(
+            (entry,), TIME_SYNC if with_time_sync else None, changed=self.altered
+        )
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         del exp
@@ -367,12 +369,12 @@ class Watcher:
 class World:
     """A run over scripted agents a and b."""
 
-    run: Run
+    run: RunOnHosts
     agents: dict[str, ScriptedAgent]
     watcher: Watcher
 
 
-def statuses(run: Run) -> list[str]:
+def statuses(run: RunOnHosts) -> list[str]:
     """Of the flows of experiment 1."""
     return [flow.status for flow in run.progress.experiments[1].flows]
 
@@ -399,7 +401,7 @@ def world(
     async def connect(endpoint: Endpoint):
         return contextlib.nullcontext(agents[endpoint.host])
 
-    run = Run(
+    run = RunOnHosts(
         inventory=Inventory(endpoints),
         store=Store(folder),
         connect=connect,

@@ -12,7 +12,7 @@ from netesto.controller import digest
 from netesto.model import Ports
 from netesto.results import aggregate
 from netesto.results.evidence import InstanceEvidence
-from netesto.results.formulas import Group
+from netesto.results.formulas import MeasuredGroup
 from results import samples
 
 STREAM = replace(samples.PLAIN, tool="native", parallel=2)
@@ -78,5 +78,5 @@ CPU = "raw/a/cpu.jsonl"
 
 def test_cpu_usage_is_unknown_in_simulated_time():
     (group, *_) = samples.two_flows().groups
-    columns = aggregate.values(Group(digest.without_cpu(group)), {})
+    columns = aggregate.values(MeasuredGroup(digest.without_cpu(group)), {})
     assert (columns["localCpu"], columns["remoteCpu"], columns["rate"] != "") == ("", "", True)

@@ -12,7 +12,7 @@ from scripted_agent import ScriptedAgent, Watcher, do_client, do_server, release
 
 from netesto.controller.controller import Controller
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Ground, Run
+from netesto.controller.run import Ground, RunOnHosts
 from netesto.errors import AgentError
 from netesto.language import steps
 from netesto.model import Endpoint
@@ -59,7 +59,7 @@ def controller(agents: dict[str, Meeting], tmp_path: Path) -> Iterator[Controlle
         for number, name in enumerate(agents, start=1)
     ]
     with Controller(
-        Run(
+        RunOnHosts(
             inventory=Inventory(endpoints),
             store=Store(tmp_path),
             connect=connect,

@@ -13,7 +13,15 @@ from netesto.controller import unfetched
 from netesto.controller.inventory import Inventory
 from netesto.controller.unfetched import Fetched
 from netesto.errors import AgentError
-from netesto.model import AgentStatus, Endpoint, Event, FileEntry, FilePiece, Finished, Unfetched
+from netesto.model import (
+    AgentStatus,
+    Endpoint,
+    Event,
+    FileEntry,
+    FilePiece,
+    FinishedExperiment,
+    Unfetched,
+)
 
 LEFT = Unfetched(run="2026-11-19T1", exp=3, files=1, size_bytes=len(CONTENT), age_s=60.0)
 
@@ -33,10 +41,12 @@ class Cut(ScriptedAgent):
 
     wanted: Sequence[str] = ()
 
-    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> FinishedExperiment:
         del exp, with_time_sync
         digest = hashlib.sha256(CONTENT).hexdigest()
-        return Finished(tuple(FileEntry(name, len(CONTENT), digest) for name in "ab"), None)
+        return FinishedExperiment(
+            tuple(FileEntry(name, len(CONTENT), digest) for name in "ab"), None
+        )
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         del exp

@@ -11,7 +11,7 @@ from scripted_agent import ScriptedAgent, Watcher
 
 from netesto.controller import waiting
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Ground, Run
+from netesto.controller.run import Ground, RunOnHosts
 from netesto.errors import AgentBusyError, AgentError
 from netesto.model import Endpoint
 from netesto.results.store import Store
@@ -34,7 +34,7 @@ class Party:
         async def connect(endpoint: Endpoint):
             return contextlib.nullcontext(by_name[endpoint.host])
 
-        self.hosts = Run(
+        self.hosts = RunOnHosts(
             inventory=Inventory(
                 [
                     Endpoint(host=name, agent="", addresses={4: ip_address("10.0.0.1")})

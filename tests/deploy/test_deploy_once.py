@@ -84,10 +84,10 @@ def handlers():
 @pytest.mark.usefixtures("handlers")
 def test_a_second_ctrl_c_waits_for_no_ssh_that_is_frozen(tmp_path):
     hosts = [Frozen(process.launch(["sleep", "60"], stdout=tmp_path / "log")) for _ in range(2)]
-    with interrupts.heeded():
+    with interrupts.handled():
         with contextlib.suppress(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-        interrupts.heed()
+        interrupts.begin_shutdown()
         os.kill(os.getpid(), signal.SIGINT)
         begun_s = time.monotonic()
         end(hosts)

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from netesto.deploy import plan
-from netesto.deploy.facts import ROOT, TOOLS, Facts, Installed, of_user
+from netesto.deploy.facts import ROOT, TOOLS, Facts, Installation, of_user
 from netesto.deploy.payload import Archive, Packages
-from netesto.deploy.plan import Wanted
+from netesto.deploy.plan import WantedHost
 from netesto.errors import AgentError
 from netesto.files import paths
 from netesto.system import process
@@ -16,7 +16,7 @@ from netesto.system import process
 CODE = Archive("code-1", lambda: b"code")
 PACKAGES = Packages("3.11", "x86_64", (2, 17), Archive("packages-1", lambda: b"packages"))
 UNIT = "ExecStart=/usr/local/bin/netesto-agent --config /etc/netesto/agent.toml\n"
-WANTED = Wanted(
+WANTED = WantedHost(
     code=lambda _: CODE,
     packages=[PACKAGES],
     requirements=["a>=1"],
@@ -31,7 +31,7 @@ def done(facts, wanted=WANTED, **changes):
     """The same host after an installation."""
     record = plan._Host(facts, wanted, "h1", PACKAGES).record()
     files = frozenset(record["files"])
-    there = Installed(record=record, **changes)
+    there = Installation(record=record, **changes)
     return replace(facts, existing=files, installed=there)
 
 

@@ -8,13 +8,13 @@ import pytest
 from netesto.deploy import plan
 from netesto.deploy.facts import Facts
 from netesto.deploy.payload import Archive, Packages
-from netesto.deploy.plan import Wanted
+from netesto.deploy.plan import WantedHost
 from netesto.deploy.supply import Supply
 from netesto.errors import AgentError, ProcessError
 
 OURS = Packages("3.13", "x86_64", (2, 17), Archive("packages-1", lambda: b""))
 THEIRS = replace(OURS, python="3.11", archive=Archive("packages-2", lambda: b""))
-WANTED = Wanted(
+WANTED = WantedHost(
     code=lambda _: Archive("code-1", lambda: b""), packages=[OURS], requirements=["a>=1"]
 )
 DEBIAN = Facts(python_version="3.11")
@@ -34,8 +34,8 @@ class Index:
         return [THEIRS]
 
 
-def supplied(index: Index, *hosts: Facts, wanted: Wanted = WANTED) -> list[Wanted]:
-    async def supply() -> list[Wanted]:
+def supplied(index: Index, *hosts: Facts, wanted: WantedHost = WANTED) -> list[WantedHost]:
+    async def supply() -> list[WantedHost]:
         made = Supply(wanted, print, kept=index.kept)
         return await asyncio.gather(*map(made.to, hosts))
 

@@ -117,7 +117,7 @@ def changed(example: Example, copy: Path) -> Path:
     return copy
 
 
-def python(packages: Sequence[Path], *words: str, check: bool = True) -> process.Finished:
+def python(packages: Sequence[Path], *words: str, check: bool = True) -> process.CompletedCommand:
     """Run Python in the first of these folders, with the packages of them."""
     return process.run(
         [process.python("netesto")[0], *words],
@@ -132,7 +132,7 @@ def python(packages: Sequence[Path], *words: str, check: bool = True) -> process
     )
 
 
-def netesto(packages: Sequence[Path], *words: str) -> process.Finished:
+def netesto(packages: Sequence[Path], *words: str) -> process.CompletedCommand:
     return python(packages, "-m", "netesto", *words, check=False)
 
 

@@ -11,9 +11,9 @@ import pytest
 from netesto.cli import main
 from netesto.errors import UsageError
 from netesto.report import compare, comparepage
-from netesto.report.compare import Comparison, Finding, Request, Verdict
-from netesto.report.expscript.estimates import Interval
-from netesto.report.ranks import Change
+from netesto.report.compare import ComparedMeasure, CompareRequest, Comparison, Verdict
+from netesto.report.expscript.estimates import ConfidenceInterval
+from netesto.report.ranks import RelativeChange
 from netesto.results import derive
 
 HEADER = "exp,expName,group,ca,bw,host,rate,rtt,status\n"
@@ -46,7 +46,7 @@ def written(tmp_path):
 def folders(written):
     def make(base: Cells, new: Cells, **options: Any) -> Comparison:
         first, second = written(base, new)
-        return compare.compare(first, second, Request(**options))
+        return compare.compare(first, second, CompareRequest(**options))
 
     return make
 
@@ -133,7 +133,7 @@ def test_the_direction_is_that_of_the_ranks_and_not_of_the_means(folders):
 def test_a_base_of_zero_is_judged_too():
     base = rows("exp,retrans_total", *(f"{run}.0,0" for run in range(6)))
     new = rows("exp,retrans_total", *(f"{run}.0,{run + 1}" for run in range(6)))
-    request = Request(measures=["retrans_total"])
+    request = CompareRequest(measures=["retrans_total"])
     assert judged(compare.compare_rows(base, new, request)) == [("retrans_total", Verdict.WORSE)]
     assert judged(compare.compare_rows(base, base, request)) == [
         ("retrans_total", Verdict.EQUIVALENT)
@@ -143,7 +143,7 @@ def test_a_base_of_zero_is_judged_too():
 def test_more_delay_is_worse():
     base = rows("exp,rtt", *(f"{run}.0,{20 + run}" for run in range(6)))
     new = rows("exp,rtt", *(f"{run}.0,{40 + run}" for run in range(6)))
-    assert judged(compare.compare_rows(base, new, Request())) == [("rtt", Verdict.WORSE)]
+    assert judged(compare.compare_rows(base, new, CompareRequest())) == [("rtt", Verdict.WORSE)]
 
 
 ALL_SHOW = "all {0} runs of new are lower than all {0} of base, which proves nothing yet: "
@@ -170,7 +170,7 @@ def test_several_comparisons_need_more_runs():
     cells = ("bbr", "cubic")
     base = rows("exp,ca,rate", *(f"1.0,{ca},{90 + run}" for ca in cells for run in range(4)))
     new = rows("exp,ca,rate", *(f"1.0,{ca},{50 + run}" for ca in cells for run in range(4)))
-    comparison = compare.compare_rows(base, new, Request())
+    comparison = compare.compare_rows(base, new, CompareRequest())
     assert [(one.verdict, one.reason) for one in comparison.judged] == [
         (
             Verdict.CANNOT_TELL,
@@ -271,12 +271,12 @@ def test_runs_that_differ_in_a_column_of_one_folder_repeat_each_other_only_on_re
     base = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
     new = rows("exp,ecn,rate", *(f"{run}.0,{run % 2},9{run}" for run in range(6)))
     with pytest.raises(UsageError) as caught:
-        compare.compare_rows(base, new, Request())
+        compare.compare_rows(base, new, CompareRequest())
     assert str(caught.value) == (
         "runs of new that would count as repetitions of each other differ in ecn (0 and 1)\n"
         "Compare folders with equal columns; if they are repetitions all the same, --repeats ecn."
     )
-    found = compare.compare_rows(base, new, Request(repeats=["ecn"]))
+    found = compare.compare_rows(base, new, CompareRequest(repeats=["ecn"]))
     assert (found.remarks, judged(found)) == ((), [("rate", Verdict.EQUIVALENT)])
 
 
@@ -306,7 +306,7 @@ def test_streams_are_judged_by_their_rate_and_requests_by_their_latency():
         *(f"{run}.0,TCP_STREAM,9{run},5,6,{7 + run}" for run in range(6)),
         *(f"{run}.0,TCP_RR,1{run},5,6,7" for run in range(6)),
     )
-    comparison = compare.compare_rows(runs, runs, Request())
+    comparison = compare.compare_rows(runs, runs, CompareRequest())
     assert [(one.cell, one.measure) for one in comparison.judged] == [
         (("TCP_STREAM",), "rate"), (("TCP_RR",), "meanLatency"),
     ]  # fmt: skip
@@ -319,7 +319,7 @@ def test_streams_are_judged_by_their_rate_and_requests_by_their_latency():
 def test_latencies_of_streams_do_not_spend_the_budget():
     base = rows(TESTS, *(f"{run}.0,TCP_STREAM,9{run},5,6,7" for run in range(4)))
     new = rows(TESTS, *(f"{run}.0,TCP_STREAM,5{run},9,9,9" for run in range(4)))
-    comparison = compare.compare_rows(base, new, Request(measures=["rate", "p99Latency"]))
+    comparison = compare.compare_rows(base, new, CompareRequest(measures=["rate", "p99Latency"]))
     assert [(one.measure, one.verdict) for one in comparison.judged] == [("rate", Verdict.WORSE)]
     assert [text.partition(":")[0] for text in comparison.remarks] == [
         "Latencies of streams are not compared"
@@ -329,7 +329,7 @@ def test_latencies_of_streams_do_not_spend_the_budget():
 def test_measures_that_are_not_judged_are_told_and_decide_nothing():
     base = rows(TESTS, *(f"{run}.0,TCP_STREAM,90.{run},,,1{run}" for run in range(6)))
     new = rows(TESTS, *(f"{run}.0,TCP_STREAM,90.{run},,,9{run}" for run in range(6)))
-    comparison = compare.compare_rows(base, new, Request())
+    comparison = compare.compare_rows(base, new, CompareRequest())
     assert comparepage.summary(comparison) == [
         "Not judged: rtt looks worse in 1 of 1. --metric COLUMN judges a measure.",
         "Equivalent: new is within 5 % of base in the only comparison.",
@@ -346,7 +346,7 @@ def test_a_measure_asked_for_is_judged(folders):
 
 def test_repetitions_of_a_sweep_are_repeats():
     runs = rows("exp,expName,rep,rate", *(f"{rep}.0,a,{rep},{90 + rep}" for rep in range(1, 7)))
-    (one,) = compare.compare_rows(runs, runs, Request()).judged
+    (one,) = compare.compare_rows(runs, runs, CompareRequest()).judged
     assert (one.cell, one.runs) == (("a",), (6, 6))
 
 
@@ -356,8 +356,8 @@ def test_cells_can_be_told_apart_by_chosen_columns():
     )
     new = rows("exp,ca,bw,rate", *(f"1.0,bbr,10mbit,{each}" for each in BASE))
     with pytest.raises(UsageError, match=r"of base .* differ in ca \(bbr and cubic\)\nAdd ca to"):
-        compare.compare_rows(base, new, Request(by=["bw"]))
-    comparison = compare.compare_rows(base, new, Request(by=["bw"], repeats=["ca"]))
+        compare.compare_rows(base, new, CompareRequest(by=["bw"]))
+    comparison = compare.compare_rows(base, new, CompareRequest(by=["bw"], repeats=["ca"]))
     assert comparison.factors == ("bw",)
     assert [(one.cell, one.runs) for one in comparison.judged] == [(("10mbit",), (12, 6))]
 
@@ -377,7 +377,7 @@ def test_a_folder_without_results_is_an_error(tmp_path):
 
 def test_folders_without_a_measure_in_common_are_an_error():
     with pytest.raises(UsageError, match="no measure in common"):
-        compare.compare_rows(rows("exp,rate", "1.0,9"), rows("exp,rtt", "1.0,9"), Request())
+        compare.compare_rows(rows("exp,rate", "1.0,9"), rows("exp,rtt", "1.0,9"), CompareRequest())
 
 
 @pytest.mark.parametrize(
@@ -398,25 +398,25 @@ def test_pairs_tell_what_the_drift_of_both_hides():
     drift = [100, 110, 120, 130, 140, 150, 160]
     base = rows(PAIRED, *(f"{rep}.0,{rep},{rate},ok" for rep, rate in enumerate(drift)))
     new = rows(PAIRED, *(f"{rep}.0,{rep},{rate * 0.94},ok" for rep, rate in enumerate(drift)))
-    alone = compare.compare_rows(base, new, Request())
-    paired = compare.compare_rows(base, new[::-1], Request(is_paired=True))
+    alone = compare.compare_rows(base, new, CompareRequest())
+    paired = compare.compare_rows(base, new[::-1], CompareRequest(is_paired=True))
     assert (alone.verdict, paired.verdict) == (Verdict.CANNOT_TELL, Verdict.WORSE)
 
 
 def test_a_failed_run_takes_its_partner_with_it():
     base = rows(PAIRED, *(f"{rep}.0,{rep},9{rep},ok" for rep in range(8)))
     new = rows(PAIRED, "0.0,0,,lost", *(f"{rep}.0,{rep},9{rep},ok" for rep in range(1, 8)))
-    one = compare.compare_rows(base, new, Request(is_paired=True)).judged[0]
+    one = compare.compare_rows(base, new, CompareRequest(is_paired=True)).judged[0]
     assert (one.verdict, len(one.base), one.base) == (Verdict.EQUIVALENT, 7, one.new)
 
 
 def test_runs_without_rep_are_paired_in_their_order_and_it_is_told():
     runs = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
-    comparison = compare.compare_rows(runs, runs, Request(is_paired=True))
+    comparison = compare.compare_rows(runs, runs, CompareRequest(is_paired=True))
     assert (comparison.verdict, comparison.remarks) == (
         Verdict.EQUIVALENT, ("There is no column rep: runs are paired in their order.",),
     )  # fmt: skip
-    unequal = compare.compare_rows(runs, runs[1:], Request(is_paired=True))
+    unequal = compare.compare_rows(runs, runs[1:], CompareRequest(is_paired=True))
     assert unequal.judged[0].reason == "6 and 5 runs of one repetition cannot be paired"
 
 
@@ -438,7 +438,7 @@ def simulated(change: float, runs: int, count: int, spread, *, is_paired: bool =
             for cell, rep in itertools.product(range(6), range(runs))
         ]  # fmt: skip
 
-    request = Request(is_paired=is_paired)
+    request = CompareRequest(is_paired=is_paired)
     return [
         compare.compare_rows(folder(1), folder(1 + change), request).verdict for _ in range(count)
     ]
@@ -505,7 +505,7 @@ def test_a_change_that_is_not_that_of_the_medians_is_explained_beside_both(folde
 def test_pairs_that_all_show_a_difference_which_is_not_proved_say_so():
     base = rows("exp,rep,rate", *(f"1.0,{run},{90 + run}" for run in range(4)))
     new = rows("exp,rep,rate", *(f"1.0,{run},{50 + run}" for run in range(4)))
-    comparison = compare.compare_rows(base, new, Request(is_paired=True))
+    comparison = compare.compare_rows(base, new, CompareRequest(is_paired=True))
     assert [one.reason.partition(":")[0] for one in comparison.judged] == [
         "new of all 4 pairs is lower than base, which proves nothing yet"
     ]
@@ -515,7 +515,7 @@ def test_runs_that_a_warning_invalidates_are_left_out_unless_asked_for():
     head = "exp,rate,severity,warning"
     base = rows(head, *(f"{run}.0,9{run},affects,late" for run in range(6)))
     new = rows(head, *(f"{run}.0,9{run},," for run in range(6)), "6.0,10,invalidates,loopback")
-    found = compare.compare_rows(base, new, Request())
+    found = compare.compare_rows(base, new, CompareRequest())
     left_out = "1 run of new left out: a warning invalidates it (--with-invalid counts them)"
     assert (found.judged[0].runs, found.remarks) == (
         (6, 6),
@@ -524,7 +524,9 @@ def test_runs_that_a_warning_invalidates_are_left_out_unless_asked_for():
             f"{left_out}; the first, 6.0: loopback",
         ),
     )
-    assert compare.compare_rows(base, new, Request(with_invalidated=True)).judged[0].runs == (6, 7)
+    assert compare.compare_rows(base, new, CompareRequest(with_invalidated=True)).judged[
+        0
+    ].runs == (6, 7)
 
 
 def test_the_page_tells_the_verdict_first_and_how_it_was_found(folders):
@@ -543,12 +545,16 @@ def test_the_page_tells_the_verdict_first_and_how_it_was_found(folders):
 
 
 def test_a_plot_shows_each_change_with_its_interval_beside_the_threshold():
-    def found(ca: str, part: float, interval: Interval | None, verdict: Verdict) -> Finding:
-        change = Change(part, interval, 0.01, 0.01, 1)
-        return Finding((ca,), "rate", (), (), (5, 5), (0, 0), change=change, verdict=verdict)
+    def found(
+        ca: str, part: float, interval: ConfidenceInterval | None, verdict: Verdict
+    ) -> ComparedMeasure:
+        change = RelativeChange(part, interval, 0.01, 0.01, 1)
+        return ComparedMeasure(
+            (ca,), "rate", (), (), (5, 5), (0, 0), change=change, verdict=verdict
+        )
 
     judged = (
-        found("bbr", -0.25, Interval(-0.5, -0.125), Verdict.WORSE),
+        found("bbr", -0.25, ConfidenceInterval(-0.5, -0.125), Verdict.WORSE),
         found("cubic", 0.01, None, Verdict.CANNOT_TELL),
     )
     (plot,) = comparepage.plots(Comparison("a", "b", ("ca",), 5.0, False, judged, (), (), ()))
@@ -620,7 +626,7 @@ def test_a_run_with_damaged_data_is_no_failed_run_and_is_left_out(folders, tmp_p
     whole = folders({"cubic": BASE}, {"cubic": BASE})
     table = tmp_path / "new" / "exp.csv"
     table.write_text(table.read_text() + "9.0,a,0,cubic,10mbit,new,,,damaged\n")
-    found = compare.compare(tmp_path / "base", tmp_path / "new", Request())
+    found = compare.compare(tmp_path / "base", tmp_path / "new", CompareRequest())
     assert found.judged == whole.judged
     assert found.remarks == (
         "1 run of new left out: raw data damaged, see `netesto report`.",
@@ -631,7 +637,7 @@ def test_a_run_with_damaged_data_is_no_failed_run_and_is_left_out(folders, tmp_p
 def test_where_all_runs_of_a_side_are_damaged_nothing_can_be_compared():
     base = rows(PAIRED, *(f"{rep}.0,{rep},9{rep},ok" for rep in range(4)))
     new = rows(PAIRED, *(f"{rep}.0,{rep},,damaged" for rep in range(4)))
-    comparison = compare.compare_rows(base, new, Request())
+    comparison = compare.compare_rows(base, new, CompareRequest())
     assert [(one.measure, one.verdict, one.reason) for one in comparison.judged] == [
         ("rate", Verdict.NOT_COMPARABLE, "the raw data of all runs of new are damaged")
     ]
@@ -643,5 +649,5 @@ def test_a_damaged_run_without_rep_does_not_shift_the_pairs():
                                      enumerate(reversed(statuses), start=1)))  # fmt: skip
     new = rows("exp,rate,status", *(f"1.0,{10 * run},{status}" for run, status in
                                     enumerate(statuses, start=1)))  # fmt: skip
-    (one,) = compare.compare_rows(base, new, Request(is_paired=True)).judged
+    (one,) = compare.compare_rows(base, new, CompareRequest(is_paired=True)).judged
     assert (one.base, one.base) == ((20.0, 30.0, 40.0, 50.0, 60.0), one.new)

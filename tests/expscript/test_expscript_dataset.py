@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import csvcells
-from netesto.report.expscript.csvcells import Cells, CsvText
+from netesto.report.expscript.csvcells import CsvCells, CsvText
 
 
 def test_blank_lines_and_comments_of_a_csv_file_are_skipped(shown):
@@ -171,7 +171,7 @@ CELL = st.text(alphabet="ab1.e- _", max_size=6)
 @given(st.lists(st.lists(CELL, min_size=3, max_size=3), max_size=8), st.data())
 def test_the_index_reads_what_splitting_reads(rows, data):
     text = "a,b,c\n" + "".join(",".join(row) + "\n" for row in rows)
-    cells = Cells.of(CsvText(["a", "b", "c"], text.encode(), 6, is_even=True))
+    cells = CsvCells.of(CsvText(["a", "b", "c"], text.encode(), 6, is_even=True))
     assert cells is not None
     column = data.draw(st.integers(0, 2))
     chosen = np.array(
@@ -188,7 +188,7 @@ def test_the_index_reads_what_splitting_reads(rows, data):
     "body", ["c,d\ne\nf,g,h\n", "c,d\n\n", "c,d\n#,x\n", "c,d \n", "c,d\r\n", " c,d\n"]
 )
 def test_a_file_that_must_be_cleaned_has_no_index(body):
-    assert Cells.of(CsvText(["a", "b"], f"a,b\n{body}".encode(), 4)) is None
+    assert CsvCells.of(CsvText(["a", "b"], f"a,b\n{body}".encode(), 4)) is None
 
 
 def test_a_last_row_without_its_end_is_read(shown):

@@ -14,7 +14,7 @@ from netesto.report.expscript import options, tables
 from netesto.report.expscript.options import Options
 from netesto.report.expscript.page import TableBlock
 from netesto.report.expscript.runner import Runner
-from netesto.report.expscript.session import Session
+from netesto.report.expscript.session import ReportSession
 from netesto.results import series
 from netesto.results.series import FlowSeries, RateSeries, SocketSeries
 
@@ -110,7 +110,7 @@ def test_every_option_is_described():
 
 
 def test_every_command_is_described():
-    session = Session(warn=pytest.fail, step=print, explain=False, folder=None)
+    session = ReportSession(warn=pytest.fail, step=print, explain=False, folder=None)
     described = set(re.findall(r"`(\w+)`", PAGE))
     assert set(session.commands) - described == set()
 

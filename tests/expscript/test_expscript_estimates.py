@@ -121,7 +121,9 @@ def test_fewer_values_than_needed_have_no_interval(percent, needed):
 
 def test_an_interval_of_a_median_is_symmetric_and_lies_between_values():
     # 2..8 of 0..10: P(2 <= B < 10) of B(11, 1/2) is 0.988, without the ends 0.935.
-    assert estimates.percentile_interval(np.arange(11.0), 50) == estimates.Interval(1.0, 9.0)
+    assert estimates.percentile_interval(np.arange(11.0), 50) == estimates.ConfidenceInterval(
+        1.0, 9.0
+    )
 
 
 def test_ends_belong_to_the_count_and_many_values_are_counted_too():

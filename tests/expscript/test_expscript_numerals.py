@@ -4,7 +4,7 @@ import pytest
 
 from netesto.errors import ScriptError
 from netesto.report.expscript import numerals
-from netesto.units import Kind
+from netesto.units import UnitKind
 
 SIZES = """\
 exp,req,bw,delay,rate
@@ -30,9 +30,9 @@ def test_a_number_may_end_in_k_m_or_g(text, number):
 @pytest.mark.parametrize(
     ("text", "quantity"),
     [
-        ("10mbit", (1e7, Kind.RATE)), ("1.5gbit", (1.5e9, Kind.RATE)),
-        ("1gbps", (8e9, Kind.RATE)), ("10Mbit/s", (1e7, Kind.RATE)),
-        ("20ms", (0.02, Kind.TIME)), ("2min", (120.0, Kind.TIME)),
+        ("10mbit", (1e7, UnitKind.RATE)), ("1.5gbit", (1.5e9, UnitKind.RATE)),
+        ("1gbps", (8e9, UnitKind.RATE)), ("10Mbit/s", (1e7, UnitKind.RATE)),
+        ("20ms", (0.02, UnitKind.TIME)), ("2min", (120.0, UnitKind.TIME)),
         ("10m", None), ("10k", None), ("10", None), ("3Stream1", None), ("mbit", None),
     ],
 )  # fmt: skip

@@ -5,7 +5,15 @@ import pytest
 
 from netesto.errors import ScriptError
 from netesto.report.expscript.page import TableBlock
-from netesto.report.expscript.tables import Cell, Heading, Row, Table, as_csv, as_markdown, as_text
+from netesto.report.expscript.tables import (
+    ColumnHeading,
+    Table,
+    TableCell,
+    TableRow,
+    as_csv,
+    as_markdown,
+    as_text,
+)
 
 
 def links(outcome) -> list[str]:
@@ -188,8 +196,14 @@ def test_percenttable_is_on_when_empty_and_off_when_off(run):
 # ---- other forms -------------------------------------------------------------------------
 
 TABLE = Table(
-    (Heading("exp", "exp", is_numeric=True), Heading("note", "Remark", is_numeric=False)),
-    (Row((Cell("1.0"), Cell('a "b", c'))), Row((Cell("12.0"), Cell("x|y\nz")))),
+    (
+        ColumnHeading("exp", "exp", is_numeric=True),
+        ColumnHeading("note", "Remark", is_numeric=False),
+    ),
+    (
+        TableRow((TableCell("1.0"), TableCell('a "b", c'))),
+        TableRow((TableCell("12.0"), TableCell("x|y\nz"))),
+    ),
 )
 
 
@@ -204,7 +218,13 @@ def test_a_table_as_markdown_escapes_its_bars():
 
 
 def test_a_table_as_text_stands_in_columns():
-    table = Table(TABLE.headings, (Row((Cell("1.0"), Cell("base"))), Row((Cell("12.0"), Cell("")))))
+    table = Table(
+        TABLE.headings,
+        (
+            TableRow((TableCell("1.0"), TableCell("base"))),
+            TableRow((TableCell("12.0"), TableCell(""))),
+        ),
+    )
     assert as_text(table) == " exp  Remark\n 1.0  base\n12.0\n"
 
 

@@ -109,7 +109,7 @@ def test_a_text_with_times_in_front_of_its_lines_is_recognised(tmp_path):
 Flow = tuple[str, bool, float | None, float | None, int | None]
 
 
-def flows(found: directions.Output) -> list[Flow]:
+def flows(found: directions.ToolOutput) -> list[Flow]:
     """Of each direction the test, whether the server sends, what arrived and was sent in Mbit/s,
     and the lost datagrams."""
     made: list[Flow] = []

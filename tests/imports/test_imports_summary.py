@@ -87,7 +87,7 @@ def test_our_own_rates_have_three_digits_in_the_unit_that_fits(swept):
     ]
 
 
-def of_rows(folder: Path, *lines: str) -> list[summary.Cell]:
+def of_rows(folder: Path, *lines: str) -> list[summary.SummaryCell]:
     (folder / "exp.csv").write_text("\n".join(lines) + "\n")
     return summary.cells(summary.read(folder, lambda _: {}), "ok")
 
@@ -418,10 +418,10 @@ def test_a_mean_between_two_decimals_is_rounded_as_the_harness_rounds_it():
     # one by one they give more.
     rates = (63.0, 63.3, 64.0, 64.1, 63.4, 63.3, 63.8, 65.8, 65.4, 63.4)
     runs = [
-        summary.Run(test="a", host="h", file="", reason="", bps=rate * 1e9, retransmits=0)
+        summary.ResultRun(test="a", host="h", file="", reason="", bps=rate * 1e9, retransmits=0)
         for rate in rates
     ]
-    (row,) = summary.harness_rows([summary.Cell("a", "h", runs, ())])
+    (row,) = summary.harness_rows([summary.SummaryCell("a", "h", runs, ())])
     assert row["mean"] == "63.9"
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from netesto.lab import netns, plan, records, topology
 from netesto.lab.netns import Lab
-from netesto.lab.plan import Plan
+from netesto.lab.plan import LabPlan
 from netesto.lab.records import NAMESPACE_FOLDER, Record
 
-Planner = Callable[..., Plan]
+Planner = Callable[..., LabPlan]
 Raise = Callable[..., Lab]
 Hold = Callable[..., subprocess.Popen[str]]
 
@@ -40,7 +40,7 @@ def state(tmp_path: Path) -> Path:
 def planned(state: Path) -> Planner:
     """The plan of `LAB name k=v …`, under a name that no other lab has."""
 
-    def of(name: str, **settings: str) -> Plan:
+    def of(name: str, **settings: str) -> LabPlan:
         return plan.plan(topology.build(name, settings), prefix=records.fresh_id(state))
 
     return of

@@ -19,7 +19,7 @@ from netesto.errors import LabError, MissingError, UsageError
 from netesto.lab import coursefile, netns, plan, probe, records, topology, ways
 from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
-from netesto.links.made import Direction, Stage
+from netesto.links.made import LinkDirection, Stage
 from netesto.model import Endpoint
 from netesto.system import process
 
@@ -103,7 +103,7 @@ def test_an_imported_loop_of_switches_routes_by_weights_and_knows_the_aliases(
     traced = ways.trace(lab.record, ways.sample(source, destination, 64))
     assert {ways.describe(way) for way in traced} == {"h1 ─ s1 ─ s3 ─ s2 ─ h2"}
     used = {way[2].leaves for way in traced}
-    assert used == {ways.Place("s3", "s2"), ways.Place("s3", "s2.2")}
+    assert used == {ways.NodeInterface("s3", "s2"), ways.NodeInterface("s3", "s2.2")}
 
 
 @pytest.mark.lab
@@ -350,7 +350,7 @@ def test_what_is_not_removed_is_told_with_the_error_before_it(state: Path, plann
 def test_namespaces_go_away_when_the_building_fails(state: Path, planned):
     good = planned("pair")
     side = good.namespaces[1]
-    broken = replace(side.interfaces[0], made=Direction((), (Stage("bogus", {}),)))
+    broken = replace(side.interfaces[0], made=LinkDirection((), (Stage("bogus", {}),)))
     bad = replace(good, namespaces=(good.namespaces[0], replace(side, interfaces=(broken,))))
     with (
         pytest.raises(

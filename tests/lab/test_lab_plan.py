@@ -16,15 +16,15 @@ from netesto.lab.plan import (
     SWITCH_SYSCTLS,
     Cable,
     Interface,
+    LabPlan,
     Namespace,
-    Plan,
     notes,
     plan,
 )
-from netesto.lab.routes import Route, Routes
+from netesto.lab.routes import NetworkRoute, Routes
 from netesto.lab.shapes import SHAPES
 from netesto.lab.topology import build
-from netesto.links.made import Direction, Maker, Stage
+from netesto.links.made import LinkDirection, Maker, Stage
 from netesto.links.settings import LinkSettings
 
 TEN = LinkSettings(rate_bps=1e7)
@@ -34,7 +34,7 @@ EVERY = "ingress protocol all u32 match u32 0 0"
 HOST = ["tso", "off", "tx-udp-segmentation", "off"]
 
 
-def planned(name: str, **settings: str) -> Plan:
+def planned(name: str, **settings: str) -> LabPlan:
     return plan(build(name, settings), prefix="nt3f")
 
 
@@ -60,7 +60,7 @@ def test_a_pair_whole():
         )
 
     def middle(name: str, onto: str) -> Interface:
-        return Interface(name=name, settings=TEN, onto=onto, made=Direction((), (TBF,)))
+        return Interface(name=name, settings=TEN, onto=onto, made=LinkDirection((), (TBF,)))
 
     links = Namespace(
         name="nt3f-links",
@@ -76,7 +76,7 @@ def test_a_pair_whole():
     )
     pair = build("pair", {"rate": "10mbit"})
     namespaces = (side("a", "b", 1), side("b", "a", 2), links)
-    assert plan(pair, prefix="nt3f") == Plan(
+    assert plan(pair, prefix="nt3f") == LabPlan(
         "nt3f", pair, Maker(), Routes(pair), namespaces, cables
     )
 
@@ -126,8 +126,8 @@ def test_the_router_of_a_dumbbell():
 
 def test_hosts_go_through_the_router_by_default():
     assert planned("dumbbell").namespace("client2").routes == (
-        Route(ip_network("0.0.0.0/0"), (ip_address("10.0.1.254"),)),
-        Route(ip_network("::/0"), (ip_address("fd4e:6574:6573:1::fe"),)),
+        NetworkRoute(ip_network("0.0.0.0/0"), (ip_address("10.0.1.254"),)),
+        NetworkRoute(ip_network("::/0"), (ip_address("fd4e:6574:6573:1::fe"),)),
     )
 
 
@@ -173,8 +173,8 @@ def test_a_switch_has_a_bridge_and_no_addresses():
 def test_a_router_in_a_chain_knows_the_far_networks():
     r1 = planned("chain", routers="2").namespace("r1")
     assert r1.routes == (
-        Route(ip_network("10.0.3.0/24"), (ip_address("10.0.2.253"),)),
-        Route(ip_network("fd4e:6574:6573:3::/64"), (ip_address("fd4e:6574:6573:2::fd"),)),
+        NetworkRoute(ip_network("10.0.3.0/24"), (ip_address("10.0.2.253"),)),
+        NetworkRoute(ip_network("fd4e:6574:6573:3::/64"), (ip_address("fd4e:6574:6573:2::fd"),)),
     )
 
 
@@ -374,7 +374,7 @@ def test_the_same_topology_gives_the_same_plan(name):
 # ---- the path of packets -------------------------------------------------------------------------
 
 
-def path(built: Plan, source: str, destination: str) -> list[tuple[str, str]]:
+def path(built: LabPlan, source: str, destination: str) -> list[tuple[str, str]]:
     return [(end.link.a, end.link.b) for end in built.path(source, destination)]
 
 
@@ -391,7 +391,7 @@ def test_every_host_reaches_every_other(name):
     assert all(path(built, a, b) for a in hosts for b in hosts if a != b)
 
 
-def custom(nodes: list[Node], *links: tuple[str, str]) -> Plan:
+def custom(nodes: list[Node], *links: tuple[str, str]) -> LabPlan:
     return plan(Topology("custom", tuple(nodes), tuple(Link(*ends) for ends in links)), prefix="nt")
 
 

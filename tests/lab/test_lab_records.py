@@ -10,7 +10,7 @@ from netesto.errors import LabError
 from netesto.lab import leftovers, records
 from netesto.lab.netns import Lab
 from netesto.lab.records import MEMORY_FOLDER as MEMORY
-from netesto.lab.records import HostRecord, Record
+from netesto.lab.records import LabHost, Record
 from netesto.system import life
 
 RECORD = Record(
@@ -20,7 +20,7 @@ RECORD = Record(
     namespaces=("nt3f-a", "nt3f-b"),
     sockets="/run/netesto/nt3f",
     files="/var/labs/nt3f",
-    hosts={"a": HostRecord("nt3f-a", "/run/netesto/nt3f/a", "b", ("10.0.1.1", "fd4e::1"))},
+    hosts={"a": LabHost("nt3f-a", "/run/netesto/nt3f/a", "b", ("10.0.1.1", "fd4e::1"))},
     places={"10.0.1.1": ("a", "b"), "10.0.1.2": ("b", "a")},
 )
 
@@ -45,7 +45,7 @@ def test_a_name_is_taken_once(tmp_path: Path):
 
 def test_a_person_may_name_hosts_by_their_aliases(tmp_path: Path):
     hosts = {
-        name: HostRecord(f"nt3f-{name}", "", "b", (f"10.0.1.{number}",))
+        name: LabHost(f"nt3f-{name}", "", "b", (f"10.0.1.{number}",))
         for number, name in enumerate(("a", "b"), start=1)
     }
     named = {"10.4.2.2": "b", "10.0.1.1": "b"}

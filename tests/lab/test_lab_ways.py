@@ -10,7 +10,7 @@ from netesto.errors import LabError
 from netesto.lab import netns, plan, ways
 from netesto.lab.netns import Lab
 from netesto.lab.records import Record
-from netesto.lab.ways import Flow, Hop, Place
+from netesto.lab.ways import Hop, NodeInterface, RoutedFlow
 from netesto.system import process
 
 # Enough that nothing else in the lab comes near.
@@ -24,7 +24,7 @@ NOWHERE = Record(
 
 
 def hop(here: str, out: str, there: str, by: str) -> Hop:
-    return Hop(Place(here, out), Place(there, by))
+    return Hop(NodeInterface(here, out), NodeInterface(there, by))
 
 
 PORTS = 16
@@ -58,9 +58,9 @@ def test_routers_that_do_not_forward_have_no_share(raise_lab):
 
 
 def test_balance_of_equal_shares_is_0_and_of_others_their_coefficient_of_variation():
-    equal = ways.Balance("r", (ways.Share("r", "a", 5), ways.Share("r", "b", 5)))
+    equal = ways.Balance("r", (ways.LinkShare("r", "a", 5), ways.LinkShare("r", "b", 5)))
     # Mean 4, standard deviation 3.
-    uneven = ways.Balance("r", (ways.Share("r", "a", 1), ways.Share("r", "b", 7)))
+    uneven = ways.Balance("r", (ways.LinkShare("r", "a", 1), ways.LinkShare("r", "b", 7)))
     assert (equal.variation, uneven.variation) == (0, 0.75)
 
 
@@ -106,7 +106,7 @@ def test_flows_take_all_paths_of_a_fat_tree(raise_lab):
 def test_the_packets_of_a_flow_go_where_it_was_said(raise_lab, tmp_path, port):
     lab = raise_lab("fattree")
     source, destination = (lab.endpoints[host].addresses[4] for host in ("h1", "h16"))
-    flow = Flow(source=source, destination=destination, source_port=port)
+    flow = RoutedFlow(source=source, destination=destination, source_port=port)
     said = {end.leaves for end in ways.trace(lab.record, [flow])[0]}
     before = sent_bytes(lab)
     send(lab, flow, tmp_path)
@@ -116,7 +116,7 @@ def test_the_packets_of_a_flow_go_where_it_was_said(raise_lab, tmp_path, port):
     assert carried == said
 
 
-def send(lab: Lab, flow: Flow, folder: Path) -> None:
+def send(lab: Lab, flow: RoutedFlow, folder: Path) -> None:
     """Some megabytes in exactly this flow; iperf3 has a connection for control besides."""
     server = lab.command("h16", ["iperf3", "--server", "--one-off"])
     log = folder / "server"
@@ -126,10 +126,10 @@ def send(lab: Lab, flow: Flow, folder: Path) -> None:
         lab.exec("h1", [*client, "--bytes", f"{MEGABYTES}M"], timeout=60)
 
 
-def sent_bytes(lab: Lab) -> dict[Place, int]:
+def sent_bytes(lab: Lab) -> dict[NodeInterface, int]:
     """Bytes that each interface has sent so far."""
     return {
-        Place(node, device): int(sent)
+        NodeInterface(node, device): int(sent)
         for namespace in lab.record.namespaces
         for node in [namespace.removeprefix(f"{lab.id}-")]
         for device, sent in re.findall(
@@ -144,13 +144,15 @@ def sent_bytes(lab: Lab) -> dict[Place, int]:
 def test_a_flow_of_udp_has_a_way_too(raise_lab):
     lab = raise_lab("dumbbell")
     source, destination = (lab.endpoints[host].addresses[4] for host in ("client1", "server1"))
-    flow = Flow(source=source, destination=destination, source_port=1, protocol="udp")
+    flow = RoutedFlow(source=source, destination=destination, source_port=1, protocol="udp")
     [way] = ways.trace(lab.record, [flow])
     assert ways.describe(way) == "client1 ─ left ─ router ─ right ─ server1"
 
 
 def test_an_address_of_nobody_is_named():
-    flow = Flow(source=ip_address("10.0.0.1"), destination=ip_address("10.0.0.2"), source_port=1)
+    flow = RoutedFlow(
+        source=ip_address("10.0.0.1"), destination=ip_address("10.0.0.2"), source_port=1
+    )
     with pytest.raises(LabError, match=r"10\.0\.0\.1: not an address of this lab"):
         ways.trace(NOWHERE, [flow])
 

@@ -70,7 +70,7 @@ def packages(module: ModuleType) -> Path:
 
 
 @pytest.fixture
-def as_nobody(user_folder: Path) -> Callable[..., process.Finished]:
+def as_nobody(user_folder: Path) -> Callable[..., process.CompletedCommand]:
     """Run a command in a guest as an ordinary user without any right, started by the
     distribution's Python: root's own may be closed to others."""
     kernel = kernel_or_reason("uml")
@@ -89,7 +89,7 @@ def as_nobody(user_folder: Path) -> Callable[..., process.Finished]:
     if tried.status != 0:
         pytest.skip(f"user nobody cannot read this checkout: {tried.last_lines(1)}")
 
-    def run(*argv: str) -> process.Finished:
+    def run(*argv: str) -> process.CompletedCommand:
         return process.run(
             [*user, starter, kernel.kind, *argv],
             env=environment,

@@ -42,7 +42,7 @@ def test_a_line_that_is_too_long_is_refused(word):
 def test_a_line_as_long_as_may_be_is_read():
     text = "ECHO " + "x" * (lines.MAX_LINE - 5)
     [command] = parse(text, file="a.nts").body
-    assert isinstance(command, ast.Command)
+    assert isinstance(command, ast.CommandLine)
     assert [word.text for word in command.row.words] == ["ECHO", text[5:]]
 
 

@@ -8,7 +8,7 @@ NOWHERE = ast.Line("", "", (ast.Piece(0, 1, 1, ""),))
 
 
 def row(*words, breaks=(), comment=None):
-    return ast.Row(tuple(ast.Word(word) for word in words), NOWHERE, breaks, comment)
+    return ast.LineLayout(tuple(ast.Word(word) for word in words), NOWHERE, breaks, comment)
 
 
 def test_commands_comments_and_blanks(tree):
@@ -23,8 +23,8 @@ def test_commands_comments_and_blanks(tree):
         (
             ast.Remark(" head"),
             ast.Blank(),
-            ast.Command(row("SET", "a=1", comment=" one")),
-            ast.Command(row("DO_SERVER", "host=a", "order=1", breaks=(ast.Break(2, " who"),))),
+            ast.CommandLine(row("SET", "a=1", comment=" one")),
+            ast.CommandLine(row("DO_SERVER", "host=a", "order=1", breaks=(ast.Break(2, " who"),))),
         )
     )
 
@@ -40,7 +40,7 @@ def test_one_line_ifs(tree):
             ast.If(
                 row("IF", "$a", ">", "1:", "IF_DEF", "$b:", "RUN", "c"),
                 ast.VariableDefined("b"),
-                ast.Command(row("RUN", "c")),
+                ast.CommandLine(row("RUN", "c")),
             ),
         ),
     )
@@ -61,7 +61,7 @@ def test_blocks(tree):
         row("FOR", "c", "in", "$list", "DO"),
         "c",
         ast.Word("$list"),
-        (ast.Command(row("WAIT", "1")),),
+        (ast.CommandLine(row("WAIT", "1")),),
         row("DONE"),
     )
     assert tree.body == (
@@ -96,5 +96,5 @@ def test_same_text_elsewhere_is_the_same_tree():
 def test_word_knows_its_place_in_a_continued_line():
     tree = parse("RUN m \\\n  x=1 y=2", file="x.nts")
     [command] = tree.body
-    assert isinstance(command, ast.Command)
+    assert isinstance(command, ast.CommandLine)
     assert command.row.place("y=") == Place("x.nts", 2, 9, 1, "  x=1 y=2")

@@ -13,7 +13,7 @@ from worlds import Machine, World, machines
 
 from netesto.deploy import payload
 from netesto.system import process
-from netesto.system.process import Finished
+from netesto.system.process import CompletedCommand
 
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600
@@ -47,7 +47,7 @@ def blocks(kind: str) -> list[str]:
 COMMANDS = [line.split() for block in blocks("sh") for line in block.splitlines()]
 
 
-def netesto(world: World, *words: str) -> Finished:
+def netesto(world: World, *words: str) -> CompletedCommand:
     return world.controller.run(["netesto", *words], timeout=PATIENCE_S, check=False)
 
 

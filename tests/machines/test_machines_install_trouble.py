@@ -12,7 +12,7 @@ import pytest
 from worlds import USER, Machine, World, machines
 
 from netesto.system import process
-from netesto.system.process import Finished
+from netesto.system.process import CompletedCommand
 
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600
@@ -26,7 +26,7 @@ def world(tmp_path_factory):
         yield made
 
 
-def install(world: World, *words: str, user: str = "root") -> Finished:
+def install(world: World, *words: str, user: str = "root") -> CompletedCommand:
     argv = ["netesto", "hosts", "install", *words]
     return world.controller.run(argv, timeout=PATIENCE_S, user=user, check=False)
 
@@ -42,7 +42,7 @@ def agents(machine: Machine) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def full(world) -> Finished:
+def full(world) -> CompletedCommand:
     """An installation on a disk with free space but few free inodes; then with more."""
     machine = world["disturbed"]
     machine.run(["mount", "-t", "tmpfs", "-o", "size=400m,nr_inodes=60", "small", "/opt"])
@@ -136,7 +136,7 @@ def test_two_installations_at_once_take_turns(world, repeated):
 
 
 @pytest.fixture(scope="module")
-def planned(world) -> Finished:
+def planned(world) -> CompletedCommand:
     """The dry run for two unusual hosts."""
     world["noisy"].write(
         "/usr/local/bin/noisy", '#!/bin/sh\necho "Welcome!"\nexec /bin/sh "$@"\n', mode=0o755
@@ -173,7 +173,7 @@ def found_at_home(world: World) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def of_user(world, home) -> Finished:
+def of_user(world, home) -> CompletedCommand:
     """An installation without root."""
     return install(world, "plain", user=USER)
 

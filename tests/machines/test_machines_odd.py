@@ -7,7 +7,7 @@ import sys
 import pytest
 from worlds import Machine, World, machines
 
-from netesto.system.process import Finished
+from netesto.system.process import CompletedCommand
 from netesto.transport import ssh
 from netesto.transport.addresses import SshAddress
 
@@ -172,7 +172,7 @@ def test_a_run_over_ssh_tells_that_sshd_forwards_nothing(world):
 
 
 @pytest.fixture(scope="module")
-def refused(world) -> dict[str, Finished]:
+def refused(world) -> dict[str, CompletedCommand]:
     """What an installation and a run report of hosts that cannot run an agent."""
     if not path_of(world["odd"], "tcsh"):
         pytest.skip("needs tcsh")
@@ -202,7 +202,7 @@ def test_a_host_that_can_have_no_agent_is_told_with_the_remedy(refused, name):
 
 
 @pytest.fixture(scope="module")
-def installed(world) -> Finished:
+def installed(world) -> CompletedCommand:
     """An installation by a C shell, whose agent is below a home folder."""
     if not path_of(world["odd"], "tcsh"):
         pytest.skip("needs tcsh")

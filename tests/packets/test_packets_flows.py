@@ -23,19 +23,19 @@ from wire import (
 )
 
 from netesto.packets import capture, connections
-from netesto.packets.found import Flow
+from netesto.packets.found import CapturedFlow
 
 
-def flows(tmp_path: Path, wire: Wire) -> tuple[Flow, ...]:
+def flows(tmp_path: Path, wire: Wire) -> tuple[CapturedFlow, ...]:
     return capture.read(wire.write(tmp_path / "a.pcap")).flows
 
 
-def only(tmp_path: Path, wire: Wire) -> Flow:
+def only(tmp_path: Path, wire: Wire) -> CapturedFlow:
     (flow,) = flows(tmp_path, wire)
     return flow
 
 
-def kinds(flow: Flow) -> dict[str, int]:
+def kinds(flow: CapturedFlow) -> dict[str, int]:
     """The kinds of the retransmissions."""
     assert flow.by_kind is not None
     return {kind: count for kind, count in flow.by_kind.items() if count}

@@ -335,7 +335,7 @@ def test_a_file_that_is_written_while_it_is_read_is_told(
     monkeypatch.setattr(reader, "PIECE_BYTES", len(pcap(FRAMES[:1])))
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap(FRAMES))
-    found = reader.Reader(path)
+    found = reader.PacketReader(path)
     pieces = found.pieces()
     next(pieces)
     path.write_bytes(pcap(frames))

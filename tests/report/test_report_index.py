@@ -3,7 +3,7 @@ import shutil
 import pytest
 
 from netesto.report import index, neighbours
-from netesto.report.index import Column
+from netesto.report.index import IndexColumn
 from netesto.report.neighbours import Neighbours
 from netesto.system import process
 from results import samples
@@ -69,10 +69,10 @@ def test_columns_that_hold_nothing_are_left_out_and_factors_are_shown():
         {"exp": "2.0", "bw": "20mbit", "testNote": "", "qdisc": "fq", "status": "ok"},
     ]
     assert index.columns(rows) == [
-        Column("exp", is_main=True, is_number=True),
-        Column("status", is_main=True, is_number=False),
-        Column("bw", is_main=True, is_number=False),
-        Column("qdisc", is_main=False, is_number=False),
+        IndexColumn("exp", is_main=True, is_number=True),
+        IndexColumn("status", is_main=True, is_number=False),
+        IndexColumn("bw", is_main=True, is_number=False),
+        IndexColumn("qdisc", is_main=False, is_number=False),
     ]
 
 
@@ -91,7 +91,7 @@ def test_of_an_experiment_without_a_manifest_nothing_is_a_factor():
         {"exp": "1.0", "qdisc": "", "status": "damaged"},
         {"exp": "2.0", "qdisc": "fq", "status": "ok"},
     ]
-    assert index.columns(rows)[2] == Column("qdisc", is_main=False, is_number=False)
+    assert index.columns(rows)[2] == IndexColumn("qdisc", is_main=False, is_number=False)
 
 
 def test_of_an_experiment_without_a_flow_nothing_is_a_factor():
@@ -99,7 +99,7 @@ def test_of_an_experiment_without_a_flow_nothing_is_a_factor():
         {"exp": "1.0", "test": "", "qdisc": "", "status": "partial"},
         {"exp": "2.0", "test": "TCP_RR", "qdisc": "fq", "status": "ok"},
     ]
-    assert index.columns(rows)[3] == Column("qdisc", is_main=False, is_number=False)
+    assert index.columns(rows)[3] == IndexColumn("qdisc", is_main=False, is_number=False)
 
 
 def test_headings_tell_units_and_rtt_is_in_milliseconds(store, publish, read):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import ResultsError
-from netesto.packets.found import Capture, Drawing, Flow
+from netesto.packets.found import Capture, CapturedFlow, Drawing
 from netesto.results import packetfile
 from netesto.results.evidence import CaptureEvidence, ExperimentEvidence
 from results import samples
@@ -28,7 +28,7 @@ DRAWING = Drawing(
 )
 
 
-def capture(host: str, *flows: Flow) -> CaptureEvidence:
+def capture(host: str, *flows: CapturedFlow) -> CaptureEvidence:
     start_s = samples.BEGIN_S + 3.0
     found = Capture(form="pcap", packets=9, others=1, start_s=start_s, lasted_s=4.0, flows=flows)
     # The host's clock is ahead by a second.

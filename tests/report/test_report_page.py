@@ -268,11 +268,11 @@ class Interrupting:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
-with interrupts.heeded():
+with interrupts.handled():
     try:
         report.warm_up()
     except KeyboardInterrupt:
-        interrupts.heed()
+        interrupts.begin_shutdown()
         print("numpy" in sys.modules, "matplotlib.colors" in sys.modules)
 """
     told = subprocess.run(

@@ -7,7 +7,7 @@ import pytest
 from typed import nearly
 
 from netesto.report import ranks
-from netesto.report.expscript.estimates import Interval
+from netesto.report.expscript.estimates import ConfidenceInterval
 
 # The example of SciPy's documentation of mannwhitneyu: U = 17, exact p 1/9, approximated 0.1113.
 MALES = np.array([19.0, 22.0, 16.0, 29.0, 24.0])
@@ -55,7 +55,7 @@ def test_pairs_have_the_means_of_two_log_ratios():
     change = ranks.paired(np.ones(6), np.array([2.0, 4, 8, 16, 32, 64]))
     # Logarithms 1 to 6 of 2: their means have the median 3.5, and W needs all with 6 pairs.
     assert (change.part, change.interval) == (
-        nearly(2**3.5 - 1), Interval(nearly(1), nearly(63))
+        nearly(2**3.5 - 1), ConfidenceInterval(nearly(1), nearly(63))
     )  # fmt: skip
 
 
@@ -71,9 +71,11 @@ def test_too_few_runs_have_no_interval_and_no_small_p(runs, is_paired):
 def test_the_change_is_the_median_ratio_and_from_zero_it_is_infinite():
     zeros = np.zeros(4)
     assert ranks.unpaired(np.array([10.0]), np.array([11.0])).part == nearly(0.1)
-    assert ranks.unpaired(zeros, zeros) == ranks.Change(0.0, Interval(0.0, 0.0), 1.0, 1.0, 0)
-    assert ranks.unpaired(zeros, zeros + 3) == ranks.Change(
-        math.inf, Interval(math.inf, math.inf), 2 / 70, 2 / 70, 1
+    assert ranks.unpaired(zeros, zeros) == ranks.RelativeChange(
+        0.0, ConfidenceInterval(0.0, 0.0), 1.0, 1.0, 0
+    )
+    assert ranks.unpaired(zeros, zeros + 3) == ranks.RelativeChange(
+        math.inf, ConfidenceInterval(math.inf, math.inf), 2 / 70, 2 / 70, 1
     )
     assert ranks.unpaired(zeros + 3, zeros).part == -1.0
 

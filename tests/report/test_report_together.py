@@ -3,7 +3,7 @@ from dataclasses import replace
 from typed import nearly
 
 from netesto.report import together, words
-from netesto.report.together import Period, Share, Together
+from netesto.report.together import Period, RateShare, Together
 from netesto.results import series
 from netesto.results.series import FlowSeries, RateSeries, Series
 from results import samples
@@ -45,8 +45,8 @@ def test_answer_for_two_equal_flows():
     assert found(flow(0.0, 10.0, constant(50.0)), flow(2.0, 8.0, constant(50.0))) == Together(
         period=Period(2.0, 8.0, (0, 1)),
         shares=(
-            Share("flow 0", (0,), FIFTY, nearly(0.5), FIFTY, FIFTY, FIFTY),
-            Share("flow 1", (1,), FIFTY, nearly(0.5), FIFTY, FIFTY, FIFTY),
+            RateShare("flow 0", (0,), FIFTY, nearly(0.5), FIFTY, FIFTY, FIFTY),
+            RateShare("flow 1", (1,), FIFTY, nearly(0.5), FIFTY, FIFTY, FIFTY),
         ),
         fairness=nearly(1.0),
         fair_after_s=0.0,
@@ -59,7 +59,7 @@ def test_flows_of_a_group_are_told_by_slowest_median_and_fastest():
     got = together.find(experiment(*flows), [("group", (0, 1, 2))])
     assert got is not None
     assert got.shares == (
-        Share(
+        RateShare(
             "group", (0, 1, 2), *map(nearly, (90.0, 1.0)),
             *map(nearly, (10.0, 20.0, 60.0)),
         ),

@@ -8,13 +8,13 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from netesto.measured import CpuSample, Interval, PingSample, SocketSample, TransferResult
+from netesto.measured import CpuSample, GoodputInterval, PingSample, SocketSample, TransferResult
 from netesto.model import ClockOffset, GroupRequest, HostInfo, Ports
-from netesto.packets.found import Flow, Rtt
+from netesto.packets.found import CapturedFlow, Rtt
 from netesto.results import aggregate
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.fields import Fields
-from netesto.results.formulas import Group
+from netesto.results.formulas import MeasuredGroup
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
 
 BEGIN_S = 1_795_176_900.0
@@ -89,12 +89,14 @@ def group(*instances: InstanceEvidence, asked: GroupRequest | None = None, **val
 
 def values(evidence: GroupEvidence, *, desc: str = "", columns: Mapping[str, str] | None = None):
     """The keys of a group."""
-    return aggregate.values(Group(evidence, desc), columns or {})
+    return aggregate.values(MeasuredGroup(evidence, desc), columns or {})
 
 
 def row(columns: Fields, *each: GroupEvidence) -> dict[str, str]:
     """The aggregate row of an experiment with these groups."""
-    return aggregate.row(columns, [values(one) for one in each], [*map(Group, each)], exp=12)
+    return aggregate.row(
+        columns, [values(one) for one in each], [*map(MeasuredGroup, each)], exp=12
+    )
 
 
 def experiment(*groups: GroupEvidence, duration_s: float = 25.0) -> ExperimentEvidence:
@@ -110,7 +112,7 @@ def experiment(*groups: GroupEvidence, duration_s: float = 25.0) -> ExperimentEv
 # ---- flows that look real ------------------------------------------------------------------
 
 
-def captured(again: int = 0, **values) -> Flow:
+def captured(again: int = 0, **values) -> CapturedFlow:
     """A complete flow as a capture at its sender shows it."""
     known: dict[str, Any] = {
         "number": 1,
@@ -131,7 +133,7 @@ def captured(again: int = 0, **values) -> Flow:
         "segments_again": again,
         "by_kind": {"fast": again, "timeout": 0, "spurious": 0},
     } | values
-    return Flow(**known)
+    return CapturedFlow(**known)
 
 
 def wave(number: int, step: int) -> float:
@@ -172,7 +174,7 @@ def lively(number: int, asked: GroupRequest, *, rate_bps: float, rtt_ms: float =
                 bytes_acked=acked,
             )
         )
-        intervals.append(Interval(time_s - 0.2, time_s, now_bps))
+        intervals.append(GoodputInterval(time_s - 0.2, time_s, now_bps))
     result = TransferResult(
         rate_bps=sum(interval.rate_bps for interval in intervals) / max(1, len(intervals)),
         elapsed_s=asked.duration_s,

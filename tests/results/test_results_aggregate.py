@@ -10,7 +10,7 @@ from netesto.measured import Datagrams, TransferResult
 from netesto.model import UNTIL_DONE_S
 from netesto.results import aggregate, fields, numbers
 from netesto.results.fields import Field
-from netesto.results.formulas import Group
+from netesto.results.formulas import MeasuredGroup
 from results import samples
 
 EXAMPLE = fields.parse(
@@ -185,7 +185,7 @@ def test_a_percentage_of_a_group_without_one_of_its_flows_is_empty_in_its_row():
     told = TransferResult(rate_bps=1e6, elapsed_s=24.0, datagrams=udp)
     flows = samples.group(samples.instance(1, result=told), samples.instance(2, result=None))
     columns = fields.parse("exp:one\nudpLost%:avg", source="f")
-    group = Group(replace(flows, damaged=frozenset({"tool"})))
+    group = MeasuredGroup(replace(flows, damaged=frozenset({"tool"})))
     found = samples.values(group.evidence)
     row = aggregate.group_row(columns, found, [group], columns={})
     assert row == {"exp": "12.1", "udpLost%": ""}

@@ -10,7 +10,7 @@ from netesto.language import dimensions
 from netesto.report import compare
 from netesto.results.columns import COLUMNS, column
 from netesto.schema.columns import DESCRIPTIONS, canonical
-from netesto.units import Kind
+from netesto.units import UnitKind
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,15 +26,15 @@ def test_every_column_says_what_it_means():
 @pytest.mark.parametrize(
     ("name", "kind", "factor", "unit"),
     [
-        ("rate", Kind.RATE, "1e6", "Mbit/s"),
-        ("p99Latency", Kind.TIME, "1e-6", "µs"),
-        ("synSkew", Kind.TIME, "1e-3", "ms"),
-        ("dur", Kind.TIME, "1", "s"),
-        ("client-tx-bytes", Kind.SIZE, "1", "bytes"),
-        ("effMss", Kind.SIZE, "1", "bytes"),
-        ("localBuffer", Kind.SIZE, "1", "bytes"),
-        ("cwnd", Kind.NUMBER, "1", ""),
-        ("cable", Kind.NUMBER, "1", ""),
+        ("rate", UnitKind.RATE, "1e6", "Mbit/s"),
+        ("p99Latency", UnitKind.TIME, "1e-6", "µs"),
+        ("synSkew", UnitKind.TIME, "1e-3", "ms"),
+        ("dur", UnitKind.TIME, "1", "s"),
+        ("client-tx-bytes", UnitKind.SIZE, "1", "bytes"),
+        ("effMss", UnitKind.SIZE, "1", "bytes"),
+        ("localBuffer", UnitKind.SIZE, "1", "bytes"),
+        ("cwnd", UnitKind.NUMBER, "1", ""),
+        ("cable", UnitKind.NUMBER, "1", ""),
     ],
 )
 def test_assert_counts_a_column_in_its_unit(name, kind, factor, unit):
@@ -86,7 +86,7 @@ flows = [samples.instance(1, client_samples=(samples.sample(1.0, segments_out=12
 group = samples.values(samples.group(*flows))
 row = aggregate.row(columns, [group], exp=12)
 shown = {each.name: each for each in index.columns([row])}["segments"]
-found = compare.compare_rows([row], [row], compare.Request(measures=["segments"]))
+found = compare.compare_rows([row], [row], compare.CompareRequest(measures=["segments"]))
 print(group["segments"], row["segments"], columns.kinds()["segments"], shown.unit)
 print(comparepage.table(found, found.judged).rows[0].cells[0].text)
 print(*[each for block in table.blocks([group]) for each in block.rows if each.name == "segments"])

@@ -210,7 +210,7 @@ def test_a_flow_is_affected_if_the_link_lost_data_of_its_port_while_it_ran(prote
     ],
 )
 def test_the_tail_of_a_flow_are_its_last_three_segments(tcp_seq, payload, is_tail):
-    loss = affected.Loss(time_s=1.0, payload=payload, tcp_seq=tcp_seq)
+    loss = affected.LostFrame(time_s=1.0, payload=payload, tcp_seq=tcp_seq)
     assert loss.is_tail_of(24_387) == is_tail
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.measured import Interval, PingSample, TransferResult
+from netesto.measured import GoodputInterval, PingSample, TransferResult
 from netesto.packets.found import Capture
 from netesto.results import crosscheck
 from netesto.results.evidence import CaptureEvidence
@@ -210,7 +210,7 @@ def test_sockets_of_which_the_end_is_not_known_may_have_got_more():
 def test_a_flow_that_became_faster_after_its_last_sample_agrees():
     # 20 Mbyte in 3.8 s as its samples say, and 10 more in the last 0.2 s.
     slow = tuple(replace(each, bytes_received=each.bytes_received // 2) for each in ticks()[:-1])
-    last = (Interval(START_S + 3.8, START_S + 4.0, 400e6),)
+    last = (GoodputInterval(START_S + 3.8, START_S + 4.0, 400e6),)
     assert doubts(flow(told(rate_bps=58e6, intervals=last), client=ticks(), server=slow)) == []
 
 
@@ -406,7 +406,7 @@ def at_different_times(
     longer, and had data `sampled_s` after their begin."""
     groups = []
     for number, begin_s in ((1, START_S), (2, START_S + 0.36)):
-        intervals = (Interval(begin_s + 0.02, begin_s + 0.22, 50e6),) if interval else ()
+        intervals = (GoodputInterval(begin_s + 0.02, begin_s + 0.22, 50e6),) if interval else ()
         result = TransferResult(rate_bps=50e6, elapsed_s=1.0, intervals=intervals)
         asked = request(group=number, tool=tool, duration_s=1.0, delay_s=begin_s - START_S)
         seen = () if sampled_s is None else (sample(begin_s + sampled_s, bytes_acked=9000),)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from netesto.measured import CpuSample, Interval, PingSample, TransferResult
+from netesto.measured import CpuSample, GoodputInterval, PingSample, TransferResult
 from netesto.model import UNTIL_DONE_S
 from netesto.results import aggregate, derive, fields
 from netesto.results.evidence import GroupEvidence
@@ -437,7 +437,7 @@ def test_flows_of_netperf_ran_when_their_first_interim_results_say():
             result=TransferResult(
                 rate_bps=50e6,
                 elapsed_s=1.0,
-                intervals=(Interval(begin_s, begin_s + 0.2, 60e6),),
+                intervals=(GoodputInterval(begin_s, begin_s + 0.2, 60e6),),
             ),
         )
         return group(flow, asked=request(group=round(begin_s), duration_s=1.0))

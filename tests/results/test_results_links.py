@@ -3,7 +3,7 @@
 from ipaddress import ip_address
 from pathlib import Path
 
-from netesto.measured import Counted, InstalledQdisc, LinkSamples
+from netesto.measured import CounterSamples, InstalledQdisc, LinkSamples
 from netesto.results import links
 from netesto.results.links import LinkRecord, Links, Way
 
@@ -19,8 +19,8 @@ BELOW = InstalledQdisc(
 TIMES = (9.9, 10.4, 10.9, 11.4, 11.9)
 
 
-def counted(**columns: tuple[int | None, ...]) -> Counted:
-    return Counted(TIMES, columns)
+def counted(**columns: tuple[int | None, ...]) -> CounterSamples:
+    return CounterSamples(TIMES, columns)
 
 
 SHAPED = LinkSamples(
@@ -59,9 +59,9 @@ def test_drops_of_a_queue_below_its_shaper_count_once() -> None:
 
 
 def test_of_two_samples_at_one_instant_the_last_counts() -> None:
-    def twice(each: Counted) -> Counted:
+    def twice(each: CounterSamples) -> CounterSamples:
         columns = {name: (column[0], *column) for name, column in each.counts.items()}
-        return Counted((each.time_s[0], *each.time_s), columns)
+        return CounterSamples((each.time_s[0], *each.time_s), columns)
 
     doubled = LinkSamples(
         qdiscs={qdisc: twice(each) for qdisc, each in SHAPED.qdiscs.items()},
@@ -94,8 +94,8 @@ def test_a_replaced_qdisc_loses_no_count_of_the_interface() -> None:
     )
     samples = LinkSamples(
         qdiscs={
-            QDISC: Counted(TIMES[:3], {"bytes": (0, 100, 200), "packets": (0, 1, 2)}),
-            new: Counted(TIMES[3:], {"bytes": (50, 100), "packets": (1, 2)}),
+            QDISC: CounterSamples(TIMES[:3], {"bytes": (0, 100, 200), "packets": (0, 1, 2)}),
+            new: CounterSamples(TIMES[3:], {"bytes": (50, 100), "packets": (1, 2)}),
         },
         interfaces={"a-b": counted(tx_bytes=(0, 100, 200, 290, 340), tx_packets=(0, 1, 2, 4, 5))},
     )
@@ -122,7 +122,7 @@ def test_flows_share_the_direction_of_a_link() -> None:
 
 def test_ways_are_read_as_they_were_written(tmp_path: Path) -> None:
     way = Way(("h1", "s", "h2"), ("h1-s", "s-h2"))
-    packets = links.Packets(
+    packets = links.FlowFields(
         source=ip_address("10.0.0.1"),
         destination=ip_address("10.0.0.2"),
         protocol="udp",

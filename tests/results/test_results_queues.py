@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netesto.measured import Counted, Counters, CpuSample, InstalledQdisc, LinkSamples
+from netesto.measured import Counters, CounterSamples, CpuSample, InstalledQdisc, LinkSamples
 from netesto.results import queues, series
 from netesto.results.evidence import CountersEvidence
 from netesto.results.queues import Queue
@@ -19,7 +19,7 @@ def qdisc(kind, handle, parent, rate_bps=None, device="a"):
 
 def counted(backlog=(), drops=(), marks=(), times=()):
     none = (None,) * len(backlog)
-    return Counted(
+    return CounterSamples(
         tuple(times or map(float, range(len(backlog)))),
         {
             "backlog_bytes": tuple(backlog), "backlog_packets": tuple(backlog),
@@ -96,7 +96,7 @@ def test_a_delay_line_alone_is_no_queue():
 
 def test_counters_that_a_file_does_not_name_are_unknown():
     tbf = qdisc("tbf", "1:", "root", 1e6)
-    sampled = LinkSamples(qdiscs={tbf: Counted((0.0,), {"backlog_bites": (7,)})})
+    sampled = LinkSamples(qdiscs={tbf: CounterSamples((0.0,), {"backlog_bites": (7,)})})
     [found] = queues.of("links", sampled)
     assert (found.backlog_bytes, found.drops, found.marks) == ((None,), (None,), (None,))
 
@@ -226,7 +226,7 @@ def test_totals_are_per_second_levels_are_as_they_are_and_missing_counters_unkno
 ):
     evidence = samples.two_flows()
     times_s = evidence.started_s + 1.0, evidence.started_s + 3.0
-    counted = Counted(times_s, {"drops": (5, 11), "splashes": (None, 4)})
+    counted = CounterSamples(times_s, {"drops": (5, 11), "splashes": (None, 4)})
     kind = replace(COUNTERS, are_levels=are_levels)
     recorded = (CountersEvidence(kind, {"client1": counted}),)
     [found] = series.build(replace(evidence, counters=recorded)).counters

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import ResultsError
-from netesto.measured import Interval, TransferResult
+from netesto.measured import GoodputInterval, TransferResult
 from netesto.results import series
 from netesto.results.series import CpuSeries, PingSeries, RateSeries, SocketSeries
 from results import samples
@@ -54,7 +54,7 @@ def test_goodput_of_a_stream_is_what_the_receivers_socket_got():
 
 def test_goodput_is_what_the_tool_tells_at_the_middle_of_its_intervals():
     told = TransferResult(
-        rate_bps=1e6, elapsed_s=1.0, intervals=(Interval(BEGIN_S + 1, BEGIN_S + 1.2, 5e6),)
+        rate_bps=1e6, elapsed_s=1.0, intervals=(GoodputInterval(BEGIN_S + 1, BEGIN_S + 1.2, 5e6),)
     )
     found = flow_of(at(1.0, bytes_acked=0), result=told)
     assert found.goodput == RateSeries(source="tool", time_s=(1.1,), mbit_per_s=(5.0,))

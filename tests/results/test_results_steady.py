@@ -2,13 +2,14 @@
 
 import pytest
 
-from netesto.measured import Interval
+from netesto.measured import GoodputInterval
 from netesto.results import steady
 
 
-def _flow(*rates: float, length_s: float = 1.0) -> list[Interval]:
+def _flow(*rates: float, length_s: float = 1.0) -> list[GoodputInterval]:
     return [
-        Interval(place * length_s, (place + 1) * length_s, rate) for place, rate in enumerate(rates)
+        GoodputInterval(place * length_s, (place + 1) * length_s, rate)
+        for place, rate in enumerate(rates)
     ]
 
 
@@ -34,7 +35,7 @@ def test_shorter_intervals_are_put_together_to_seconds():
 
 
 def test_the_rest_at_the_end_of_a_flow_is_no_interval():
-    flow = [*_flow(1, 2, 6), Interval(3.0, 3.01, 900.0)]
+    flow = [*_flow(1, 2, 6), GoodputInterval(3.0, 3.01, 900.0)]
     assert steady.of_flow(flow, 1) == 2.0
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from netesto.errors import OutputError
 from netesto.results import traces
-from netesto.results.traces import Line, Played, PlayedFlow, Shared
+from netesto.results.traces import Played, PlayedEvent, PlayedFlow, Shared
 
 HEADER = (
     "number,kind,start_s,destination,sport,bytes_sent,bytes_received,us,status,bytes_in_time,"
@@ -14,7 +14,7 @@ HEADER = (
 )
 
 
-def line(**other: object) -> Line:
+def line(**other: object) -> PlayedEvent:
     values: dict[str, object] = {
         "group": 1,
         "number": 1,
@@ -29,7 +29,7 @@ def line(**other: object) -> Line:
         "status": "ok",
         "in_time_bytes": 500_000,
     }
-    return Line(**(values | other))  # type: ignore[arg-type]
+    return PlayedEvent(**(values | other))  # type: ignore[arg-type]
 
 
 def flow(*, is_udp: bool = False, **other: object) -> PlayedFlow:
@@ -38,7 +38,7 @@ def flow(*, is_udp: bool = False, **other: object) -> PlayedFlow:
     )
 
 
-def request(us: float, status: str = "ok") -> Line:
+def request(us: float, status: str = "ok") -> PlayedEvent:
     return line(kind="get", us=us, status=status, in_time_bytes=0)
 
 

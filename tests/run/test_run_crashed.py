@@ -9,11 +9,11 @@ from netesto.language.plan import SourceFile
 from netesto.results import csvfile, fields, manifest, runs
 from netesto.results.store import Store
 from netesto.run import crashed
-from netesto.run.request import Request
-from netesto.run.session import Session
-from netesto.run.settings import Settings
+from netesto.run.request import RunRequest
+from netesto.run.session import RunSession
+from netesto.run.settings import RunSettings
 
-SETTINGS = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+SETTINGS = RunSettings(libraries=(), definitions={}, max_iterations=1000, seed=1)
 FIELDS = fields.parse("exp:one\nhost:all\nca:all\nrate:sum\nstatus:all\nbw:one\n", source="f")
 RUN = runs.RunRecord(name="r", argv=(), script_path="a.nts", script="", seed=1, started="")
 SCRIPT = """\
@@ -30,13 +30,13 @@ DONE
 CRASH = GuestError("the guest kernel crashed:\nRIP: 0033:odd\nKernel panic - not syncing: odd")
 
 
-def crash(out: Path) -> Session:
+def crash(out: Path) -> RunSession:
     """The session of a part of two experiments, in the first of which its guest crashed."""
     with SETTINGS.plan(SourceFile("a.nts", SCRIPT), FIELDS) as plan, Store(out) as results:
         results.take_fields(FIELDS)
         part = plan.part(0)
-        session = Session(
-            request=Request(script="a.nts", settings=SETTINGS, pages=False),
+        session = RunSession(
+            request=RunRequest(script="a.nts", settings=SETTINGS, pages=False),
             plan=plan.slice(part),
             record=RUN,
             fields=FIELDS,

@@ -84,15 +84,15 @@ def with_experiments(folder, *, drawn, missing):
 
 def test_a_second_ctrl_c_ends_the_drawing(pages, tmp_path):
     folder = with_experiments(tmp_path, drawn=[], missing=["1", "2"])
-    with interrupts.heeded():
-        interrupts.heed()
+    with interrupts.handled():
+        interrupts.begin_shutdown()
         assert not drawer.Drawer(folder).finish(within_s=60)
     assert pages == ["1"]
 
 
 def test_a_first_ctrl_c_ends_the_drawing_and_is_told(pages, tmp_path):
     folder = with_experiments(tmp_path, drawn=[], missing=["1", "2"])
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+    with pytest.raises(KeyboardInterrupt), interrupts.handled():
         drawer.Drawer(folder).finish(within_s=60)
     assert pages == ["1"]
 

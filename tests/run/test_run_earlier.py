@@ -14,13 +14,13 @@ from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import earlier
 from netesto.run.earlier import Passed
-from netesto.run.request import Request
-from netesto.run.session import Session, script_name
-from netesto.run.settings import Settings
+from netesto.run.request import RunRequest
+from netesto.run.session import RunSession, script_name
+from netesto.run.settings import RunSettings
 from results import samples
 
 RAW = "raw/h1/ping.1.out"
-SETTINGS = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+SETTINGS = RunSettings(libraries=(), definitions={}, max_iterations=1000, seed=1)
 RUN = RunRecord(name="r", argv=(), script_path="a.nts", script="", seed=1, started="")
 FIELDS = fields.parse("exp:one\nrate:sum\nca:all\n", source="fields.txt")
 ONE = """\
@@ -78,10 +78,10 @@ def passed_over(
     return earlier.pass_over(session, store, nested=nested), watched.said
 
 
-def session_of(store: Store, plan: Plan) -> Session:
+def session_of(store: Store, plan: Plan) -> RunSession:
     """A run with --resume."""
-    return Session(
-        request=Request(script="a.nts", settings=SETTINGS, resume=True),
+    return RunSession(
+        request=RunRequest(script="a.nts", settings=SETTINGS, resume=True),
         plan=plan,
         record=RUN,
         fields=FIELDS,

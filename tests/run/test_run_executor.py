@@ -16,12 +16,12 @@ from netesto.results import fields
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run.executor import Executor
-from netesto.run.request import CONTINUE, OnFailure, Request
-from netesto.run.session import Session
-from netesto.run.settings import Settings
+from netesto.run.request import CONTINUE, OnFailure, RunRequest
+from netesto.run.session import RunSession
+from netesto.run.settings import RunSettings
 
 FIELDS = fields.parse("exp:one\nrate:sum\nca:all\n", source="fields.txt")
-SETTINGS = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+SETTINGS = RunSettings(libraries=(), definitions={}, max_iterations=1000, seed=1)
 RUN = RunRecord(
     name="2026-11-20T121500.250Z",
     argv=(),
@@ -96,8 +96,8 @@ class World:
         on_failure: OnFailure = CONTINUE,
         passed: Mapping[int, Sequence[int]] | None = None,
     ) -> Executor:
-        session = Session(
-            request=Request(script="a.nts", settings=SETTINGS, on_failure=on_failure),
+        session = RunSession(
+            request=RunRequest(script="a.nts", settings=SETTINGS, on_failure=on_failure),
             plan=self.plan(text),
             record=RUN,
             fields=FIELDS,

@@ -12,19 +12,19 @@ from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import status
-from netesto.run.request import Request
-from netesto.run.session import End, Session
-from netesto.run.settings import Settings
+from netesto.run.request import RunRequest
+from netesto.run.session import RunEnd, RunSession
+from netesto.run.settings import RunSettings
 
 NAME = "2026-11-20T121500.250Z"
 COLUMNS: Fields = fields.load(Path(__file__).parents[2] / "fields.txt")
 NOT_PUT_BACK = "h1: sysctl net.ipv4.tcp_ecn=1: not put back; the log of the agent has the reason"
 
 
-def session(out: Path) -> Session:
-    settings = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
-    return Session(
-        request=Request(script="a.nts", settings=settings, pages=False),
+def session(out: Path) -> RunSession:
+    settings = RunSettings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+    return RunSession(
+        request=RunRequest(script="a.nts", settings=settings, pages=False),
         plan=settings.plan(SourceFile("a.nts", "WAIT 1\n"), COLUMNS, counter=0),
         record=RunRecord(
             name=NAME, argv=(), script_path="a.nts", script="WAIT 1\n", seed=1, started=""
@@ -51,10 +51,10 @@ def test_a_run_that_leaves_a_host_changed_has_failed(
 ):
     own = session(tmp_path / "out")
 
-    def carry_out(_: Session, __: Store) -> End:
+    def carry_out(_: RunSession, __: Store) -> RunEnd:
         for text in left:
             own.watcher.setting_left(text)
-        return End(status.OK)
+        return RunEnd(status.OK)
 
     end = own.held(carry_out)
     record = runs.read(own.out, NAME)
@@ -72,9 +72,9 @@ def test_a_run_whose_results_folder_is_moved_ends_with_an_error_and_makes_no_oth
 ):
     own = session(tmp_path / "out")
 
-    def carry_out(_: Session, __: Store) -> End:
+    def carry_out(_: RunSession, __: Store) -> RunEnd:
         own.out.rename(tmp_path / "elsewhere")
-        return End(status.OK)
+        return RunEnd(status.OK)
 
     with pytest.raises(ResultsError) as caught:
         own.held(carry_out)

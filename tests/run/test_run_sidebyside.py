@@ -19,15 +19,15 @@ from netesto.results import csvfile, fields
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders
-from netesto.run.request import CONTINUE, OnFailure, Request
-from netesto.run.session import End, Session
-from netesto.run.settings import Settings
+from netesto.run.request import CONTINUE, OnFailure, RunRequest
+from netesto.run.session import RunEnd, RunSession
+from netesto.run.settings import RunSettings
 from netesto.run.sidebyside import SideBySide, Task
 from netesto.system import process
 
 RUN = "2026-11-20T121500.250Z"
 RECORD = RunRecord(name=RUN, argv=(), script_path="a.nts", script="", seed=1, started="")
-SETTINGS = Settings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+SETTINGS = RunSettings(libraries=(), definitions={}, max_iterations=1000, seed=1)
 FIELDS = fields.parse("exp:one\nstatus:one\n", source="fields.txt")
 
 # Arguments: the part's folder, its experiment's number, its status, its exit status, and a file to
@@ -101,10 +101,10 @@ class Ground:
         numbers = self.numbers_again
         return replace(part, before=before, numbers=numbers, attempt=part.attempt + 1)
 
-    def run(self, count: int, *, jobs: int = 2, on_failure: OnFailure = CONTINUE) -> End:
+    def run(self, count: int, *, jobs: int = 2, on_failure: OnFailure = CONTINUE) -> RunEnd:
         self.store.reserve(0, count)
-        session = Session(
-            request=Request(script="a.nts", settings=SETTINGS, on_failure=on_failure),
+        session = RunSession(
+            request=RunRequest(script="a.nts", settings=SETTINGS, on_failure=on_failure),
             plan=SETTINGS.plan(SourceFile("a.nts", ""), FIELDS),
             record=RECORD,
             fields=FIELDS,
@@ -128,7 +128,7 @@ def ground(store):
 def test_all_experiments_become_the_runs(ground, store):
     end = ground.run(3)
     assert (end, ground.rows, store.experiments()) == (
-        End(0, ground="sim", hosts={"a": "unix:a"}),
+        RunEnd(0, ground="sim", hosts={"a": "unix:a"}),
         ["1.0", "1.1", "2.0", "2.1", "3.0", "3.1"],
         [1, 2, 3],
     )

@@ -94,7 +94,7 @@ def starter(home: Path) -> tuple[Sequence[str], str]:
     return user, ""
 
 
-def at_home(home: Path, argv: Sequence[str]) -> process.Finished:
+def at_home(home: Path, argv: Sequence[str]) -> process.CompletedCommand:
     """Run a command with the packages of this checkout in `home`."""
     environment = {
         "PATH": os.environ["PATH"],

@@ -48,7 +48,7 @@ def command(*words: str) -> list[str]:
 
 def netesto(
     folder: Path, *words: str, timeout: float = PATIENCE_S, path: str | None = None
-) -> process.Finished:
+) -> process.CompletedCommand:
     """Run netesto in `folder`; `path` replaces PATH."""
     env = {**os.environ, **({"PATH": path} if path is not None else {})}
     return process.run(command(*words), timeout=timeout, check=False, cwd=folder, env=env)

@@ -8,7 +8,7 @@ from netesto.traces.format import Flow, Request, Trace
 STORES = ("h5", "h6")
 
 
-def parts(*events: Flow | Request) -> dict[tuple[str, str], played.Part]:
+def parts(*events: Flow | Request) -> dict[tuple[str, str], played.HostPart]:
     trace = Trace(STORES, events)
     found = played.parts(trace, drain_s=10, store="native", is_paced=True)
     return {(host, kind): part for host, kind, part in found}

@@ -297,7 +297,7 @@ def test_what_a_trace_has_is_counted() -> None:
         text="h10 10.0.0.10 h2 10.0.0.2\nh2 0 0 k v\nh10 5 1 k\nh10 10 2 10.0.0.2 1000000 5 5\n"
         "h2 20 2 10.0.0.10 1 0 0\nh2 21 2 10.0.0.10 1 0 0\n",
     )
-    assert shown.facts(trace) == shown.Facts(
+    assert shown.facts(trace) == shown.TraceFacts(
         hosts=("h2", "h10"),
         sets=1,
         gets=1,

@@ -6,7 +6,7 @@ import pytest
 from typed import nearly
 
 from netesto.errors import OutputError
-from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
+from netesto.measured import DatagramInterval, Datagrams, GoodputInterval, TransferResult
 from netesto.model import Ports
 from netesto.traffic.iperf3 import Iperf3
 
@@ -172,8 +172,8 @@ def test_reverse_stream(output, ask):
         elapsed_s=1.000074,
         sent_bps=nearly(20425532426.69146),
         intervals=(
-            Interval(1795183364.25, 1795183364.25 + 0.500014, 21753143051.468765),
-            Interval(1795183364.25 + 0.500014, 1795183364.25 + 1.000074, 19102766800.15049),
+            GoodputInterval(1795183364.25, 1795183364.25 + 0.500014, 21753143051.468765),
+            GoodputInterval(1795183364.25 + 0.500014, 1795183364.25 + 1.000074, 19102766800.15049),
         ),
         remote_retransmits=102,
         local_congestion_control="cubic",
@@ -290,7 +290,7 @@ def test_events_of_a_stream(output, ask):
 
 def test_events_carry_the_receivers_intervals(output, ask):
     intervals = parse(output("iperf3-3.18-tcp-stream.jsonl"), ask()).intervals
-    assert intervals[0] == Interval(
+    assert intervals[0] == GoodputInterval(
         1795183369.0, nearly(1795183369.2, abs=1e-3), nearly(31973954924, abs=1)
     )
 

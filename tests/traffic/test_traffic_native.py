@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from netesto.errors import OutputError
-from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
+from netesto.measured import DatagramInterval, Datagrams, GoodputInterval, TransferResult
 from netesto.traffic.native import PROGRAM, Native
 
 NATIVE = Native()
@@ -82,7 +82,10 @@ def test_the_goodput_of_a_stream_is_that_of_the_receivers_window(ask):
         rate_bps=10e6,
         elapsed_s=2.0,
         # Half a round trip behind the first byte's sending.
-        intervals=(Interval(1e9 + 0.02, 1e9 + 1.02, 8e6), Interval(1e9 + 1.02, 1e9 + 2.02, 12e6)),
+        intervals=(
+            GoodputInterval(1e9 + 0.02, 1e9 + 1.02, 8e6),
+            GoodputInterval(1e9 + 1.02, 1e9 + 2.02, 12e6),
+        ),
         local_cpu_percent=12.5,
         remote_cpu_percent=25.0,
         local_retransmits=7,
@@ -98,13 +101,13 @@ def test_the_goodput_of_a_stream_is_that_of_the_receivers_window(ask):
 def test_what_is_omitted_is_in_no_interval(ask):
     request = ask(duration_s=1.0, omit_s=1.0, interval_s=1.0)
     intervals = NATIVE.parse(printed(**STREAM), request, started_s=1e9).intervals
-    assert intervals == (Interval(1e9 + 1.02, 1e9 + 2.02, 12e6),)
+    assert intervals == (GoodputInterval(1e9 + 1.02, 1e9 + 2.02, 12e6),)
 
 
 def test_the_last_interval_may_be_short(ask):
     request = ask(duration_s=1.5, interval_s=1.0)
     intervals = NATIVE.parse(printed(**STREAM), request, started_s=1e9).intervals
-    assert intervals[-1] == Interval(1e9 + 1.02, 1e9 + 1.52, 24e6)
+    assert intervals[-1] == GoodputInterval(1e9 + 1.02, 1e9 + 1.52, 24e6)
 
 
 def test_latencies_of_requests(ask):
@@ -118,7 +121,10 @@ def test_latencies_of_requests(ask):
         rate_bps=50_000.0,
         elapsed_s=2.0,
         transactions_per_s=50.0,
-        intervals=(Interval(1e9, 1e9 + 1, 40_000.0), Interval(1e9 + 1, 1e9 + 2, 60_000.0)),
+        intervals=(
+            GoodputInterval(1e9, 1e9 + 1, 40_000.0),
+            GoodputInterval(1e9 + 1, 1e9 + 2, 60_000.0),
+        ),
         min_latency_us=1.0,
         max_latency_us=7.0,
         mean_latency_us=2.5005,
@@ -254,7 +260,7 @@ def test_data_of_a_reverse_stream_arrives_when_the_client_says(ask):
     members = {key.replace("server_rec", "client_rec"): value for key, value in STREAM.items()}
     output = printed(**members, client_received_after_ns=30_000_000)
     request = ask(test="TCP_MAERTS", duration_s=2.0, interval_s=1.0)
-    assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == Interval(
+    assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == GoodputInterval(
         1e9 + 0.03, 1e9 + 1.03, 8e6
     )
 
@@ -262,7 +268,7 @@ def test_data_of_a_reverse_stream_arrives_when_the_client_says(ask):
 def test_the_window_of_a_stream_whose_first_data_was_lost_begins_when_its_end_says(ask):
     output = printed(**STREAM, client_done_after_ns=2_700_000_000)
     request = ask(duration_s=2.0, interval_s=1.0)
-    assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == Interval(
+    assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == GoodputInterval(
         1e9 + 0.68, 1e9 + 1.68, 8e6
     )
 
@@ -270,7 +276,7 @@ def test_the_window_of_a_stream_whose_first_data_was_lost_begins_when_its_end_sa
 def test_the_window_of_a_stream_begins_half_a_round_trip_after_its_start(ask):
     output = printed(**STREAM, client_done_after_ns=2_041_000_000)
     request = ask(duration_s=2.0, interval_s=1.0)
-    assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == Interval(
+    assert NATIVE.parse(output, request, started_s=1e9).intervals[0] == GoodputInterval(
         1e9 + 0.02, 1e9 + 1.02, 8e6
     )
 

@@ -6,7 +6,7 @@ import pytest
 from typed import nearly
 
 from netesto.errors import OutputError
-from netesto.measured import Datagrams, Interval, TransferResult
+from netesto.measured import Datagrams, GoodputInterval, TransferResult
 from netesto.traffic.netperf import REQUEST_SELECTORS, SELECTORS, Netperf
 
 NETPERF = Netperf()
@@ -128,7 +128,7 @@ def test_an_interval_too_short_to_be_measured_is_left_out(output, ask):
 
 
 def interval(start_s, end_s, rate_bps):
-    return Interval(nearly(start_s, abs=1e-6), nearly(end_s, abs=1e-6), nearly(rate_bps))
+    return GoodputInterval(nearly(start_s, abs=1e-6), nearly(end_s, abs=1e-6), nearly(rate_bps))
 
 
 def test_rate_of_requests_is_transactions_times_request_bits(output, ask):

@@ -15,7 +15,7 @@ from netesto.model import (
     ClockReading,
     Event,
     FilePiece,
-    Finished,
+    FinishedExperiment,
     GroupRequest,
     HostInfo,
     HostState,
@@ -162,7 +162,7 @@ class MemoryAgent:
     async def start_capture(self, request: CaptureRequest) -> None:
         await self._held(lambda: self._service.start_capture(request))
 
-    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> FinishedExperiment:
         return await self._held(lambda: self._service.finish(exp, with_time_sync=with_time_sync))
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:

@@ -16,7 +16,7 @@ from netesto.model import (
     Event,
     FileEntry,
     FilePiece,
-    Finished,
+    FinishedExperiment,
     GroupRequest,
     HostInfo,
     HostState,
@@ -166,7 +166,7 @@ class RecordingService:
     async def start_capture(self, request: CaptureRequest) -> None:
         self.asked.append(request)
 
-    async def finish(self, exp: int, *, with_time_sync: bool = False) -> Finished:
+    async def finish(self, exp: int, *, with_time_sync: bool = False) -> FinishedExperiment:
         self.asked.append(("finish", exp))
         announced = self.announced
         if announced is None:
@@ -175,7 +175,7 @@ class RecordingService:
                 for path, content in self.files_by_path.items()
             ]
         time_sync = TIME_SYNC if with_time_sync else None
-        return Finished(tuple(announced), time_sync, self.content)
+        return FinishedExperiment(tuple(announced), time_sync, self.content)
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
         for path in paths:

@@ -14,7 +14,7 @@ from typing import Any
 from netesto.collectors import clock
 from netesto.collectors.base import Recording, Warn, count, entries
 from netesto.collectors.clock import Clock
-from netesto.measured import Counted, Counters
+from netesto.measured import Counters, CounterSamples
 from netesto.model import SAME_CLOCK, ClockOffset
 from netesto.schema import registered
 from netesto.schema.registered import Registered
@@ -45,7 +45,7 @@ class CountersRecording(Recording):
         return self.look()
 
 
-def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> Counted:
+def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> CounterSamples:
     """The samples in a file; a truncated last line is ignored.
 
     `offset` is that of the file's clock from the one that the samples use. OutputError names an
@@ -54,7 +54,9 @@ def read(path: Path, *, offset: ClockOffset = SAME_CLOCK) -> Counted:
     found = [*entries(path, _entry, what="counters")]
     times = tuple(offset.controllers(instant_s) for instant_s, _ in found)
     names = dict.fromkeys(name for _, sample in found for name in sample)
-    return Counted(times, {name: tuple(sample.get(name) for _, sample in found) for name in names})
+    return CounterSamples(
+        times, {name: tuple(sample.get(name) for _, sample in found) for name in names}
+    )
 
 
 def _entry(line: Mapping[str, Any]) -> tuple[float, dict[str, int]]:

@@ -13,7 +13,7 @@ from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, 
 from netesto.report.expscript.dataset import (
     EXP,
     IDENTIFYING,
-    Column,
+    DataColumn,
     Dataset,
     View,
     nearest,
@@ -168,7 +168,7 @@ def average(
         skip_missing=skip_missing,
         weights=_weights(view, weight, warn=warn),
     )
-    columns: dict[str, Column] = {}
+    columns: dict[str, DataColumn] = {}
     for name, column in data.columns.items():
         if name == COUNT:
             continue
@@ -207,7 +207,7 @@ def _keys(text: str, data: Dataset, *, warn: Warn) -> tuple[_Key, ...]:
     return tuple(keys)
 
 
-def _group(keys: Sequence[_Key], columns: Mapping[str, Column], count: int) -> _Groups:
+def _group(keys: Sequence[_Key], columns: Mapping[str, DataColumn], count: int) -> _Groups:
     """Number the groups in the order in which they appear."""
     cells: list[list[Hashable]] = []
     for key in keys:
@@ -221,7 +221,7 @@ def _group(keys: Sequence[_Key], columns: Mapping[str, Column], count: int) -> _
     return _Groups(group_of, np.unique(group_of, return_index=True)[1])
 
 
-def _key_column(key: _Key, column: Column, groups: _Groups) -> Column:
+def _key_column(key: _Key, column: DataColumn, groups: _Groups) -> DataColumn:
     """A key keeps its value; a partial agreement shows only the common part, or `...`."""
     if not key.how:
         return column.take(groups.first)
@@ -240,7 +240,7 @@ def _key_column(key: _Key, column: Column, groups: _Groups) -> Column:
                 shown.append(numerals.DIFFERENT)
         return shown
 
-    return Column.computed(column.name, texts=texts, decimals=column.decimals)
+    return DataColumn.computed(column.name, texts=texts, decimals=column.decimals)
 
 
 def _weights(view: View, column: str, *, warn: Warn) -> Floats | None:
@@ -261,21 +261,21 @@ def _weights(view: View, column: str, *, warn: Warn) -> Floats | None:
 class _Merged:
     """A column of the merged rows: a mean where all members are numbers."""
 
-    column: Column
+    column: DataColumn
     groups: _Groups
     is_formatted: bool
     skip_missing: bool
     weights: Floats | None
 
-    def kept_if_equal(self) -> Column:
+    def kept_if_equal(self) -> DataColumn:
         """The text that all members have in common, else `...`."""
         every = np.arange(len(self.groups.first))
         column, decimals = self.column.name, self.column.decimals
-        return Column.computed(column, texts=lambda: self._texts_of(every), decimals=decimals)
+        return DataColumn.computed(column, texts=lambda: self._texts_of(every), decimals=decimals)
 
-    def mean(self) -> Column:
+    def mean(self) -> DataColumn:
         exact = self._exact if self.is_formatted else None
-        return Column.computed(
+        return DataColumn.computed(
             self.column.name, texts=self._mean_texts, numbers=exact, decimals=self.column.decimals
         )
 
@@ -330,18 +330,18 @@ class _Merged:
         return shown
 
 
-def _count(before: Column | None, groups: _Groups) -> Column:
+def _count(before: DataColumn | None, groups: _Groups) -> DataColumn:
     """How many original rows are in each; merging merged rows adds up."""
     weights = np.ones(len(groups.group_of))
     if before is not None:
         weights = np.where(before.numeric, before.numbers, 1.0)
     counts = np.bincount(groups.group_of, weights=weights, minlength=len(groups.first))
-    return Column.of(COUNT, [str(round(count)) for count in counts.tolist()], decimals=0)
+    return DataColumn.of(COUNT, [str(round(count)) for count in counts.tolist()], decimals=0)
 
 
 def _statistic_columns(
-    statistic: Statistic, column: Column, groups: _Groups, *, warn: Warn
-) -> dict[str, Column]:
+    statistic: Statistic, column: DataColumn, groups: _Groups, *, warn: Warn
+) -> dict[str, DataColumn]:
     values = [
         column.numbers[members][np.isfinite(column.numbers[members])]
         for members in groups.members()
@@ -383,10 +383,10 @@ def _value(statistic: Statistic, values: Floats) -> float | None:
     return float(values.min() if statistic.word == "min" else values.max())
 
 
-def _numbers(name: str, values: Sequence[float | None], decimals: int | None) -> Column:
+def _numbers(name: str, values: Sequence[float | None], decimals: int | None) -> DataColumn:
     """Six significant digits are shown, the value itself is kept whole."""
     parsed = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     texts = ["" if value is None else f"{float(f'{value:.6g}'):.12g}" for value in values]
-    return Column.computed(
+    return DataColumn.computed(
         name, texts=lambda: texts, numbers=lambda: (parsed, ~np.isnan(parsed)), decimals=decimals
     )

@@ -160,21 +160,21 @@ ROWS_AT_ONCE = 1 << 16
 BYTES_AT_ONCE = 1 << 23
 
 
-def load(path: Path, *, warn: Warn) -> tuple[list[str], "Cells"]:
+def load(path: Path, *, warn: Warn) -> tuple[list[str], "CsvCells"]:
     """The header's cells and the rows of `path`. ScriptError if it cannot be read or is empty.
 
     Blank lines and lines that begin with `#` are skipped. Cells may be quoted as in RFC 4180.
     """
     text = read(path, warn=warn)
-    cells = Cells.of(text)
+    cells = CsvCells.of(text)
     if cells is None:
         text = evened(bytes(text.data), path, warn=warn)
-        cells = Cells.of(text)
+        cells = CsvCells.of(text)
         assert cells is not None, "each row has as many cells as the header"
     return text.header, cells
 
 
-class Cells:
+class CsvCells:
     """The rows of a CSV file below its header: its bytes, and where each cell begins."""
 
     def __init__(self, text: CsvText, starts: _Places, count: int) -> None:
@@ -186,7 +186,7 @@ class Cells:
         self.count = count
 
     @classmethod
-    def of(cls, text: CsvText) -> "Cells | None":
+    def of(cls, text: CsvText) -> "CsvCells | None":
         """None unless all rows have the same number of cells and no line has to be skipped."""
         data, width = np.frombuffer(text.data, dtype=np.uint8), len(text.header)
         # A last row without a line end is treated as if it had one, after the last byte.

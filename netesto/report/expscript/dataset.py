@@ -43,7 +43,7 @@ Parsed: TypeAlias = tuple[Floats, Booleans]
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class DataColumn:
     """A column of cells, converted to text or numbers when first used.
 
     `read_texts` and `read_numbers` read the cells of some rows, with None all of them, and `rows`
@@ -65,7 +65,7 @@ class Column:
         texts: Callable[[], list[str]],
         numbers: Callable[[], Parsed] | None = None,
         decimals: int | None = None,
-    ) -> "Column":
+    ) -> "DataColumn":
         """A column that is computed as a whole, once; its numbers are those in its texts."""
         known = functools.cache(texts)
         parsed = functools.cache(numbers or (lambda: parse_all(known())))
@@ -77,7 +77,7 @@ class Column:
         )
 
     @classmethod
-    def of(cls, name: str, texts: list[str], *, decimals: int | None = None) -> "Column":
+    def of(cls, name: str, texts: list[str], *, decimals: int | None = None) -> "DataColumn":
         """A column whose texts are known."""
         return cls.computed(name, texts=lambda: texts, decimals=decimals)
 
@@ -100,12 +100,12 @@ class Column:
         """Which cells are numbers."""
         return self._parsed[1]
 
-    def take(self, rows: Integers) -> "Column":
+    def take(self, rows: Integers) -> "DataColumn":
         """These rows, in this order; nothing is converted yet."""
         return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
 
-def _below(name: str, parts: Sequence[tuple[Column | None, int]], missing: str) -> Column:
+def _below(name: str, parts: Sequence[tuple[DataColumn | None, int]], missing: str) -> DataColumn:
     """The cells of columns one below the other; a part without such a column has `missing`
     cells instead."""
 
@@ -117,7 +117,7 @@ def _below(name: str, parts: Sequence[tuple[Column | None, int]], missing: str) 
         ]
 
     decimals = next(column.decimals for column, _ in parts if column is not None)
-    return Column.computed(name, texts=texts, decimals=decimals)
+    return DataColumn.computed(name, texts=texts, decimals=decimals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +133,11 @@ class Dataset:
     set: rows that differ in one of them are not repetitions of each other.
     """
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, DataColumn]
     count: int
     folders: tuple[Path, ...]
     folder_of: Integers
-    numbered: Column
+    numbered: DataColumn
     ids: Ids
     formatted: bool = False
     decimals: int = DEFAULT_DECIMALS
@@ -149,7 +149,7 @@ class Dataset:
     def names(self) -> tuple[str, ...]:
         return tuple(self.columns)
 
-    def with_column(self, column: Column) -> "Dataset":
+    def with_column(self, column: DataColumn) -> "Dataset":
         """Add a column at the end; it replaces one with the same name."""
         others = {name: known for name, known in self.columns.items() if name != column.name}
         return replace(
@@ -212,13 +212,13 @@ class View:
         chosen = frozenset(self.visible)
         return tuple(name for name in self.data.names if name in chosen)
 
-    def column(self, name: str, *, what: str) -> Column:
+    def column(self, name: str, *, what: str) -> DataColumn:
         """A column. ScriptError with `what` needs it and the nearest names if there is none."""
         if name not in self.data.columns:
             raise ScriptError(f"{what}: no column {name!r}", remedy=nearest(name, self.data.names))
         return self.data.columns[name]
 
-    def with_column(self, column: Column) -> "View":
+    def with_column(self, column: DataColumn) -> "View":
         """One more column, computed for every row, visible."""
         others = tuple(name for name in self.visible if name != column.name)
         return replace(self, data=self.data.with_column(column), visible=(*others, column.name))
@@ -239,7 +239,7 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
     the decimals of its column.
     """
     header, cells = csvcells.load(path, warn=warn)
-    columns: dict[str, Column] = {}
+    columns: dict[str, DataColumn] = {}
     for position, written in enumerate(header):
         name, own = _name_and_decimals(written)
         if name in columns:
@@ -247,7 +247,7 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
             other = next(each for each in numbered if each not in columns)
             warn(f"{path}: column {name!r} is there again; this one is called {other!r}")
             name = other
-        columns[name] = Column(
+        columns[name] = DataColumn(
             name,
             functools.partial(cells.texts, position),
             functools.partial(cells.numbers, position),
@@ -337,7 +337,7 @@ def _name_and_decimals(written: str) -> tuple[str, int | None]:
     return written.strip(), None
 
 
-def _tell_duplicates(path: Path, ids: Column, *, warn: Warn) -> None:
+def _tell_duplicates(path: Path, ids: DataColumn, *, warn: Warn) -> None:
     # Different numbers are different texts, and comparing a million numbers is fast.
     if ids.numeric.all() and len(np.unique(ids.numbers)) == len(ids.numbers):
         return
@@ -389,7 +389,7 @@ def append(view: View, path: str, *, warn: Warn) -> View:
     known = old.columns[EXP]
     largest = np.max(known.numbers[np.isfinite(known.numbers)], initial=0.0)
     base = (int(largest) // 100 + 1) * 100
-    renumbered = Column.of(EXP, [_renumbered(text, base) for text in new.columns[EXP].texts])
+    renumbered = DataColumn.of(EXP, [_renumbered(text, base) for text in new.columns[EXP].texts])
     below = {**new.columns, EXP: renumbered}
     data = replace(
         old,
@@ -422,7 +422,7 @@ def join(sources: Mapping[str, Path], *, decimals: int | None, warn: Warn) -> Da
     parts = {label: load(path, decimals=decimals, warn=warn) for label, path in sources.items()}
     names = dict.fromkeys(name for part in parts.values() for name in part.names)
     columns = {
-        "source": Column.of(
+        "source": DataColumn.of(
             "source", [label for label, part in parts.items() for _ in range(part.count)]
         )
     }

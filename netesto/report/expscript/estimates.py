@@ -14,7 +14,7 @@ MANY_DEGREES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     low: float
     high: float
 
@@ -136,7 +136,7 @@ def values_needed(percent: float, *, confidence: float = 0.95) -> int:
 
 def percentile_interval(
     values: Floats, percent: float, *, confidence: float = 0.95
-) -> Interval | None:
+) -> ConfidenceInterval | None:
     """An interval of a percentile (of the median with 50) that needs no assumption.
 
     It covers `confidence` or more, of any distribution; None where there are too few values.
@@ -145,4 +145,4 @@ def percentile_interval(
     if ranks is None:
         return None
     ordered = np.sort(values)
-    return Interval(float(ordered[ranks[0] - 1]), float(ordered[ranks[1] - 1]))
+    return ConfidenceInterval(float(ordered[ranks[0] - 1]), float(ordered[ranks[1] - 1]))

@@ -15,7 +15,7 @@ from netesto.report.expscript.dataset import nearest
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberLiteral:
     """A number, and its text as written, which is what joining uses."""
 
     value: float
@@ -23,7 +23,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextLiteral:
     text: str
 
 
@@ -33,14 +33,14 @@ class ColumnName:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Operation:
     """A function or an operator of its arguments; `-` and `not` may have a single one."""
 
     function: str
     arguments: tuple["Expression", ...]
 
 
-Expression: TypeAlias = Number | Text | ColumnName | Call
+Expression: TypeAlias = NumberLiteral | TextLiteral | ColumnName | Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def parse(
     tokens = tuple(_tokens(text, columns, functions, new))
     if len(tokens) == 1:
         warn(f"NewCol {new}: empty expression; every cell is 0.0")
-        return Number(0.0, "0.0")
+        return NumberLiteral(0.0, "0.0")
     return _Parser(tokens, text, new, warn).whole()
 
 
@@ -174,7 +174,7 @@ class _Parser:
             if self._at_end() or self._sees(")", ","):
                 self._warn(f"NewCol {self._new}: {operator!r} at the end is left out")
                 return left
-            left = Call(operator, (left, self._right(operator)))
+            left = Operation(operator, (left, self._right(operator)))
         if self._now.kind not in {"operator", "end"} or self._sees("("):
             raise self._wrong(
                 f"missing operator before {self._now.text!r}",
@@ -186,10 +186,10 @@ class _Parser:
         """An operand at the beginning of an expression, where a minus may stand."""
         if self._sees("-"):
             self._take()
-            return Call("-", (self._expression(_MINUS_BINDS),))
+            return Operation("-", (self._expression(_MINUS_BINDS),))
         if self._sees("not"):
             self._take()
-            return Call("not", (self._expression(_NOT_BINDS),))
+            return Operation("not", (self._expression(_NOT_BINDS),))
         return self._operand() if binding != 0 or not self._sees(*_ARITHMETIC) else self._missing()
 
     def _right(self, operator: str) -> Expression:
@@ -202,19 +202,19 @@ class _Parser:
             f"NewCol {self._new}: missing operand before {self._now.text!r} in {self._text!r}; "
             "every cell is '*'; write a negative number as (-1)"
         )
-        return Text(numerals.NOT_A_NUMBER)
+        return TextLiteral(numerals.NOT_A_NUMBER)
 
     def _operand(self) -> Expression:
         token = self._take()
         match token.kind:
             case "number":
-                return Number(numerals.parse(token.text) or 0.0, token.text)
+                return NumberLiteral(numerals.parse(token.text) or 0.0, token.text)
             case "text":
-                return Text(token.text)
+                return TextLiteral(token.text)
             case "column":
                 return ColumnName(token.text)
             case "function":
-                return Call(token.text, self._arguments())
+                return Operation(token.text, self._arguments())
             case "operator" if token.text == "(":
                 inner = self._expression(0)
                 self._close()

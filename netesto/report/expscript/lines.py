@@ -23,7 +23,7 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class JoinedLine:
     """A joined line, before its variables are replaced."""
 
     text: str
@@ -35,7 +35,7 @@ class Line:
         return self.text.partition("=")[0].strip().lower()
 
 
-def read(path: Path, *, warn: Callable[[str], None]) -> tuple[Line, ...]:
+def read(path: Path, *, warn: Callable[[str], None]) -> tuple[JoinedLine, ...]:
     """The lines of a script file. ScriptError if it cannot be read or is not text."""
     try:
         text = decoded(path.read_bytes(), path, warn=warn)
@@ -75,13 +75,13 @@ def decoded(data: bytes, path: Path, *, warn: Callable[[str], None]) -> str:
     return "\n".join(lines)
 
 
-def split(text: str, file: str) -> tuple[Line, ...]:
+def split(text: str, file: str) -> tuple[JoinedLine, ...]:
     """Join continued lines; drop blank lines and comments.
 
     A comment is recognised in the joined text, so a comment after a continuation is part of it. A
     continuation at the end of the file drops its line, as the classic tool did.
     """
-    lines: list[Line] = []
+    lines: list[JoinedLine] = []
     joined = ""
     place: Place | None = None
     # Lines may end as they did on a Macintosh. The end of the last one does not begin another.
@@ -95,7 +95,7 @@ def split(text: str, file: str) -> tuple[Line, ...]:
             continue
         joined = (joined + stripped).strip()
         if joined and not joined.startswith("#"):
-            lines.append(Line(joined, place))
+            lines.append(JoinedLine(joined, place))
         joined, place = "", None
     return tuple(lines)
 

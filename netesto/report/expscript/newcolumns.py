@@ -13,10 +13,16 @@ from numpy.typing import NDArray
 from netesto.errors import ScriptError
 from netesto.report.expscript import expressions, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn, parse_all
-from netesto.report.expscript.dataset import EXP, Column, Dataset, View, nearest
-from netesto.report.expscript.expressions import Call, ColumnName, Expression, Number, Text
+from netesto.report.expscript.dataset import EXP, DataColumn, Dataset, View, nearest
+from netesto.report.expscript.expressions import (
+    ColumnName,
+    Expression,
+    NumberLiteral,
+    Operation,
+    TextLiteral,
+)
 from netesto.report.expscript.numerals import DIVIDED_BY_ZERO, NOT_A_NUMBER
-from netesto.units import Kind
+from netesto.units import UnitKind
 
 # The state of a cell: a number, `*`, `**`. Of two marks the higher one is passed on.
 _FINE, _NOT_A_NUMBER, _DIVIDED_BY_ZERO = 0, 1, 2
@@ -55,7 +61,7 @@ def _of_texts(texts: list[str]) -> _Cells:
     return _Cells(numbers, _marks_of(texts, numeric), lambda: texts, is_text=True)
 
 
-def _of_column(column: Column) -> _Cells:
+def _of_column(column: DataColumn) -> _Cells:
     marks = np.zeros(len(column.numbers), dtype=np.int8)
     if not column.numeric.all():
         marks = _marks_of(column.texts, column.numeric)
@@ -140,7 +146,7 @@ def _of_text(change: Callable[[str], str]) -> Callable[[_Arguments], _Cells]:
     return lambda arguments: _of_texts([change(text) for text in arguments[0].written()])
 
 
-def _in_unit(text: str, kind: Kind, unit: Decimal) -> str:
+def _in_unit(text: str, kind: UnitKind, unit: Decimal) -> str:
     quantity = numerals.quantity(text)
     if quantity is None or quantity.kind is not kind:
         return NOT_A_NUMBER
@@ -185,8 +191,8 @@ FUNCTIONS: Mapping[str, _Function] = {
     "lower": _Function(1, 1, _of_text(str.lower)),
     "upper": _Function(1, 1, _of_text(str.upper)),
     # 100mbit is a text in the language; a plot over bandwidths needs one unit.
-    "mbit": _Function(1, 1, _of_text(lambda text: _in_unit(text, Kind.RATE, Decimal(10**6)))),
-    "ms": _Function(1, 1, _of_text(lambda text: _in_unit(text, Kind.TIME, Decimal("1e-3")))),
+    "mbit": _Function(1, 1, _of_text(lambda text: _in_unit(text, UnitKind.RATE, Decimal(10**6)))),
+    "ms": _Function(1, 1, _of_text(lambda text: _in_unit(text, UnitKind.TIME, Decimal("1e-3")))),
     "number": _Function(1, 1, _of_text(_first_number)),
 }
 
@@ -196,22 +202,22 @@ FUNCTIONS: Mapping[str, _Function] = {
 
 def _evaluate(tree: Expression, data: Dataset) -> _Cells:
     match tree:
-        case Number(value, written):
+        case NumberLiteral(value, written):
             fine = np.zeros(data.count, dtype=np.int8)
             return _Cells(np.full(data.count, value), fine, lambda: [written] * data.count)
-        case Text(text):
+        case TextLiteral(text):
             return _of_texts([text] * data.count)
         case ColumnName(name):
             return _of_column(data.columns[name])
-        case Call(comparison, (ColumnName("exp"), Number(written=written) | Text(written))) if (
-            comparison in _MIRRORED
-        ):
+        case Operation(
+            comparison, (ColumnName("exp"), NumberLiteral(written=written) | TextLiteral(written))
+        ) if comparison in _MIRRORED:
             return _compare_id(comparison, written, data)
-        case Call(comparison, (Number(written=written) | Text(written), ColumnName("exp"))) if (
-            comparison in _MIRRORED
-        ):
+        case Operation(
+            comparison, (NumberLiteral(written=written) | TextLiteral(written), ColumnName("exp"))
+        ) if comparison in _MIRRORED:
             return _compare_id(_MIRRORED[comparison], written, data)
-        case Call(function, arguments):
+        case Operation(function, arguments):
             call = _call if function in FUNCTIONS else _operate
             return call(function, [_evaluate(argument, data) for argument in arguments])
 
@@ -330,13 +336,13 @@ def _refuse_existing(name: str, view: View) -> None:
         raise ScriptError(f"NewCol: column {name!r} exists already", remedy="choose another name")
 
 
-def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> Column:
+def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> DataColumn:
     """Without formatting a cell is what is written, 12 digits; with it the value is kept whole."""
     if cells.is_text:
-        return Column.computed(name, texts=cells.written, decimals=decimals)
+        return DataColumn.computed(name, texts=cells.written, decimals=decimals)
     write = repr if data.formatted else numerals.plain
     # Row by row, because usually only a few of a million rows are needed.
-    return Column(
+    return DataColumn(
         name,
         lambda rows: _some(cells, rows).written(write),
         lambda rows: _as_written(_some(cells, rows), write),
@@ -378,10 +384,10 @@ def add_older(view: View, *, first: str, operator: str, second: str, name: str) 
     )
     symbol = _OPERATORS[operator]
     if symbol == "&":
-        left = Call(symbol, (left, Text("_")))
-    cells = _evaluate(Call(symbol, (left, right)), view.data)
+        left = Operation(symbol, (left, TextLiteral("_")))
+    cells = _evaluate(Operation(symbol, (left, right)), view.data)
     if not view.data.formatted:
-        return view.with_column(Column.of(name, cells.written(numerals.cut)))
+        return view.with_column(DataColumn.of(name, cells.written(numerals.cut)))
     decimals = QUOTIENT_DECIMALS
     if symbol != "/":
         decimals = max(
@@ -403,4 +409,4 @@ def _older_operand(data: Dataset, key: str, text: str) -> Expression:
             f"{key}: {text!r} is neither a column nor a number",
             remedy=nearest(text, data.names),
         )
-    return Number(number, text)
+    return NumberLiteral(number, text)

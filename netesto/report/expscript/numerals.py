@@ -6,7 +6,7 @@ from decimal import ROUND_DOWN, Context, Decimal
 
 from netesto import units
 from netesto.errors import ScriptError
-from netesto.units import COUNT_FACTORS, Kind, Quantity
+from netesto.units import COUNT_FACTORS, Quantity, UnitKind
 
 # Digits of str(float) in the Python of the classic tool; tables of old scripts show them.
 SIGNIFICANT_DIGITS = 12
@@ -55,7 +55,7 @@ def quantity(text: str) -> Quantity | None:
     A text with a unit is not a number, and is not drawn or averaged, but it has a size.
     """
     found = units.quantity(text)
-    if found is None or found.kind not in {Kind.RATE, Kind.TIME}:
+    if found is None or found.kind not in {UnitKind.RATE, UnitKind.TIME}:
         return None
     # Minutes for a command; in a table as likely thousandths or a million.
     is_bare_m = text.rstrip().endswith("m") and not text.rstrip()[-2:-1].isalpha()

@@ -12,8 +12,8 @@ from netesto.report import quantities, ticks
 from netesto.report.expscript import numerals, plotaxes, plotplan, samples
 from netesto.report.expscript.dataset import EXP, View
 from netesto.report.expscript.options import Options
-from netesto.report.figures import Axis, Plot, Trace
-from netesto.report.quantities import QUANTITIES, FlowLine, Quantity, of
+from netesto.report.figures import Axis, LegendEntry, Plot
+from netesto.report.quantities import QUANTITIES, FlowLine, TimeQuantity, of
 from netesto.report.ticks import Scale, Tick
 from netesto.results import series
 from netesto.results.series import Series
@@ -43,10 +43,10 @@ def plan(view: View, request: Options) -> Plot | None:
         return None
     values = [value for *_, line in drawn for value in line.points[1]]
     labels = list(dict.fromkeys(label for _, label, _ in drawn))
-    panels: dict[str, list[Trace]] = {}
+    panels: dict[str, list[LegendEntry]] = {}
     for panel, label, line in drawn:
         place = labels.index(label)
-        trace = Trace(label, place, points=line.points, crosses=line.retransmissions)
+        trace = LegendEntry(label, place, points=line.points, crosses=line.retransmissions)
         panels.setdefault(panel, []).append(trace)
     seconds = _seconds([time for *_, line in drawn for time in line.points[0]])
     # A logarithmic axis has no 0.
@@ -71,7 +71,7 @@ def _seconds(times: Sequence[float]) -> Scale:
 
 
 def _lines(
-    view: View, request: Options, quantity: Quantity, read: Mapping[Path, Series]
+    view: View, request: Options, quantity: TimeQuantity, read: Mapping[Path, Series]
 ) -> Iterator[tuple[str, str, FlowLine]]:
     """The lines of the selected rows, each with its panel and its entry in the legend."""
     data = view.data
@@ -124,7 +124,9 @@ def _read(view: View, request: Options) -> dict[Path, Series]:
     return found
 
 
-def _of_series(one: Series, quantity: Quantity) -> Iterator[tuple[str, tuple[int, ...], FlowLine]]:
+def _of_series(
+    one: Series, quantity: TimeQuantity
+) -> Iterator[tuple[str, tuple[int, ...], FlowLine]]:
     for other in quantities.other_lines(quantity, one):
         if not other.is_second:
             yield other.label, other.groups, FlowLine(other.points)

@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 from netesto.report import rendering
 from netesto.report.expscript.dataset import EXP
-from netesto.report.expscript.tables import Cell, Table
+from netesto.report.expscript.tables import Table, TableCell
 from netesto.report.figures import Chart, Plot
 
 # The title of an empty page.
@@ -16,7 +16,7 @@ UNTITLED = "Experiments"
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class PageHeading:
     text: str
     level: int
     anchor: str
@@ -65,7 +65,7 @@ class Note:
     text: str
 
 
-Block: TypeAlias = Heading | Paragraph | TableBlock | PlotBlock | ChoiceBlock | Note
+Block: TypeAlias = PageHeading | Paragraph | TableBlock | PlotBlock | ChoiceBlock | Note
 
 
 def render(title: str, blocks: Sequence[Block]) -> str:
@@ -73,7 +73,7 @@ def render(title: str, blocks: Sequence[Block]) -> str:
     return rendering.render(
         "expscript.html.j2",
         title=title or UNTITLED,
-        headings=[block for block in blocks if isinstance(block, Heading)],
+        headings=[block for block in blocks if isinstance(block, PageHeading)],
         blocks=[(type(block).__name__, block) for block in blocks],
         has_table=any(isinstance(block, TableBlock) for block in blocks),
         has_large=any(isinstance(block, TableBlock) and is_large(block.table) for block in blocks),
@@ -94,7 +94,7 @@ def _rows(table: Table) -> Markup:
     """
     brief = is_large(table)
     numeric = [heading.is_numeric and not brief for heading in table.headings]
-    known: dict[tuple[Cell, bool], str] = {}
+    known: dict[tuple[TableCell, bool], str] = {}
     lines: list[str] = []
     for row in table.rows:
         parts = [f'<tr class="m-{row.mark}">' if row.mark else "<tr>"]
@@ -107,7 +107,7 @@ def _rows(table: Table) -> Markup:
     return Markup("\n".join(lines))  # noqa: S704 - every text in it is escaped
 
 
-def _cell(cell: Cell, is_numeric: bool) -> str:
+def _cell(cell: TableCell, is_numeric: bool) -> str:
     """Without its end tag. A newline in a text does not end a row of the page."""
     classes = ["number"] * is_numeric + [f"c-{cell.mark}"] * bool(cell.mark)
     text = str(escape(cell.text)).replace("\n", "&#10;")

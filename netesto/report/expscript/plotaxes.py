@@ -11,7 +11,7 @@ from netesto.report import ticks
 from netesto.report.expscript import numerals, samples
 from netesto.report.expscript.lines import items
 from netesto.report.expscript.options import Options
-from netesto.report.expscript.samples import Sample, Wanted
+from netesto.report.expscript.samples import PlotColumns, PlotSample
 from netesto.report.figures import BARS, Axis, Kind
 from netesto.report.ticks import Scale, Tick
 
@@ -22,7 +22,7 @@ MAX_STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class AxisPlaces:
     """The X axis, and the distance of neighbours. `find`: the place of a text; None if it has
     none."""
 
@@ -52,16 +52,16 @@ class Frame:
 
     request: Options
     kind: Kind
-    wanted: Wanted
-    samples: Sequence[Sample]
+    wanted: PlotColumns
+    samples: Sequence[PlotSample]
     labels: tuple[str, ...]
     panels: tuple[str, ...]
 
-    def of(self, panel: str, label: str) -> list[Sample]:
+    def of(self, panel: str, label: str) -> list[PlotSample]:
         return [one for one in self.samples if (one.panel, one.label) == (panel, label)]
 
 
-def x_places(frame: Frame) -> Places:
+def x_places(frame: Frame) -> AxisPlaces:
     texts = samples.categories(
         frame.samples,
         frame.request.chosen("plotXOrder", "sorted", "selection", "natural"),
@@ -75,12 +75,12 @@ def x_places(frame: Frame) -> Places:
     if uniform or frame.wanted.has_pairs or len(values) < len(texts):
         index = {text: float(place) for place, text in enumerate(texts)}
         labels = tuple(Tick(place, text) for text, place in index.items())
-        return Places(Scale(-0.6, len(texts) - 0.4, labels), index.get, 1.0)
+        return AxisPlaces(Scale(-0.6, len(texts) - 0.4, labels), index.get, 1.0)
     far = min(values) > 0 and max(values) / min(values) > ticks.LOG_RATIO
     return _numeric_places(values, logarithmic=far, is_bars=frame.kind in BARS)
 
 
-def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool) -> Places:
+def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool) -> AxisPlaces:
     """Numbers on a scale; a logarithmic one holds powers of ten, so that bars stay equally wide."""
 
     def find(text: str) -> float | None:
@@ -109,7 +109,7 @@ def _numeric_places(values: Sequence[float], *, logarithmic: bool, is_bars: bool
     are_few = (is_bars and not logarithmic) or len(inside) < ticks.MIN_TICKS
     if are_few and len(places) <= LABELLED_VALUES:
         inside = tuple(Tick(one, ticks.label(10**one if logarithmic else one, 1)) for one in places)
-    return Places(Scale(low, high, inside), find, spacing)
+    return AxisPlaces(Scale(low, high, inside), find, spacing)
 
 
 def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence[str]) -> Vertical:

@@ -19,16 +19,27 @@ from netesto.report.expscript.dataset import (
 from netesto.report.expscript.lines import items
 from netesto.report.expscript.options import Options
 from netesto.report.expscript.plotaxes import (
+    AxisPlaces,
     Frame,
-    Places,
     Vertical,
     equal,
     left_values,
     vertical,
     x_places,
 )
-from netesto.report.expscript.samples import Sample, Wanted
-from netesto.report.figures import BARS, KINDS, Axis, Box, Kind, Mark, Panel, Plot, Style, Trace
+from netesto.report.expscript.samples import PlotColumns, PlotSample
+from netesto.report.figures import (
+    BARS,
+    KINDS,
+    Axis,
+    Box,
+    Kind,
+    LegendEntry,
+    Panel,
+    Plot,
+    Style,
+    ValueMark,
+)
 from netesto.report.ticks import Scale, Tick
 from netesto.units import counted
 
@@ -69,14 +80,14 @@ def plan(view: View, request: Options) -> Plot | None:
     return make(_with_repeats(frame, view))
 
 
-def _wanted(view: View, request: Options) -> Wanted:
+def _wanted(view: View, request: Options) -> PlotColumns:
     errors = tuple(items(request.get("Y1Error")))
     if len(errors) > 2:
         raise ScriptError(
             f"Y1Error names {len(errors)} columns",
             remedy="Y1Error=rate.ci95 is half of each bar; Y1Error=low,high are its two ends",
         )
-    return Wanted(
+    return PlotColumns(
         x=request.get("plotX"),
         lefts=_names("plotY1", request, view),
         rights=_rights(request, view),
@@ -133,7 +144,7 @@ def _over_x(frame: Frame) -> Plot:
         if frame.request.get("Y1eqY2") == "on":
             left, right = equal(frame, left, right)
 
-    def traces(title: str) -> Sequence[Trace]:
+    def traces(title: str) -> Sequence[LegendEntry]:
         found = [
             _trace(frame, title, number, places=places, left=left, right=right)
             for number in range(len(frame.labels))
@@ -156,7 +167,7 @@ def _plot(
     frame: Frame,
     x: Axis,
     left: Axis,
-    traces: Callable[[str], Sequence[Trace]],
+    traces: Callable[[str], Sequence[LegendEntry]],
     find_x: Callable[[str], float | None] = numerals.drawable,
 ) -> Plot:
     """The common part of all plots except those over time; `traces` are those of a panel."""
@@ -172,7 +183,7 @@ def with_axes(
     *,
     x: Axis,
     left: Axis,
-    panels: Mapping[str, Sequence[Trace]],
+    panels: Mapping[str, Sequence[LegendEntry]],
     find_x: Callable[[str], float | None] = numerals.drawable,
 ) -> Plot:
     """The common part of all plots. `title` is that of a plot without plotTitle, `panels` are
@@ -195,12 +206,18 @@ def with_axes(
 
 
 def _trace(
-    frame: Frame, panel: str, number: int, *, places: Places, left: Vertical, right: Vertical | None
-) -> Trace:
+    frame: Frame,
+    panel: str,
+    number: int,
+    *,
+    places: AxisPlaces,
+    left: Vertical,
+    right: Vertical | None,
+) -> LegendEntry:
     label = frame.labels[number]
     offset = places.spacing * _offset(frame, number) if frame.kind == "bars" else 0.0
     marks = [
-        Mark(
+        ValueMark(
             x=places.of(sample.x) + offset,
             y=sample.y / left.divisor,
             low=None if sample.low is None else sample.low / left.divisor,
@@ -212,10 +229,10 @@ def _trace(
     ]
     if frame.kind == "line":
         marks.sort(key=lambda mark: mark.x)
-    return Trace(label, number, tuple(marks))
+    return LegendEntry(label, number, tuple(marks))
 
 
-def _note(frame: Frame, panel: str, number: int, sample: Sample) -> str:
+def _note(frame: Frame, panel: str, number: int, sample: PlotSample) -> str:
     """The text on a bar: PlotRatio is Y2/Y1, PlotPercent the change from the first series."""
     switched_on = {"Horizontal", "Vertical"}
     if frame.request.get("PlotRatio") in switched_on:
@@ -226,7 +243,7 @@ def _note(frame: Frame, panel: str, number: int, sample: Sample) -> str:
     return f"{(sample.y - first[0]) / first[0] * 100:+.1f}%" if first and first[0] else ""
 
 
-def _stacked(traces: Sequence[Trace]) -> list[Trace]:
+def _stacked(traces: Sequence[LegendEntry]) -> list[LegendEntry]:
     """Each bar begins where the one below ends; negative ones hang down from 0."""
     tops: dict[tuple[float, bool], float] = {}
     stacked = []
@@ -252,12 +269,12 @@ def _cdf(frame: Frame) -> Plot:
     scale = replace(scale, ticks=(bottom, *scale.ticks))
     shares = Scale(0.0, 1.0, tuple(Tick(part / 5, f"{part / 5:g}") for part in range(6)))
 
-    def traces(title: str) -> Sequence[Trace]:
+    def traces(title: str) -> Sequence[LegendEntry]:
         found = []
         for number, label in enumerate(frame.labels):
             values = sorted(sample.y / left.divisor for sample in frame.of(title, label))
-            parts = (Mark(value, (i + 1) / len(values)) for i, value in enumerate(values))
-            found.append(Trace(label, number, tuple(parts)))
+            parts = (ValueMark(value, (i + 1) / len(values)) for i, value in enumerate(values))
+            found.append(LegendEntry(label, number, tuple(parts)))
         return found
 
     y = Axis("share of rows at or below", shares)
@@ -274,9 +291,9 @@ def _boxes(frame: Frame) -> Plot:
     places = x_places(frame)
     left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.wanted.lefts)
 
-    def traces(title: str) -> Sequence[Trace]:
+    def traces(title: str) -> Sequence[LegendEntry]:
         return [
-            Trace(label, number, boxes=_boxes_of(
+            LegendEntry(label, number, boxes=_boxes_of(
                 frame.of(title, label), places, _offset(frame, number), left.divisor))
             for number, label in enumerate(frame.labels)
         ]  # fmt: skip
@@ -296,7 +313,7 @@ def _offset(frame: Frame, number: int) -> float:
 
 
 def _boxes_of(
-    found: Sequence[Sample], places: Places, offset: float, divisor: float
+    found: Sequence[PlotSample], places: AxisPlaces, offset: float, divisor: float
 ) -> tuple[Box, ...]:
     by_x: dict[str, list[float]] = {}
     for sample in found:

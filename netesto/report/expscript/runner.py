@@ -10,8 +10,8 @@ from netesto.errors import Place, ResultsError, ScriptError
 from netesto.files import atomic
 from netesto.report.expscript import ids, lines, numerals, page
 from netesto.report.expscript.dataset import EXP
-from netesto.report.expscript.lines import Line
-from netesto.report.expscript.session import Session
+from netesto.report.expscript.lines import JoinedLine
+from netesto.report.expscript.session import ReportSession
 
 # This nesting of files is well below Python's own limit.
 SOURCES_MAX = 100
@@ -77,7 +77,7 @@ class Runner:
         # The running files, each sourced by the previous one, and their variables.
         self._sources: list[tuple[Path, dict[str, str]]] = []
         self._logged: list[str] = []
-        self.session = Session(
+        self.session = ReportSession(
             warn=self._warn,
             step=self._step,
             explain=explain,
@@ -101,7 +101,7 @@ class Runner:
         with self._until_the_end():
             for number, word in enumerate(words, start=1):
                 place = Place("command line", number, 1, max(1, len(word)), word)
-                self._execute(Line(_as_line(word, place), place))
+                self._execute(JoinedLine(_as_line(word, place), place))
         return self._report()
 
     def _report(self) -> Report:
@@ -144,7 +144,7 @@ class Runner:
         self._sources.pop()
         self._variables = outer
 
-    def _run(self, block: Sequence[Line]) -> None:
+    def _run(self, block: Sequence[JoinedLine]) -> None:
         position = 0
         while position < len(block):
             line = block[position]
@@ -158,7 +158,7 @@ class Runner:
                 self._execute(line)
             position += 1
 
-    def _execute(self, line: Line) -> None:
+    def _execute(self, line: JoinedLine) -> None:
         with self._at(line.place):
             command = lines.command(self._replaced(line.text), line.place)
             if command is not None:
@@ -199,7 +199,9 @@ class Runner:
 
     # ---- blocks --------------------------------------------------------------------------
 
-    def _run_nested(self, line: Line, body: Sequence[Line], otherwise: Sequence[Line]) -> None:
+    def _run_nested(
+        self, line: JoinedLine, body: Sequence[JoinedLine], otherwise: Sequence[JoinedLine]
+    ) -> None:
         command = lines.command(self._replaced(line.text), line.place)
         value = "" if command is None else command[1].strip()
         if line.word == "for":
@@ -280,7 +282,7 @@ def _as_line(word: str, place: Place) -> str:
     return word
 
 
-def _extent(block: Sequence[Line], start: int) -> tuple[int, int]:
+def _extent(block: Sequence[JoinedLine], start: int) -> tuple[int, int]:
     """The positions of the else of the block that begins at `start` (its end if it has none), and
     of its end. ScriptError without an end."""
     word = block[start].word

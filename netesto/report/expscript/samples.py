@@ -25,7 +25,7 @@ class SeriesChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class PlotSample:
     """One usable row and column for Y1. `x` and `panel` are cells as written.
 
     `row` is its place in the data. `label` is that of its series; a row without one, whose series
@@ -74,7 +74,7 @@ def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlotColumns:
     """The columns of a plot. `errors` are one column (half a width) or two (low and high)."""
 
     x: str
@@ -101,7 +101,7 @@ class Wanted:
         return ", ".join(part for part in parts if part)
 
 
-def collect(view: View, wanted: Wanted, *, needs_x: bool) -> list[Sample]:
+def collect(view: View, wanted: PlotColumns, *, needs_x: bool) -> list[PlotSample]:
     """The samples of the selected rows, in their order.
 
     A row without an X, or with a Y that is missing or a text, is not a sample: a failed flow is
@@ -111,7 +111,7 @@ def collect(view: View, wanted: Wanted, *, needs_x: bool) -> list[Sample]:
     for name in (wanted.x, *wanted.lefts, *wanted.rights, *wanted.errors, wanted.facet):
         if name:
             view.column(name, what="doPlot")
-    samples: list[Sample] = []
+    samples: list[PlotSample] = []
     for left in wanted.lefts:
         for row in view.rows.tolist():
             x = data.columns[wanted.x].texts[row] if wanted.x else ""
@@ -121,7 +121,7 @@ def collect(view: View, wanted: Wanted, *, needs_x: bool) -> list[Sample]:
             if y is None or len(known) < len(right) or (needs_x and not x.strip()):
                 continue
             value = "" if wanted.series is None else wanted.series.of(row)
-            sample = Sample(
+            sample = PlotSample(
                 x,
                 y,
                 tuple(known),
@@ -138,7 +138,7 @@ def _finite(view: View, name: str, row: int) -> float | None:
     return value if abs(value) <= numerals.LARGEST_DRAWN else None
 
 
-def _with_error(sample: Sample, view: View, errors: Sequence[str], row: int) -> Sample:
+def _with_error(sample: PlotSample, view: View, errors: Sequence[str], row: int) -> PlotSample:
     bounds = [_finite(view, name, row) for name in errors]
     match bounds:
         case [float(half)]:
@@ -149,7 +149,7 @@ def _with_error(sample: Sample, view: View, errors: Sequence[str], row: int) -> 
             return sample
 
 
-def merged(samples: Sequence[Sample], how: str) -> list[Sample]:
+def merged(samples: Sequence[PlotSample], how: str) -> list[PlotSample]:
     """Repeats, samples of equal series and X, as one: their mean or median with its 95 % interval.
 
     Intervals: Student's t for a mean, order statistics for a median. Too few values have none.
@@ -157,15 +157,15 @@ def merged(samples: Sequence[Sample], how: str) -> list[Sample]:
     return [_merged(members, how) for members in repeats(samples)]
 
 
-def repeats(samples: Sequence[Sample]) -> list[list[Sample]]:
+def repeats(samples: Sequence[PlotSample]) -> list[list[PlotSample]]:
     """Samples of equal series and X."""
-    groups: dict[tuple[str, str | None, str], list[Sample]] = {}
+    groups: dict[tuple[str, str | None, str], list[PlotSample]] = {}
     for sample in samples:
         groups.setdefault((sample.panel, sample.label, sample.x), []).append(sample)
     return list(groups.values())
 
 
-def _merged(members: Sequence[Sample], how: str) -> Sample:
+def _merged(members: Sequence[PlotSample], how: str) -> PlotSample:
     values = np.array([member.y for member in members])
     right = np.array([member.right for member in members])
     if how == "mean":
@@ -181,13 +181,13 @@ def _merged(members: Sequence[Sample], how: str) -> Sample:
     return replace(members[0], y=y, right=tuple(float(one) for one in rights), low=low, high=high)
 
 
-def overlapping(samples: Sequence[Sample]) -> int:
+def overlapping(samples: Sequence[PlotSample]) -> int:
     """How many samples share their place with one drawn before them."""
     places = {(sample.panel, sample.label, sample.x) for sample in samples if sample.is_drawn}
     return sum(sample.is_drawn for sample in samples) - len(places)
 
 
-def categories(samples: Sequence[Sample], order: str, *, are_pairs: bool) -> tuple[str, ...]:
+def categories(samples: Sequence[PlotSample], order: str, *, are_pairs: bool) -> tuple[str, ...]:
     """The distinct X texts: by number if all are numbers, else by text; `are_pairs`: as ids are.
 
     `order`: "sorted", or "selection" for the order of the rows, or "natural" where numbers within
@@ -233,7 +233,7 @@ def panel_title(column: str, value: str) -> str:
     return value if numerals.drawable(value) is None else f"{column} = {value}"
 
 
-def panels(samples: Sequence[Sample], *, are_pairs: bool) -> tuple[str, ...]:
+def panels(samples: Sequence[PlotSample], *, are_pairs: bool) -> tuple[str, ...]:
     """The values of small multiples: by number if all are numbers, else in their order."""
     texts = tuple(dict.fromkeys(sample.panel for sample in samples if sample.is_drawn))
     return _by_number(texts, are_pairs=are_pairs) or texts

@@ -12,10 +12,10 @@ import numpy as np
 from netesto.errors import ScriptError
 from netesto.report.expscript import dataset, numerals
 from netesto.report.expscript.csvcells import Booleans, Floats, Integers, Warn
-from netesto.report.expscript.dataset import EXP, Column, Dataset, View
+from netesto.report.expscript.dataset import EXP, DataColumn, Dataset, View
 from netesto.report.expscript.ids import Ids
 from netesto.report.expscript.lines import items
-from netesto.units import Kind, Quantity
+from netesto.units import Quantity, UnitKind
 
 # In the order in which a clause is searched for them; the first one found anywhere in it counts.
 OPERATORS = ("==", "!=", ">=", "<=", "<>", ">", "<", "[has]", "[hasnot]")
@@ -184,7 +184,7 @@ def _bound_texts(clause: Clause) -> list[str]:
 
 def _measured(text: str) -> Quantity | None:
     number = numerals.parse(text)
-    return numerals.quantity(text) if number is None else Quantity(Decimal(number), Kind.NUMBER)
+    return numerals.quantity(text) if number is None else Quantity(Decimal(number), UnitKind.NUMBER)
 
 
 def select(view: View, text: str, *, warn: Warn) -> View:
@@ -218,7 +218,7 @@ def _mask(condition: Condition, data: Dataset, warn: Warn) -> Booleans:
     return np.ones(data.count, dtype=np.bool_)
 
 
-def _clause_mask(clause: Clause, column: Column, ids: Ids | None, warn: Warn) -> Booleans:
+def _clause_mask(clause: Clause, column: DataColumn, ids: Ids | None, warn: Warn) -> Booleans:
     """`ids` is what the cells of the column exp are; None for other columns."""
     match clause.operator:
         case "==" | "!=" | "in" | "not in":
@@ -235,7 +235,7 @@ def _clause_mask(clause: Clause, column: Column, ids: Ids | None, warn: Warn) ->
     return found if clause.operator in {"==", "in", "[has]", "=~"} else ~found
 
 
-def _compared(column: Column, clause: Clause, ids: Ids | None, warn: Warn) -> Booleans:
+def _compared(column: DataColumn, clause: Clause, ids: Ids | None, warn: Warn) -> Booleans:
     """A cell that is not of the kind compared with, a number or a rate or a time, is not selected.
 
     If no cell is, that is a warning: such a condition is not intended.
@@ -243,7 +243,7 @@ def _compared(column: Column, clause: Clause, ids: Ids | None, warn: Warn) -> Bo
     found = [bound for bound in _bounds(clause) if bound is not None]
     bounds = [float(bound.value) for bound in found]
     numbers = _sizes(column, found[0].kind)
-    if ids is not None and found[0].kind is Kind.NUMBER:
+    if ids is not None and found[0].kind is UnitKind.NUMBER:
         numbers = ids.order(column)
         bounds = [ids.place(bound) for bound in _bound_texts(clause)]
     if not np.isfinite(numbers).any():
@@ -254,9 +254,9 @@ def _compared(column: Column, clause: Clause, ids: Ids | None, warn: Warn) -> Bo
         return _COMPARISONS[clause.operator](numbers, bounds[0])
 
 
-def _sizes(column: Column, kind: Kind) -> Floats:
+def _sizes(column: DataColumn, kind: UnitKind) -> Floats:
     """The cells as numbers, or as rates or times in their base unit; nan for other cells."""
-    if kind is Kind.NUMBER:
+    if kind is UnitKind.NUMBER:
         return column.numbers
     found = {text: numerals.quantity(text) for text in set(column.texts)}
     known = {
@@ -266,17 +266,17 @@ def _sizes(column: Column, kind: Kind) -> Floats:
     return np.array([known[text] for text in column.texts], dtype=np.float64)
 
 
-def _tell_no_such_cell(column: Column, clause: Clause, kind: Kind, warn: Warn) -> None:
+def _tell_no_such_cell(column: DataColumn, clause: Clause, kind: UnitKind, warn: Warn) -> None:
     texts = [text for text in dict.fromkeys(column.texts) if text.strip()]
     if not texts:
         return
     written = f"{clause.column}{clause.operator}{clause.value}"
-    what = "a number" if kind is Kind.NUMBER else f"{kind.value} with a unit"
+    what = "a number" if kind is UnitKind.NUMBER else f"{kind.value} with a unit"
     warn(f"Select: {written!r} selects nothing: no cell of {column.name!r} is {what}; one is "
          f"{texts[0]!r}")  # fmt: skip
 
 
-def _equal(column: Column, value: str, ids: Ids | None) -> Booleans:
+def _equal(column: DataColumn, value: str, ids: Ids | None) -> Booleans:
     """Equal as numerals.same, and exp as the pair that it is; nothing equals an empty cell."""
     found = None if ids is None else ids.equal(column, value)
     if found is not None:
@@ -289,7 +289,7 @@ def _equal(column: Column, value: str, ids: Ids | None) -> Booleans:
     return _each(column.texts, lambda text: text == value)
 
 
-def _contains(column: Column, value: str, ids: Ids | None) -> Booleans:
+def _contains(column: DataColumn, value: str, ids: Ids | None) -> Booleans:
     told = None if ids is None else ids.of_group(column, value)
     if told is not None:
         return told
@@ -326,7 +326,7 @@ def rows(view: View, text: str, *, warn: Warn) -> View:
     return replace(view, rows=np.array(chosen, dtype=np.intp))
 
 
-def _span(item: str, ids: Column) -> list[int]:
+def _span(item: str, ids: DataColumn) -> list[int]:
     first, _, last = item.partition("..")
     bounds = [numerals.drawable(first), numerals.drawable(last)]
     if bounds[0] is None or bounds[1] is None:
@@ -362,7 +362,7 @@ def sort(view: View, text: str) -> View:
     return replace(view, rows=rows)
 
 
-def _order(column: Column, numbers: Floats, *, descending: bool) -> Integers:
+def _order(column: DataColumn, numbers: Floats, *, descending: bool) -> Integers:
     sign = -1 if descending else 1
     texts = column.texts
     places = _places({texts[row] for row in np.flatnonzero(~column.numeric).tolist()})
@@ -379,7 +379,7 @@ def _places(texts: set[str]) -> dict[str, tuple[int, float]]:
     """After the numbers come rates, then times, both by size, then other texts."""
     ranks = {text: (3, float(rank)) for rank, text in enumerate(sorted(texts))}
     quantities = {text: numerals.quantity(text) for text in texts}
-    kinds = {Kind.RATE: 1, Kind.TIME: 2}
+    kinds = {UnitKind.RATE: 1, UnitKind.TIME: 2}
     return ranks | {
         text: (kinds[one.kind], float(one.value)) for text, one in quantities.items() if one
     }

@@ -25,8 +25,8 @@ from netesto.report.expscript.lines import assignments, items
 from netesto.report.expscript.options import Options
 from netesto.report.expscript.page import (
     Block,
-    Heading,
     Note,
+    PageHeading,
     Paragraph,
     PlotBlock,
     TableBlock,
@@ -47,7 +47,7 @@ _UNSEEN = re.compile(r"[\x00-\x20]")
 PLOTS, TABLES = Path("Plots"), Path("Tables")
 
 
-class Session:
+class ReportSession:
     """The data, the selection, the remembered options, and the blocks so far.
 
     `warn` receives each warning, `step` what became of the rows. `explain`: tables and plots show
@@ -96,7 +96,7 @@ class Session:
             "Average": self._step("Average", self._averaged),
             "doTable": self._do_table, "doPlot": self._do_plot,
             "plotSize": self._plot_size, "List": self._list, "Title": self._name,
-            "Heading": self._heading, "SubHeading": partial(self._heading, level=3),
+            "PageHeading": self._heading, "SubHeading": partial(self._heading, level=3),
             "Text": lambda text: self.blocks.append(Paragraph(text)),
         }  # fmt: skip
         self._by_word = {name.lower(): do for name, do in self._commands.items()}
@@ -131,7 +131,7 @@ class Session:
     @property
     def is_empty_of_rows(self) -> bool:
         """Whether nothing is shown because no rows are selected, without a note about it."""
-        shown = [each for each in self.blocks if not isinstance(each, Heading | Paragraph)]
+        shown = [each for each in self.blocks if not isinstance(each, PageHeading | Paragraph)]
         return not shown and self._view is not None and not len(self._view.rows)
 
     def _became(self, view: View, step: str) -> None:
@@ -341,7 +341,7 @@ class Session:
         return tuple((folder / f"{name}.{form}").as_posix() for form, _ in contents)
 
     def _heading(self, text: str, *, level: int = 2) -> None:
-        self.blocks.append(Heading(text, level, anchor=f"section{len(self.blocks) + 1}"))
+        self.blocks.append(PageHeading(text, level, anchor=f"section{len(self.blocks) + 1}"))
 
     def _name(self, title: str) -> None:
         self.title = title

@@ -28,7 +28,7 @@ VERSION = "Ver"
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class ColumnHeading:
     """A column: its name in the data, its title for people, and whether it holds numbers only.
 
     `is_of_pairs`: 12.10 comes after 12.9 in it.
@@ -41,15 +41,15 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     text: str
     link: str = ""
     mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    cells: tuple[Cell, ...]
+class TableRow:
+    cells: tuple[TableCell, ...]
     mark: str = ""
 
 
@@ -57,19 +57,19 @@ class Row:
 class Table:
     """What a doTable shows. `name` is the requested file name, "" for none."""
 
-    headings: tuple[Heading, ...]
-    rows: tuple[Row, ...]
+    headings: tuple[ColumnHeading, ...]
+    rows: tuple[TableRow, ...]
     name: str = ""
 
 
-def headings(names: Iterable[str], *, numeric: Collection[str] = ()) -> tuple[Heading, ...]:
+def headings(names: Iterable[str], *, numeric: Collection[str] = ()) -> tuple[ColumnHeading, ...]:
     """Columns whose names are their titles."""
-    return tuple(Heading(name, name, name in numeric) for name in names)
+    return tuple(ColumnHeading(name, name, name in numeric) for name in names)
 
 
-def row(texts: Iterable[str], mark: str = "") -> Row:
+def row(texts: Iterable[str], mark: str = "") -> TableRow:
     """A row of plain texts."""
-    return Row(tuple(map(Cell, texts)), mark)
+    return TableRow(tuple(map(TableCell, texts)), mark)
 
 
 class Changes:
@@ -121,9 +121,9 @@ def build(
             marks[place] = CHANGED if any(painted) else marks[place]
     columns = [_cells(view, column, link) for column in shown]
     cells = zip(*columns, strict=True) if columns else [()] * len(view.rows)
-    rows = tuple(Row(one, mark) for one, mark in zip(cells, marks, strict=True))
+    rows = tuple(TableRow(one, mark) for one, mark in zip(cells, marks, strict=True))
     titled = (
-        Heading(
+        ColumnHeading(
             column,
             titles.get(column, data.titled(column)),
             _is_numeric(view, column),
@@ -153,16 +153,18 @@ def _variants(view: View) -> list[str]:
     return [text if text in VARIANTS else OTHER_VARIANT for text in texts]
 
 
-def _cells(view: View, name: str, link: Callable[[int], str]) -> list[Cell]:
+def _cells(view: View, name: str, link: Callable[[int], str]) -> list[TableCell]:
     """The selected cells of a column; equal ones are one."""
     texts = view.data.columns[name].take(view.rows).texts
     if name == EXP:
         shown = (view.data.shown(name, text) for text in texts)
-        return [Cell(text, link(row)) for text, row in zip(shown, view.rows.tolist(), strict=True)]
-    known: dict[str, Cell] = {}
+        return [
+            TableCell(text, link(row)) for text, row in zip(shown, view.rows.tolist(), strict=True)
+        ]
+    known: dict[str, TableCell] = {}
     for written in dict.fromkeys(texts):
         text = view.data.shown(name, written)
-        known[written] = Cell(text, mark=_cell_mark(name, text))
+        known[written] = TableCell(text, mark=_cell_mark(name, text))
     return [known[text] for text in texts]
 
 
@@ -187,7 +189,9 @@ def percent(view: View, *, titles: Mapping[str, str]) -> Table:
     first = texts[0] if texts else []
     rows = [row(numerals.fixed(text, 1) for text in first)] if texts else []
     rows += [row(map(_change, changed, first)) for changed in texts[1:]]
-    columns = (Heading(name, titles.get(name, name), _is_numeric(view, name)) for name in shown)
+    columns = (
+        ColumnHeading(name, titles.get(name, name), _is_numeric(view, name)) for name in shown
+    )
     return Table(tuple(columns), tuple(rows))
 
 
@@ -208,11 +212,11 @@ def _change(text: str, base: str) -> str:
 # ---- what the data has ---------------------------------------------------------------------
 
 _COLUMNS = (
-    Heading("column", "column", is_numeric=False),
-    Heading("filled", "rows with a value", is_numeric=True),
-    Heading("numbers", "of them numbers", is_numeric=True),
-    Heading("distinct", "distinct values", is_numeric=True),
-    Heading("examples", "for example", is_numeric=False),
+    ColumnHeading("column", "column", is_numeric=False),
+    ColumnHeading("filled", "rows with a value", is_numeric=True),
+    ColumnHeading("numbers", "of them numbers", is_numeric=True),
+    ColumnHeading("distinct", "distinct values", is_numeric=True),
+    ColumnHeading("examples", "for example", is_numeric=False),
 )
 # Of a column with many values these are shown.
 _EXAMPLES = 4
@@ -223,7 +227,7 @@ def list_columns(view: View) -> Table:
     return Table(_COLUMNS, tuple(_column_row(view, name) for name in view.data.names))
 
 
-def _column_row(view: View, name: str) -> Row:
+def _column_row(view: View, name: str) -> TableRow:
     column = view.data.columns[name].take(view.rows)
     counts = Counter(text for text in column.texts if text.strip())
     examples = ", ".join(list(counts)[:_EXAMPLES])

@@ -23,7 +23,7 @@ from typing import ClassVar
 from netesto import emulator
 from netesto.errors import OutputError
 from netesto.files import jsontext
-from netesto.measured import DatagramInterval, Datagrams, Interval, TransferResult
+from netesto.measured import DatagramInterval, Datagrams, GoodputInterval, TransferResult
 from netesto.model import (
     COMPLETION_TESTS,
     LINK_TESTS,
@@ -277,11 +277,11 @@ def _common(result: Printed) -> TransferResult:
 
 def _intervals(
     amounts: list[float], request: GroupRequest, *, bits: float, start_s: float
-) -> tuple[Interval, ...]:
+) -> tuple[GoodputInterval, ...]:
     """Goodput of each interval in which there was some time to measure: the last one may be short.
     Those that begin before `omit` has passed are excluded."""
     return tuple(
-        Interval(start_s + low, start_s + high, amounts[place] * bits / (high - low))
+        GoodputInterval(start_s + low, start_s + high, amounts[place] * bits / (high - low))
         for place, low, high in _measured(len(amounts), request)
     )
 
