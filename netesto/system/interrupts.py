@@ -102,8 +102,8 @@ class Requests:
 
 @contextlib.contextmanager
 def handled() -> Iterator[None]:
-    """While the body runs, a request to end raises KeyboardInterrupt, until `begin_shutdown` is called. From
-    then on this process ignores them, also after the body."""
+    """While the body runs, a request to end raises KeyboardInterrupt, until `begin_shutdown` is
+    called. From then on this process ignores them, also after the body."""
     requests = Requests()
     before = {number: signal.signal(number, requests) for number in not_ignored()}
     try:
