@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from netesto.errors import Place, ScriptError, UsageError
+from netesto.hostsettings import LinkLimits
 from netesto.language import steps
 from netesto.language.duration import NOTHING, REAL_TIME, Timeline
 from netesto.language.plan import (
@@ -157,9 +158,14 @@ class Draft:
         script was planned before, `like` is the head of that plan: its knowledge of columns and its
         hashes are kept."""
         self._close_range(self._rest)
-        parts = [self._with_claims(part) for part in self._parts if part is not None]
+        programs = self._programs()
+        parts = [
+            _with_programs(self._with_claims(part), programs)
+            for part in self._parts
+            if part is not None
+        ]
         outer = [part for part in parts if part.within is None]
-        rest = self._part(self._rest)
+        rest = _with_programs(self._part(self._rest), programs)
         rest = replace(
             rest,
             seconds=rest.seconds - sum(part.seconds for part in outer),
@@ -490,9 +496,29 @@ class Draft:
             is_idle=self._requests == part.requests,
         )
 
+    def _programs(self) -> list[tuple[str, str]]:
+        """The links that a program carries in every part, because some SET_LINK protects them."""
+        return sorted(
+            {
+                (command.host, setting.to)
+                for command in self._commands.values()
+                if isinstance(command, steps.Configure)
+                for setting in command.settings
+                if isinstance(setting, LinkLimits) and "protect" in setting.values
+            }
+        )
+
     def _with_claims(self, part: Part) -> Part:
         behind = self._behind.get(part.index, ()) if part.index is not None else ()
         return replace(part, ranges=(*part.ranges, *((at, at + 1) for at in behind)))
+
+
+def _with_programs(part: Part, programs: list[tuple[str, str]]) -> Part:
+    """A part whose results are also decided by which links programs carry, if there are any."""
+    if not programs:
+        return part
+    made_from = json.dumps([part.hash, programs])
+    return replace(part, hash=hashlib.sha256(made_from.encode()).hexdigest())
 
 
 def _alike(head: Head, like: Head) -> Head:

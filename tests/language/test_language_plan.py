@@ -312,6 +312,12 @@ def test_a_changed_cell_leaves_the_hashes_of_the_others():
     assert [old == new for old, new in zip(hashes(HASHED), changed, strict=True)] == [True, False]
 
 
+def test_a_cell_that_protects_a_link_changes_the_hashes_of_all_since_a_program_carries_it_then():
+    protect = "IF $ca == bbr: SET_LINK host=a to=b protect=ordered"
+    protecting = HASHED.replace("RUN one", f"{protect}\nRUN one")
+    assert set(hashes(protecting)).isdisjoint(hashes(HASHED))
+
+
 def test_another_value_of_a_factor_leaves_the_hashes_of_the_others():
     assert hashes(HASHED.replace("reno,bbr", "reno,nv,bbr"))[::2] == hashes(HASHED)
 
