@@ -43,12 +43,12 @@ class StateRecording:
     def __init__(self, links: Sequence[CarriedLink], folder: Path) -> None:
         self._links = links
         self._folder = folder
-        self._late: dict[CarriedLink, int] = {}
+        self._before: dict[CarriedLink, _Counts] = {}
 
     async def begin(self, interval_s: float) -> None:
         """AgentError if a program has ended."""
         for link in self._links:
-            self._late[link] = await _late(link)
+            self._before[link] = await _counts(link)
             files = [
                 f"{way}.{kind}={self._folder / name}"
                 for way, ends in (("to", (link.a, link.b)), ("from", (link.b, link.a)))
@@ -63,23 +63,38 @@ class StateRecording:
         """Complete the files; a sentence for each link that did not carry all frames as it
         should."""
         faults = []
-        for link, before in self._late.items():
+        for link, before in self._before.items():
             try:
-                await ask(link, "record")
-                late = await _late(link) - before
+                unlisted = int((await ask(link, "record")).split()[1])
+                now = await _counts(link)
             except AgentError as error:
                 faults.append(error.message)
                 continue
-            if late:
+            if late := now.late - before.late:
                 faults.append(
                     f"link {link}: {late} frames were lost because its program was late: this"
                     " machine is too slow for them"
                 )
-        self._late.clear()
+            if refused := now.refused - before.refused:
+                faults.append(f"link {link}: an interface refused {refused} frames: it was down")
+            if unlisted:
+                faults.append(f"link {link}: {unlisted} lost frames are not in the files of losses")
+        self._before.clear()
         return faults
 
 
-async def _late(link: CarriedLink) -> int:
-    """The frames that came faster than the program took them, since it began."""
-    lines = (await ask(link, "state")).splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("late "))
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Frames since the program began: those that came faster than it took them, and those that an
+    interface did not take from it."""
+
+    late: int
+    refused: int
+
+
+async def _counts(link: CarriedLink) -> _Counts:
+    words = [line.split() for line in (await ask(link, "state")).splitlines()]
+    late, refused = (
+        sum(int(each[1]) for each in words if each[0] == name) for name in ("late", "refused")
+    )
+    return _Counts(late, refused)

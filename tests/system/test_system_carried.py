@@ -1,9 +1,18 @@
 """Links that a program carries, in a lab of this machine, whose kernel needs no netem for them."""
 
+import os
+import signal
+from pathlib import Path
+
+import psutil
 import pytest
-from whole_runs import Outcome, left_of_labs, run_script
+from places import PATIENCE_S
+from whole_runs import Outcome, command, left_of_labs, run_script
 
 from netesto.emulator import PROGRAM
+from netesto.lab import records
+from netesto.results import csvfile, manifest
+from netesto.system import process
 
 pytestmark = pytest.mark.lab
 
@@ -61,3 +70,46 @@ def test_lost_frames_are_listed_with_what_was_in_them(carried: Outcome):
 def test_nothing_is_left_of_the_lab(carried: Outcome):
     assert carried.status == 0
     assert left_of_labs(carried.out) == []
+
+
+KILLED = """\
+LAB corrupting emulator=program rate=20mbit rtt=10
+FOR name IN first,second DO
+    DO_CLIENT host=h1 server=h2 test=TCP_STREAM ca=cubic dur=3 exp=COUNTER expName=$name
+    WAIT_FLOWS
+    PROCESS_EXP
+DONE
+"""
+
+
+def program_of(run: int) -> int:
+    """The process id of the program that carries the link from s1 to s2 of this run's lab."""
+    [lab] = [each for each in records.read_all(records.STATE_FOLDER) if each.owner == run]
+    [found] = [
+        each.pid
+        for each in psutil.process_iter(["cmdline"])
+        if {"ends=s1,s2", f"control={lab.sockets}"}
+        <= {word.rpartition("/.tap")[0] or word for word in each.info["cmdline"] or ()}
+    ]
+    return found
+
+
+def test_no_experiment_of_a_link_is_ok_after_its_program_was_killed(
+    tmp_path: Path, carried: Outcome
+):
+    assert carried.status == 0
+    script, out, said = (tmp_path / name for name in ("script.nts", "out", "said"))
+    script.write_text(KILLED)
+    said.touch()
+    words = command("run", "--plain", "--force", "--no-pages", "--ground", "lab", "--out", str(out))
+    words += ["--on-failure", "continue", str(script)]
+    began = lambda: "flow cubic" in said.read_text()  # noqa: E731
+    with process.background(words, stdout=said, ready=began, timeout=PATIENCE_S) as run:
+        os.kill(program_of(run.pid), signal.SIGKILL)
+        status = run.wait(PATIENCE_S)
+    known = [manifest.read(out / exp / manifest.NAME) for exp in ("1", "2")]
+    reasons = ["; ".join(each.reasons) for each in known]
+    statuses = [row["status"] for row in csvfile.read(out / "exp.csv") if row["exp"].endswith(".0")]
+    assert (status, "ok" in statuses) == (1, False), said.read_text()
+    assert ["the program that carries it has ended" in each for each in reasons] == [True, True]
+    assert left_of_labs(out) == []

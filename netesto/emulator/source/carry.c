@@ -6,7 +6,7 @@
  *     state                    `ends A,B`; of both directions the settings and the state, a line each
  *     record interval=… to.states=PATH to.losses=PATH from.states=… …
  *                              write both files of a direction from now on
- *     record                   no more
+ *     record                   no more; answered by how many lost frames the files had no place for
  */
 #define _GNU_SOURCE
 #include "packet.h"
@@ -187,19 +187,24 @@ static void write_states(int64_t now)
 		}
 }
 
-static void end_record(int64_t now)
+/* Return how many lost frames had no place in the files. */
+static uint64_t end_record(int64_t now)
 {
+	uint64_t unlisted = 0;
 	if (self.interval)
 		write_states(now);
 	self.interval = 0;
 	for (int way = 0; way < 2; way++) {
 		struct record *record = &self.records[way];
+		if (record->written > LOST_MOST)
+			unlisted += record->written - LOST_MOST;
 		if (record->states)
 			fclose(record->states);
 		if (record->losses)
 			fclose(record->losses);
 		*record = (struct record){0};
 	}
+	return unlisted;
 }
 
 static bool begin_record(int count, char **words, int64_t now)
@@ -260,12 +265,12 @@ static void obey(FILE *answer, char *line)
 			fprintf(answer, "late %llu\n", (unsigned long long)late(way));
 		fprintf(answer, "refused %llu\n", (unsigned long long)self.refused);
 	} else if (count && !strcmp(words[0], "record")) {
-		end_record(now);
+		uint64_t unlisted = end_record(now);
 		if (count > 1 && !begin_record(count - 1, words + 1, now)) {
 			fprintf(answer, "error files cannot be written: %s\n", strerror(errno));
 			end_record(now);
 		} else {
-			fputs("ok\n", answer);
+			fprintf(answer, "unlisted %llu\n", (unsigned long long)unlisted);
 		}
 	} else {
 		fputs("error not understood\n", answer);
