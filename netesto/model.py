@@ -45,12 +45,12 @@ TRACE_TESTS = frozenset({"TRACE_TCP", "TRACE_UDP", "TRACE_KV"})
 # A stress test of a link by its engine, in virtual time: STRESS_LINK, not DO_CLIENT.
 LINK_TESTS = frozenset({"LINK_STRESS"})
 # What a frame of it takes of a processor: bench/lab measures it.
-STRESSED_FRAME_S = 1e-6
+STRESSED_FRAME_S = 5e-7
 
 # A stress test of a link by its engine, in virtual time: STRESS_LINK, not DO_CLIENT.
 LINK_TESTS = frozenset({"LINK_STRESS"})
 # What a frame of it takes of a processor: bench/lab measures it.
-STRESSED_FRAME_S = 1e-6
+STRESSED_FRAME_S = 5e-7
 
 TESTS = STREAM_TESTS | TIMED_TESTS | TRACE_TESTS
 UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR", "TRACE_UDP", "GBN_MESSAGES"})

@@ -39,8 +39,8 @@ TBF = Qdisc("tbf", ("rate", "10mbit", "burst", "15000", "latency", "50ms"), "", 
 
 GROUND = """
 import dataclasses, json
-from netesto.agent.journal import Ground
-print(json.dumps(dataclasses.asdict(Ground.here())))
+from netesto.agent.journal import ChangeScope
+print(json.dumps(dataclasses.asdict(ChangeScope.here())))
 """
 
 

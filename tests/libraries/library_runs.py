@@ -36,7 +36,8 @@ def _printed(
     """What a dry run of a script prints, and its plan."""
     lines: list[str] = []
     printer = Printer(lines.append, form=form)
-    script = SourceFile("test.nts", text)
+    # Beside the scripts of ours: files that they name are there.
+    script = SourceFile(str(SCRIPTS / "test.nts"), text)
     draft = Draft(seed=1, watch=printer.show)
     plan = make(script, draft, library_path=[LIBRARY], definitions=definitions)
     printer.finish(plan.head.totals)
@@ -79,7 +80,7 @@ def kind(flow: dict[str, str]) -> str:
 
 
 def experiments(objects: list[dict[str, Any]]) -> list[Experiment]:
-    """The experiments of a dry run, in the order they are processed."""
+    """The experiments of a dry run, in the order they are processed, with the flows of DO_CLIENT."""
     found: list[Experiment] = []
     flows: dict[int, list[dict[str, str]]] = {}
     for each in objects:
@@ -89,7 +90,7 @@ def experiments(objects: list[dict[str, Any]]) -> list[Experiment]:
             columns = dict(each["args"])
             name, number = columns.pop("expName"), int(columns.pop("exp"))
             description = columns.pop("desc", "")
-            found.append(Experiment(number, name, description, columns, flows[number]))
+            found.append(Experiment(number, name, description, columns, flows.get(number, [])))
     return found
 
 

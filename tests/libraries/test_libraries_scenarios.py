@@ -8,9 +8,21 @@ from typed import found
 
 from netesto.lab import topology
 from netesto.language.check import check
+from netesto.model import COMPLETION_TESTS, LINK_TESTS
 from netesto.units import parse_time
 
 NAMES = sorted(path.name for path in SCRIPTS.glob("*.nts"))
+
+
+# Their flows end with the last transfer, at an instant that nobody knows.
+UNTIL_DONE = {"protected-link-fct.nts", "protected-link-messages.nts"}
+
+# What netesto says of scripts that are as they should be.
+WARNINGS = {
+    "trees-balance.nts": [
+        "3584 of 3840 flows are not sampled as sockets: at most 256 are at a time"
+    ]
+}
 
 
 def head(name):
@@ -30,7 +42,7 @@ def seconds(text):
 @pytest.mark.parametrize("name", NAMES)
 def test_script_is_sound(name):
     found = check([SCRIPTS / name], library_path=[LIBRARY], definitions={}, lab_hosts=lab_hosts)
-    assert found == []
+    assert [each.message for each in found] == WARNINGS.get(name, [])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,7 +51,7 @@ def test_script_begins_with_what_it_is(name):
     assert parts == ["Compares", "Topology", "Takes", "Look at"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted({*NAMES} - UNTIL_DONE))
 def test_script_takes_as_long_as_it_says(name):
     said = seconds(found(r"Takes +((?:\d+ (?:min|s) ?)+)", head(name))[1])
     assert said == pytest.approx(traffic_s((SCRIPTS / name).read_text()), rel=0.1)
@@ -53,16 +65,16 @@ def test_flows_of_a_short_run_begin_and_end_within_it(name, dur):
         float(flow["delay"]) + float(flow["dur"])
         for each in found
         for flow in each.flows
-        if flow["test"] != "TCP_FLOWS"
+        if flow["test"] not in COMPLETION_TESTS | LINK_TESTS
     ]
-    assert max(ends) <= dur + 1e-6
+    assert max(ends, default=0) <= dur + 1e-6
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_columns_to_look_at_exist(name):
     fields = (SCRIPTS.parent / "fields.txt").read_text()
     columns = re.findall(r"^([^#\s:]+):", fields, re.MULTILINE)
-    text = head(name).partition("Look at")[2]
+    text = re.sub(r"--names \S+", "", head(name).partition("Look at")[2])
     named = set(re.findall(r"\b(?:rate|p\d+)[A-Z]\w+|\bretransSegs%|\w+(?==\w)", text))
     assert named - set(columns) == set()
 

@@ -123,8 +123,8 @@ def test_a_manifest_of_another_format_is_refused(tmp_path, form):
     with pytest.raises(ResultsError) as caught:
         manifest.read(path)
     assert caught.value.message == (
-        f"{path}: another version of netesto wrote it, not in format 2: read it with that version,"
-        " or measure again"
+        f"{path}: another version of netesto wrote it, not in format {manifest.FORMAT}: read it"
+        " with that version, or measure again"
     )
 
 

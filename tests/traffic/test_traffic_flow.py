@@ -251,6 +251,8 @@ class Receiver:
     def __init__(self, *words, port=12_884):
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.data = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        # Room for all packets before the first is read.
+        self.data.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200_000)
         self.data.bind(("127.0.0.1", port))
         self.data.settimeout(20)
         own = self._listener.getsockname()[1]

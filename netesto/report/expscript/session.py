@@ -96,7 +96,7 @@ class ReportSession:
             "Average": self._step("Average", self._averaged),
             "doTable": self._do_table, "doPlot": self._do_plot,
             "plotSize": self._plot_size, "List": self._list, "Title": self._name,
-            "PageHeading": self._heading, "SubHeading": partial(self._heading, level=3),
+            "Heading": self._heading, "SubHeading": partial(self._heading, level=3),
             "Text": lambda text: self.blocks.append(Paragraph(text)),
         }  # fmt: skip
         self._by_word = {name.lower(): do for name, do in self._commands.items()}
