@@ -80,7 +80,7 @@ def kind(flow: dict[str, str]) -> str:
 
 
 def experiments(objects: list[dict[str, Any]]) -> list[Experiment]:
-    """The experiments of a dry run, in the order they are processed, with the flows of DO_CLIENT."""
+    """The experiments of a dry run, in the order they are processed, and their DO_CLIENTs."""
     found: list[Experiment] = []
     flows: dict[int, list[dict[str, str]]] = {}
     for each in objects:
