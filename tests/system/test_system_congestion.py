@@ -64,7 +64,8 @@ def test_some_bytes_were_marked(run: Outcome):
 
 
 def test_the_base_rtt_of_vegas_is_that_of_the_path(run: Outcome):
-    # The links send a segment of 1514 bytes, and the acknowledgement of 66, perhaps behind another one.
+    # The links send a segment of 1514 bytes, and the acknowledgement of 66, perhaps behind
+    # another one.
     # Of what was sent again Linux takes the RTT from time stamps, which count milliseconds.
     found = samples(run, 2)
     found = found[found["tcpi_total_retrans"] == 0]
