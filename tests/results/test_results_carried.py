@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-import samples
 
 from netesto.errors import OutputError
 from netesto.results import carried
+from results import samples
 
 NAMES = ("linkFrames", "linkLost", "linkLoss%", "linkResent", "linkGivenUp", "linkPaused%")
 
