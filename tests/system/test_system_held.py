@@ -28,7 +28,7 @@ DO_SERVER host=h1 exp=COUNTER expName=held start=1
 DO_CLIENT host=h1 server=h2 test=TCP_STREAM tool=native dur=2 hold=1
 DO_CLIENT host=h2 server=h3 test=UDP_STREAM tool=native bitrate=1mbit dur=2 hold=1
 DO_CLIENT host=h3 server=h4 test=TCP_FLOWS tool=native size=1000 count=5 gap=100ms dur=9 hold=1
-DO_CLIENT host=h4 server=h1 test=KV_RR tool=native dur=2 hold=1
+DO_CLIENT host=h4 server=h3 test=KV_RR tool=native dur=2 hold=1
 DO_CLIENT host=h1 server=h3 test=TCP_STREAM tool=native dur=2 delay=1 hold=1
 DO_CLIENT host=h2 server=h4 test=TCP_STREAM tool=native dur=2 delay=0.3 hold=1
 WAIT 1
