@@ -137,6 +137,8 @@ int wait_for(int fd, short events, int64_t deadline);
 int wait_for_either(int fd, int other, int64_t deadline);
 int write_all(int fd, const void *data, size_t size);
 int read_line(int fd, char *line, size_t size, int64_t deadline, struct failure *why);
+/* Cut a line at its blanks. Returns how many words it has, at the most `most`. */
+int split(char *line, char **words, int most);
 char *read_rest(int fd, int64_t deadline, struct failure *why);
 int say(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void abort_connection(int fd);

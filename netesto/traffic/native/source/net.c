@@ -309,6 +309,15 @@ int read_line(int fd, char *line, size_t size, int64_t deadline, struct failure 
     return fail(why, "the other end sent a line of more than %zu bytes", size);
 }
 
+int split(char *line, char **words, int most)
+{
+    int count = 0;
+    for (char *word = strtok_r(line, " ", &line); word && count < most;
+         word = strtok_r(NULL, " ", &line))
+        words[count++] = word;
+    return count;
+}
+
 int say(int fd, const char *format, ...)
 {
     char line[LINE_MAX_BYTES];

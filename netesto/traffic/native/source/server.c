@@ -19,22 +19,13 @@
 /* The flows of this process. */
 static _Atomic int running;
 
-static int split(char *line, char **words)
-{
-    int count = 0;
-    for (char *word = strtok_r(line, " ", &line); word && count < WORDS_MAX;
-         word = strtok_r(NULL, " ", &line))
-        words[count++] = word;
-    return count;
-}
-
 /* Read the options of the flow, which a client of the same version sends in one line. */
 static int read_options(struct flow *flow)
 {
     char line[LINE_MAX_BYTES], *words[WORDS_MAX];
     if (read_line(flow->control, line, sizeof line, now() + OPTIONS_TIMEOUT, flow->why))
         return -1;
-    int count = split(line, words);
+    int count = split(line, words, WORDS_MAX);
     if (count < 2 || strcmp(words[0], "netesto-flow"))
         return fail(flow->why, "this is netesto-flow, not another tool's server");
     if (strcmp(words[1], VERSION))

@@ -365,15 +365,6 @@ static void skip(struct session *session, uint64_t size)
     }
 }
 
-static int split(char *line, char **words)
-{
-    int count = 0;
-    for (char *word = strtok_r(line, " ", &line); word && count < WORDS_MAX;
-         word = strtok_r(NULL, " ", &line))
-        words[count++] = word;
-    return count;
-}
-
 static bool is_key(const char *text)
 {
     return text && strlen(text) <= KEY_MAX_BYTES;
@@ -817,7 +808,7 @@ static void obey(struct session *session, char *line)
     for (size_t n = 0; name && n < COMMAND_COUNT; n++) {
         if (strcmp(name, COMMANDS[n].name))
             continue;
-        int count = split(rest, words);
+        int count = split(rest, words, WORDS_MAX);
         if (COMMANDS[n].classic)
             COMMANDS[n].classic(session, name, count, words);
         else if (count && is_key(words[0]))
