@@ -48,7 +48,6 @@ class StateRecording:
     async def begin(self, interval_s: float) -> None:
         """AgentError if a program has ended."""
         for link in self._links:
-            self._before[link] = await _counts(link)
             files = [
                 f"{way}.{kind}={self._folder / name}"
                 for way, ends in (("to", (link.a, link.b)), ("from", (link.b, link.a)))
@@ -57,7 +56,8 @@ class StateRecording:
                     ("losses", f"losses.{'.'.join(ends)}.csv"),
                 )
             ]
-            await ask(link, "record", f"interval={round(interval_s * 1e12)}", *files)
+            interval = f"interval={round(interval_s * 1e12)}"
+            self._before[link] = await _recorded(link, interval, *files)
 
     async def end(self) -> list[str]:
         """Complete the files; a sentence for each link that did not carry all frames as it
@@ -65,8 +65,7 @@ class StateRecording:
         faults = []
         for link, before in self._before.items():
             try:
-                unlisted = int((await ask(link, "record")).split()[1])
-                now = await _counts(link)
+                now = await _recorded(link)
             except AgentError as error:
                 faults.append(error.message)
                 continue
@@ -77,8 +76,10 @@ class StateRecording:
                 )
             if refused := now.refused - before.refused:
                 faults.append(f"link {link}: an interface refused {refused} frames: it was down")
-            if unlisted:
-                faults.append(f"link {link}: {unlisted} lost frames are not in the files of losses")
+            if now.unlisted:
+                faults.append(
+                    f"link {link}: {now.unlisted} lost frames are not in the files of losses"
+                )
         self._before.clear()
         return faults
 
@@ -86,15 +87,18 @@ class StateRecording:
 @dataclass(frozen=True, slots=True)
 class _Counts:
     """Frames since the program began: those that came faster than it took them, and those that an
-    interface did not take from it."""
+    interface did not take from it; and lost ones for which the files had no place."""
 
     late: int
     refused: int
+    unlisted: int
 
 
-async def _counts(link: CarriedLink) -> _Counts:
-    words = [line.split() for line in (await ask(link, "state")).splitlines()]
-    late, refused = (
-        sum(int(each[1]) for each in words if each[0] == name) for name in ("late", "refused")
+async def _recorded(link: CarriedLink, *words: str) -> _Counts:
+    """End the files, and begin those that the words say, if any."""
+    lines = [line.split() for line in (await ask(link, "record", *words)).splitlines()]
+    late, refused, unlisted = (
+        sum(int(count) for each, count in lines if each == name)
+        for name in ("late", "refused", "unlisted")
     )
-    return _Counts(late, refused)
+    return _Counts(late, refused, unlisted)

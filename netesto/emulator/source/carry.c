@@ -6,7 +6,10 @@
  *     state                    `ends A,B`; of both directions the settings and the state, a line each
  *     record interval=… to.states=PATH to.losses=PATH from.states=… …
  *                              write both files of a direction from now on
- *     record                   no more; answered by how many lost frames the files had no place for
+ *     record                   no more
+ *
+ * `record` is answered by counts, a line each: `unlisted` lost frames for which the files that end had
+ * no place, and `late` and `refused` ones since the program began.
  */
 #define _GNU_SOURCE
 #include "packet.h"
@@ -176,6 +179,13 @@ static void take(int way, int64_t now)
 	}
 }
 
+static void write_faults(FILE *answer)
+{
+	for (int way = 0; way < 2; way++)
+		fprintf(answer, "late %llu\n", (unsigned long long)late(way));
+	fprintf(answer, "refused %llu\n", (unsigned long long)self.refused);
+}
+
 /* ---- commands ------------------------------------------------------------------------------------ */
 
 static void write_states(int64_t now)
@@ -261,9 +271,7 @@ static void obey(FILE *answer, char *line)
 			write_settings(answer, &self.ways[way]);
 		for (int way = 0; way < 2; way++)
 			write_state(answer, self.link, way, now, utc_s(now));
-		for (int way = 0; way < 2; way++)
-			fprintf(answer, "late %llu\n", (unsigned long long)late(way));
-		fprintf(answer, "refused %llu\n", (unsigned long long)self.refused);
+		write_faults(answer);
 	} else if (count && !strcmp(words[0], "record")) {
 		uint64_t unlisted = end_record(now);
 		if (count > 1 && !begin_record(count - 1, words + 1, now)) {
@@ -271,6 +279,7 @@ static void obey(FILE *answer, char *line)
 			end_record(now);
 		} else {
 			fprintf(answer, "unlisted %llu\n", (unsigned long long)unlisted);
+			write_faults(answer);
 		}
 	} else {
 		fputs("error not understood\n", answer);
