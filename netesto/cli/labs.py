@@ -11,7 +11,7 @@ from netesto.errors import UsageError
 from netesto.lab import guest, leftovers, netns, records, ways
 from netesto.lab.graph import Topology
 from netesto.lab.netns import Lab
-from netesto.lab.ways import RoutedFlow
+from netesto.links.routed import RoutedFlow
 from netesto.model import Address
 from netesto.run import labs, status
 from netesto.system import process

@@ -20,6 +20,7 @@ from netesto.controller import onewaydelays, rawfiles
 from netesto.controller.rawfiles import RawFiles
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.files import jsontext
+from netesto.links.routed import RoutedFlow
 from netesto.measured import (
     CounterSamples,
     CpuSample,
@@ -52,7 +53,7 @@ from netesto.results.evidence import (
     InstanceEvidence,
     Source,
 )
-from netesto.results.links import FlowFields, Links, Way
+from netesto.results.links import Links, Way
 from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
 from netesto.results.queues import Queue
 from netesto.traces import played
@@ -177,7 +178,7 @@ def with_ways(evidence: ExperimentEvidence, ways: Sequence[Way]) -> ExperimentEv
     return replace(evidence, groups=groups, links=lab)
 
 
-def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int, FlowFields]]:
+def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int, RoutedFlow]]:
     """The packets of the flows of a trace."""
     request = record.request
     part = played.read(request.trace)
@@ -188,7 +189,7 @@ def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int
             yield (
                 request.group,
                 line.number,
-                FlowFields(
+                RoutedFlow(
                     source=request.client_address,
                     destination=ip_address(addresses[line.destination]),
                     protocol="udp" if request.test in UDP_TESTS else "tcp",
@@ -200,7 +201,7 @@ def _keys_of_trace(folder: Path, record: GroupRecord) -> Iterator[tuple[int, int
 
 def keys(
     folder: Path, manifest: Manifest, evidence: ExperimentEvidence
-) -> Iterator[tuple[int, int, FlowFields]]:
+) -> Iterator[tuple[int, int, RoutedFlow]]:
     """The packets of the data of each flow whose ports are known, with its group and number."""
     for record, group in zip(manifest.groups, evidence.groups, strict=True):
         request = record.request
@@ -210,7 +211,7 @@ def keys(
         for flow in group.instances:
             port = record.ports.data[flow.instance - 1]
             for own in _client_ports(request, record.ports, flow.instance, flow.result):
-                there = FlowFields(
+                there = RoutedFlow(
                     source=request.client_address,
                     destination=request.server_address,
                     protocol="udp" if request.test in UDP_TESTS else "tcp",

@@ -25,9 +25,10 @@ from netesto.controller.wallclock import Stopwatch, await_moment
 from netesto.errors import AgentError, MissingError, WorldError
 from netesto.hostsettings import LinkLimits
 from netesto.language import steps
+from netesto.links.routed import RoutedFlow
 from netesto.links.settings import SETTINGS
 from netesto.model import CaptureRequest, GroupRequest, Ports
-from netesto.results.links import FlowFields, LinkRecord, Way
+from netesto.results.links import LinkRecord, Way
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
 from netesto.transport.base import Agent
@@ -59,7 +60,7 @@ class Ground:
     topology: str = ""
     paths: tuple[PathRecord, ...] = ()
     links: tuple[LinkRecord, ...] = ()
-    ways: Callable[[Sequence[FlowFields]], Sequence[Way | None]] | None = None
+    ways: Callable[[Sequence[RoutedFlow]], Sequence[Way | None]] | None = None
     show_link: Callable[[str, str], str] | None = None
     clock: Clock = field(default_factory=Clock)
 

@@ -6,22 +6,19 @@ packets, so half of the reports are wrong if there are two equal paths.
 
 import ipaddress
 import itertools
-import math
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
-from typing import Literal, TypeAlias
 
 from netesto.errors import LabError, ProcessError
 from netesto.lab.plan import LabPlan
 from netesto.lab.records import Record
+from netesto.links import routed
+from netesto.links.routed import Protocol, RoutedFlow
 from netesto.model import Address
 from netesto.system import process
 from netesto.text.names import by_number
-
-Protocol: TypeAlias = Literal["tcp", "udp"]
 
 # Milliseconds for hundreds of flows; the timeout is for a kernel that hangs.
 COMMAND_TIMEOUT_S = 30.0
@@ -31,17 +28,6 @@ FLOWS_FOR_EACH_PATH = 24
 
 # The first source port of such flows, and their destination port; any would do.
 FIRST_PORT, SERVER_PORT = 32768, 5201
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedFlow:
-    """The fields of a flow's packets that routers use."""
-
-    source: Address
-    destination: Address
-    source_port: int
-    destination_port: int = SERVER_PORT
-    protocol: Protocol = "tcp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +160,12 @@ def check(plan: LabPlan, lab: Record) -> None:
 def sample(source: Address, destination: Address, count: int) -> list[RoutedFlow]:
     """Flows that differ in their source port."""
     return [
-        RoutedFlow(source=source, destination=destination, source_port=FIRST_PORT + number)
+        RoutedFlow(
+            source=source,
+            destination=destination,
+            source_port=FIRST_PORT + number,
+            destination_port=SERVER_PORT,
+        )
         for number in range(count)
     ]
 
@@ -244,23 +235,18 @@ class Balance:
     @property
     def variation(self) -> float:
         """The coefficient of variation of the flows on the links: 0 if all have the same."""
-        counts = [share.flows for share in self.shares]
-        mean = statistics.fmean(counts)
-        return statistics.pstdev(counts) / mean if mean else 0.0
+        return routed.variation([share.flows for share in self.shares])
 
 
 def balances(lab: Record, shares: Sequence[LinkShare]) -> tuple[Balance, ...]:
     """Of each pod of a fat tree, otherwise of each router with several links to others."""
-    if lab.topology == "fattree":
-        aggregations = sum(1 for name in lab.nodes if name.startswith("a"))
-        half = math.isqrt(aggregations // 2)
-        groups: dict[str, list[LinkShare]] = {}
-        for share in shares:
-            if share.source.startswith("a") and share.destination.startswith("c"):
-                pod = (int(share.source[1:]) - 1) // half + 1
-                groups.setdefault(f"pod {pod}", []).append(share)
-    else:
-        groups = {}
-        for share in shares:
+    groups: dict[str, list[LinkShare]] = {}
+    is_tree = lab.topology == "fattree"
+    aggregations = [name for name in lab.nodes if name.startswith("a")]
+    for share in shares:
+        if not is_tree:
             groups.setdefault(share.source, []).append(share)
+        elif share.source in aggregations and share.destination.startswith("c"):
+            name = f"pod {routed.pod(share.source, aggregations)}"
+            groups.setdefault(name, []).append(share)
     return tuple(Balance(name, tuple(own)) for name, own in groups.items() if len(own) > 1)

@@ -8,16 +8,16 @@ import csv
 import itertools
 import math
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
+from netesto.links import routed
+from netesto.links.routed import RoutedFlow
 from netesto.measured import InstalledQdisc, LinkSamples
-from netesto.model import Address
 from netesto.results import csvfile, durable
 from netesto.results.queues import POLICER, SHAPERS, Column
 
@@ -46,28 +46,6 @@ class LinkRecord:
     place: str
     is_received: bool = False
     rate_bps: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowFields:
-    """The fields of a flow's packets that routers use."""
-
-    source: Address
-    destination: Address
-    protocol: Literal["tcp", "udp"]
-    source_port: int
-    destination_port: int
-
-    @property
-    def reversed(self) -> "FlowFields":
-        """Those of the other direction."""
-        return replace(
-            self,
-            source=self.destination,
-            destination=self.source,
-            source_port=self.destination_port,
-            destination_port=self.source_port,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,16 +191,15 @@ class Links:
             if _AGGREGATION.fullmatch(load.record.source)
             and _CORE.fullmatch(load.record.destination)
         ]
-        half = math.isqrt(len({each.source for each in uplinks}) // 2)
         counts = Counter(each for way in self.ways for each in way.directions)
+        aggregations = {each.source for each in uplinks}
+        if len(aggregations) < 2:
+            return None
         pods: dict[int, list[int]] = {}
-        for each in uplinks if half else ():
-            pod = (int(each.source[1:]) - 1) // half
-            pods.setdefault(pod, []).append(counts[f"{each.link} {each.source}"])
-        used = [flows for flows in pods.values() if any(flows)]
-        return max(
-            (statistics.pstdev(flows) / statistics.fmean(flows) for flows in used), default=None
-        )
+        for each in uplinks:
+            flows = pods.setdefault(routed.pod(each.source, aggregations), [])
+            flows.append(counts[f"{each.link} {each.source}"])
+        return max((routed.variation(flows) for flows in pods.values() if any(flows)), default=None)
 
 
 # The names of routers in a fat tree.
@@ -370,7 +347,7 @@ def read_utilisations(folder: Path) -> dict[str, float]:
     }
 
 
-def write_ways(path: Path, flows: Iterable[tuple[int, int, FlowFields, Way]]) -> None:
+def write_ways(path: Path, flows: Iterable[tuple[int, int, RoutedFlow, Way]]) -> None:
     """The raw file, with a row of RAW_WAY_COLUMNS for each flow of a group."""
     rows = [
         (

@@ -16,8 +16,9 @@ from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
 from netesto.language.steps import LabRequest, RemoteCommand
 from netesto.links import made
+from netesto.links.routed import RoutedFlow
 from netesto.model import GUEST_MEMORY_MB, Endpoint, LabLink
-from netesto.results.links import FlowFields, LinkRecord, Way
+from netesto.results.links import LinkRecord, Way
 
 
 def parse_spec(spec: str) -> LabRequest:
@@ -143,7 +144,7 @@ def _counted_at(end: LinkEnd, across: LinkEnd) -> LinkEnd | None:
     return next((each for kind, each in both if each.node.kind == kind), None)
 
 
-def tracer(lab: Lab, built: plan.LabPlan) -> Callable[[Sequence[FlowFields]], list[Way | None]]:
+def tracer(lab: Lab, built: plan.LabPlan) -> Callable[[Sequence[RoutedFlow]], list[Way | None]]:
     """What finds the ways of flows while the lab is up: those that its routes leave no choice, and
     of the others those of IPv4, as its kernel reports; None for others. LabError if a flow does not
     arrive."""
@@ -161,7 +162,7 @@ def tracer(lab: Lab, built: plan.LabPlan) -> Callable[[Sequence[FlowFields]], li
     def possible(source: str, destination: str) -> list[tuple[LinkEnd, ...]]:
         return list(itertools.islice(built.routes.ways(source, destination), 2))
 
-    def found(flows: Sequence[FlowFields]) -> list[Way | None]:
+    def found(flows: Sequence[RoutedFlow]) -> list[Way | None]:
         result: list[Way | None] = [None] * len(flows)
         chosen = []
         for number, flow in enumerate(flows):
@@ -170,16 +171,7 @@ def tracer(lab: Lab, built: plan.LabPlan) -> Callable[[Sequence[FlowFields]], li
                 result[number] = way(paths[0])
             elif paths and paths[0] and flow.source.version == 4:
                 chosen.append(number)
-        asked = [
-            ways.RoutedFlow(
-                source=flow.source,
-                destination=flow.destination,
-                source_port=flow.source_port,
-                destination_port=flow.destination_port,
-                protocol=flow.protocol,
-            )
-            for flow in map(flows.__getitem__, chosen)
-        ]
+        asked = [flows[number] for number in chosen]
         for number, hops in zip(chosen, ways.trace(lab.record, asked), strict=True):
             legs = [
                 built.routes.within(

@@ -10,7 +10,8 @@ from netesto.errors import LabError
 from netesto.lab import netns, plan, ways
 from netesto.lab.netns import Lab
 from netesto.lab.records import Record
-from netesto.lab.ways import Hop, NodeInterface, RoutedFlow
+from netesto.lab.ways import SERVER_PORT, Hop, NodeInterface
+from netesto.links.routed import RoutedFlow
 from netesto.system import process
 
 # Enough that nothing else in the lab comes near.
@@ -106,7 +107,9 @@ def test_flows_take_all_paths_of_a_fat_tree(raise_lab):
 def test_the_packets_of_a_flow_go_where_it_was_said(raise_lab, tmp_path, port):
     lab = raise_lab("fattree")
     source, destination = (lab.endpoints[host].addresses[4] for host in ("h1", "h16"))
-    flow = RoutedFlow(source=source, destination=destination, source_port=port)
+    flow = RoutedFlow(
+        source=source, destination=destination, source_port=port, destination_port=SERVER_PORT
+    )
     said = {end.leaves for end in ways.trace(lab.record, [flow])[0]}
     before = sent_bytes(lab)
     send(lab, flow, tmp_path)
@@ -144,14 +147,23 @@ def sent_bytes(lab: Lab) -> dict[NodeInterface, int]:
 def test_a_flow_of_udp_has_a_way_too(raise_lab):
     lab = raise_lab("dumbbell")
     source, destination = (lab.endpoints[host].addresses[4] for host in ("client1", "server1"))
-    flow = RoutedFlow(source=source, destination=destination, source_port=1, protocol="udp")
+    flow = RoutedFlow(
+        source=source,
+        destination=destination,
+        source_port=1,
+        destination_port=SERVER_PORT,
+        protocol="udp",
+    )
     [way] = ways.trace(lab.record, [flow])
     assert ways.describe(way) == "client1 ─ left ─ router ─ right ─ server1"
 
 
 def test_an_address_of_nobody_is_named():
     flow = RoutedFlow(
-        source=ip_address("10.0.0.1"), destination=ip_address("10.0.0.2"), source_port=1
+        source=ip_address("10.0.0.1"),
+        destination=ip_address("10.0.0.2"),
+        source_port=1,
+        destination_port=SERVER_PORT,
     )
     with pytest.raises(LabError, match=r"10\.0\.0\.1: not an address of this lab"):
         ways.trace(NOWHERE, [flow])

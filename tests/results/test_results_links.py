@@ -3,6 +3,7 @@
 from ipaddress import ip_address
 from pathlib import Path
 
+from netesto.links.routed import RoutedFlow
 from netesto.measured import CounterSamples, InstalledQdisc, LinkSamples
 from netesto.results import links
 from netesto.results.links import LinkRecord, Links, Way
@@ -122,7 +123,7 @@ def test_flows_share_the_direction_of_a_link() -> None:
 
 def test_ways_are_read_as_they_were_written(tmp_path: Path) -> None:
     way = Way(("h1", "s", "h2"), ("h1-s", "s-h2"))
-    packets = links.FlowFields(
+    packets = RoutedFlow(
         source=ip_address("10.0.0.1"),
         destination=ip_address("10.0.0.2"),
         protocol="udp",
