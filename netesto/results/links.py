@@ -9,7 +9,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -327,14 +327,16 @@ def _rows(path: Path) -> list[list[str]]:
 
 def read_ways(path: Path) -> tuple[Way, ...]:
     """The ways in a raw file."""
-    return tuple(Way(*(tuple(cell.split()) for cell in row[-2:])) for row in _rows(path))
+    return tuple(map(_way, _rows(path)))
 
 
 def read_numbered(folder: Path) -> list[tuple[int, int, Way]]:
     """The ways of an experiment, each with its group and the number of its flow."""
-    rows = _rows(folder / RAW_WAYS)
-    ways = read_ways(folder / RAW_WAYS)
-    return [(int(row[0]), int(row[1]), way) for row, way in zip(rows, ways, strict=True)]
+    return [(int(row[0]), int(row[1]), _way(row)) for row in _rows(folder / RAW_WAYS)]
+
+
+def _way(row: Sequence[str]) -> Way:
+    return Way(*(tuple(cell.split()) for cell in row[-2:]))
 
 
 def read_utilisations(folder: Path) -> dict[str, float]:
