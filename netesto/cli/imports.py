@@ -154,9 +154,7 @@ def _completions(options: argparse.Namespace) -> str:
         return _by_affected(options)
     times, count, faults = cases.times(options.folder)
     _tell_incomplete(times, count, faults)
-    if not times:
-        raise UsageError(f"{options.folder}: no completion times here", remedy=_TIMED)
-    found, failed = _named(times, options), _named(count, options)
+    found, failed = _cases(times, options, "completion times", _TIMED), _named(count, options)
     if options.format == "csv":
         return completions.to_csv(found)
     table = completions.table(found, failed, marks=options.format == "text")
@@ -168,9 +166,7 @@ def _by_affected(options: argparse.Namespace) -> str:
     """A table for each part of the transfers, and how many there are."""
     transfers, count, faults = cases.by_affected(options.folder)
     _tell_incomplete({case: each.times for case, each in transfers.items()}, count, faults)
-    if not transfers:
-        raise UsageError(f"{options.folder}: no completion times here", remedy=_TIMED)
-    found = _named(transfers, options)
+    found = _cases(transfers, options, "completion times", _TIMED)
     parts = {
         part: {case: each.part(part) for case, each in found.items()} for part in affected.PARTS
     }
@@ -194,11 +190,24 @@ def _by_affected(options: argparse.Namespace) -> str:
 def _tell_incomplete(
     found: Mapping[str, completions.Times], failed: Mapping[str, int], faults: Sequence[str]
 ) -> None:
-    for fault in faults:
-        printing.warn(fault)
+    _warn(faults)
     for case, count in failed.items():
         done = len(found.get(case, ()))
         printing.err(f"failed: {case}: {count} of {count + done} did not complete")
+
+
+def _warn(faults: Sequence[str]) -> None:
+    for fault in faults:
+        printing.warn(fault)
+
+
+def _cases(
+    found: Mapping[str, _T], options: argparse.Namespace, what: str, remedy: str
+) -> dict[str, _T]:
+    """The cases with the names of `--names`. UsageError if there are none."""
+    if not found:
+        raise UsageError(f"{options.folder}: no {what} here", remedy=remedy)
+    return _named(found, options)
 
 
 def _named(found: Mapping[str, _T], options: argparse.Namespace) -> dict[str, _T]:
@@ -208,11 +217,8 @@ def _named(found: Mapping[str, _T], options: argparse.Namespace) -> dict[str, _T
 
 def _traces(options: argparse.Namespace) -> str:
     played, faults = cases.traces(options.folder)
-    for fault in faults:
-        printing.warn(fault)
-    if not played:
-        raise UsageError(f"{options.folder}: no trace here", remedy="DO_TRACE plays one.")
-    found = _named(played, options)
+    _warn(faults)
+    found = _cases(played, options, "trace", "DO_TRACE plays one.")
     return (
         traces.text(found)
         if options.format == "text"
@@ -223,8 +229,7 @@ def _traces(options: argparse.Namespace) -> str:
 def _steady(options: argparse.Namespace) -> str:
     skip = steady.SKIP if options.skip is None else options.skip
     found, faults = cases.steady_rates(options.folder, folders.evidence_of, skip)
-    for fault in faults[:_SHOWN_FAILURES]:
-        printing.warn(fault)
+    _warn(faults[:_SHOWN_FAILURES])
     if len(faults) > _SHOWN_FAILURES:
         printing.warn(f"{len(faults) - _SHOWN_FAILURES} more")
     if not any(found.values()):
@@ -280,13 +285,8 @@ _FORMS: Mapping[str, Callable[[summaries.Data, argparse.Namespace], str]] = {
 
 def _stress(options: argparse.Namespace) -> str:
     tests, faults = cases.stress_tests(options.folder)
-    for fault in faults:
-        printing.warn(fault)
-    if not tests:
-        raise UsageError(
-            f"{options.folder}: no stress test of a link here", remedy="STRESS_LINK makes one."
-        )
-    found = _named(tests, options)
+    _warn(faults)
+    found = _cases(tests, options, "stress test of a link", "STRESS_LINK makes one.")
     match options.format:
         case "text":
             return stress.to_text(found)
