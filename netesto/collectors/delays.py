@@ -15,9 +15,7 @@ import sys
 
 from netesto.collectors import namespaces, netlink
 
-_NETLINK_ROUTE, _RTM_NEWQDISC, _RTM_GETQDISC = 0, 36, 38
-# struct tcmsg: family, interface, handle, parent, info.
-_TCMSG = struct.Struct("=BxxxiIII")
+_NETLINK_ROUTE, _RTM_NEWQDISC = 0, 36
 _KIND, _OPTIONS, _LATENCY64 = 1, 2, 10
 _NETEM = b"netem\0"
 # struct tc_netem_qopt, in front of netem's attributes.
@@ -32,13 +30,13 @@ def make_exact(namespace: str, device: str, delay_ns: int) -> None:
 def _change(device: str, delay_ns: int) -> None:
     index = socket.if_nametoindex(device)
     with contextlib.closing(netlink.Netlink(netlink.opened(_NETLINK_ROUTE))) as kernel:
-        for message in kernel.dump(_RTM_GETQDISC, _TCMSG.pack(0, index, 0, 0, 0)):
-            _, own, handle, parent, _ = _TCMSG.unpack_from(message)
-            found = netlink.attributes(message, _TCMSG.size)
+        for message in kernel.dump(netlink.RTM_GETQDISC, netlink.TCMSG.pack(0, index, 0, 0, 0)):
+            _, own, handle, parent, _ = netlink.TCMSG.unpack_from(message)
+            found = netlink.attributes(message, netlink.TCMSG.size)
             if own == index and found.get(_KIND) == _NETEM:
                 kind = netlink.attribute(_KIND, _NETEM).ljust(12, b"\0")
                 options = netlink.attribute(_OPTIONS, _with_delay(found[_OPTIONS], delay_ns))
-                place = _TCMSG.pack(0, index, handle, parent, 0)
+                place = netlink.TCMSG.pack(0, index, handle, parent, 0)
                 kernel.ask(_RTM_NEWQDISC, place + kind + options)
                 return
     raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), f"netem of {device}")

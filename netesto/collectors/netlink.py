@@ -15,6 +15,9 @@ _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")
 HEADER_BYTES = _HEADER.size
 _ATTRIBUTE = struct.Struct("=HH")
+# Of qdiscs: struct tcmsg has family, interface, handle, parent and info.
+RTM_GETQDISC = 38
+TCMSG = struct.Struct("=BxxxiIII")
 # Without the flags NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 _NUMBER = 0x3FFF
 

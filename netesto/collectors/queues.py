@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from netesto.collectors.namespaces import within
-from netesto.collectors.netlink import Netlink, attribute, attributes, opened
+from netesto.collectors.netlink import RTM_GETQDISC, TCMSG, Netlink, attribute, attributes, opened
 from netesto.measured import InstalledQdisc
 from netesto.model import Address
 
-_RTM_GETLINK, _RTM_GETROUTE, _RTM_GETQDISC, _RTM_GETSTATS = 18, 26, 38, 94
+_RTM_GETLINK, _RTM_GETROUTE, _RTM_GETSTATS = 18, 26, 94
 _RTA_DST, _RTA_OIF, _RTA_MULTIPATH = 1, 4, 9
 _RT_TABLE_MAIN, _RTN_UNICAST = 254, 1
 _IFLA_IFNAME, _IFLA_OPERSTATE, _IFLA_STATS_LINK_64 = 3, 16, 1
@@ -29,7 +29,6 @@ _CAKE_TIN_STATS, _CAKE_TIN_ECN_MARKED_PACKETS = 10, 8
 
 _ROOT = 0xFFFFFFFF
 
-_TCMSG = struct.Struct("=BxxxiIII")
 _IF_STATS_MSG = struct.Struct("=BxxxII")
 _IFINFOMSG = struct.Struct("=BxHiII")
 _RTMSG = struct.Struct("=BBBBBBBBI")
@@ -93,8 +92,8 @@ class Queues:
                 stats = attributes(body, _IF_STATS_MSG.size)[_IFLA_STATS_LINK_64]
                 interfaces[name] = _LINK_STATS.unpack_from(stats)
         qdiscs: dict[InstalledQdisc, Counts] = {}
-        for body in self._netlink.dump(_RTM_GETQDISC, _TCMSG.pack(0, 0, 0, 0, 0)):
-            index = _TCMSG.unpack_from(body)[1]
+        for body in self._netlink.dump(RTM_GETQDISC, TCMSG.pack(0, 0, 0, 0, 0)):
+            index = TCMSG.unpack_from(body)[1]
             if self._names.get(index) in interfaces and (found := _qdisc(body, self._names[index])):
                 qdiscs[found[0]] = found[1]
         return QueueReading(qdiscs, interfaces)
@@ -142,8 +141,8 @@ def _text(value: bytes) -> str:
 
 def _qdisc(body: bytes, device: str) -> tuple[InstalledQdisc, Counts] | None:
     """A qdisc and its counts; None for one without a queue, or without statistics."""
-    _, _, handle, parent, _ = _TCMSG.unpack_from(body)
-    found = attributes(body, _TCMSG.size)
+    _, _, handle, parent, _ = TCMSG.unpack_from(body)
+    found = attributes(body, TCMSG.size)
     kind = _text(found.get(_TCA_KIND, b""))
     stats = attributes(found.get(_TCA_STATS2, b""))
     if kind in _WITHOUT_QUEUE or _STATS_BASIC not in stats or _STATS_QUEUE not in stats:
