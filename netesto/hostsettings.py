@@ -90,8 +90,23 @@ class Setting(ABC):
         return (f"{re.split('[:=]', error.message)[0]}=",), error.remedy
 
 
+class KernelValue(Setting):
+    """A value of a file of the kernel, whose fields single spaces separate."""
+
+    __slots__ = ()
+    value: str
+
+    @property
+    def requested(self) -> str:
+        return " ".join(self.value.split())
+
+    @property
+    def words(self) -> str:
+        return f"{self.target}={self.requested}"
+
+
 @dataclass(frozen=True, slots=True)
-class Sysctl(Setting):
+class Sysctl(KernelValue):
     """A sysctl: dotted name, value with its fields separated by single spaces."""
 
     name: str
@@ -101,14 +116,6 @@ class Sysctl(Setting):
     @property
     def target(self) -> str:
         return f"sysctl {self.name}"
-
-    @property
-    def requested(self) -> str:
-        return " ".join(self.value.split())
-
-    @property
-    def words(self) -> str:
-        return f"{self.target}={self.requested}"
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -124,7 +131,7 @@ class Sysctl(Setting):
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleParameter(Setting):
+class ModuleParameter(KernelValue):
     """A parameter of a loaded kernel module: /sys/module/MODULE/parameters/NAME."""
 
     is_of_machine: ClassVar[bool] = True
@@ -137,14 +144,6 @@ class ModuleParameter(Setting):
     @property
     def target(self) -> str:
         return f"module parameter {self.module} {self.name}"
-
-    @property
-    def requested(self) -> str:
-        return " ".join(self.value.split())
-
-    @property
-    def words(self) -> str:
-        return f"{self.target}={self.requested}"
 
     def check(self) -> None:
         allowed.check_module_parameter(self.module, self.name, self.requested)
