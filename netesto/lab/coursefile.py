@@ -51,7 +51,7 @@ def read(path: Path, *, warn: Warn = lambda _: None) -> Topology:
     and column, UsageError if the file cannot be read."""
     document = placedjson.parse(texts.read(path), str(path))
     members = document.table("a topology")
-    reader = _Reader(path.stem, warn, {})
+    reader = _TopologyReader(path.stem, warn, {})
     if "topology" in members:
         found = reader.of_course(document)
         if reader.unknown:
@@ -81,7 +81,7 @@ _Nodes = dict[str, _Place]
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _TopologyReader:
     """`unknown` collects names that mean nothing, with their first lines."""
 
     name: str

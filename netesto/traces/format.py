@@ -130,10 +130,10 @@ def read(path: Path, hosts: Addresses | None = None, *, text: str = "") -> Trace
     course's ways of assignment, it means the host by that. Other destinations remain addresses.
     ScriptError with line and column, UsageError if the file cannot be read.
     """
-    return _Reader(str(path), text or texts.read(path), hosts).trace()
+    return _TraceReader(str(path), text or texts.read(path), hosts).trace()
 
 
-class _Reader:
+class _TraceReader:
     """Reads one text, line by line."""
 
     def __init__(self, file: str, text: str, hosts: Addresses | None) -> None:

@@ -75,7 +75,7 @@ def read(
     """The workload in a file; `text` is its content, if known. Hosts must be among `hosts`, if
     given. `warn` receives the names that mean nothing. ScriptError with line and column."""
     document = placedjson.parse(text or texts.read(path), str(path), duplicates=duplicates)
-    return _Reader(path, hosts, warn).workload(document)
+    return _WorkloadReader(path, hosts, warn).workload(document)
 
 
 _GROUP_NAMES = (
@@ -93,7 +93,7 @@ _NONE = Constant(0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _WorkloadReader:
     path: Path
     hosts: Addresses | None
     warn: Warn
