@@ -19,7 +19,7 @@ from netesto.lab import topology as topologies
 from netesto.language import check as checking
 from netesto.report import index, summarypage
 from netesto.report.expscript import tables
-from netesto.results import affected, cases, completions, derive, steady, stress, traces
+from netesto.results import affected, cases, completions, derive, steady, stress, tracetable
 from netesto.results import summary as summaries
 from netesto.results.store import Store
 from netesto.run import settings, status
@@ -220,9 +220,9 @@ def _traces(options: argparse.Namespace) -> str:
     _warn(faults)
     found = _cases(played, options, "trace", "DO_TRACE plays one.")
     return (
-        traces.text(found)
+        tracetable.text(found)
         if options.format == "text"
-        else _formatted([*traces.rows(found)], options)
+        else _formatted([*tracetable.rows(found)], options)
     )
 
 

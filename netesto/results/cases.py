@@ -11,14 +11,13 @@ import numpy as np
 
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.model import COMPLETION_TESTS, LINK_TESTS, GroupRequest
-from netesto.results import completions, integrity, manifest, steady, store, stress
-from netesto.results import traces as trace_table
+from netesto.results import completions, integrity, manifest, steady, store, stress, tracetable
 from netesto.results.affected import Losses, Parted, read_losses
 from netesto.results.columns import REPETITION
 from netesto.results.completions import Times
 from netesto.results.evidence import OK, ExperimentEvidence
 from netesto.results.manifest import GroupRecord, Manifest
-from netesto.results.traces import Played
+from netesto.results.tracetable import Played
 
 EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence]
 """The evidence in the folder of an experiment, without files that are damaged."""
@@ -191,7 +190,7 @@ def traces(folder: Path) -> tuple[dict[str, list[Played]], list[str]]:
         damage = integrity.check(place, known)
         faults += [f"{place}/{each}: its trace is left out" for each in damage]
         try:
-            played = None if damage else trace_table.played(place, known)
+            played = None if damage else tracetable.played(place, known)
         except (OSError, OutputError) as error:
             faults.append(str(error))
             continue

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import OutputError
-from netesto.results import traces
-from netesto.results.traces import Played, PlayedEvent, PlayedFlow, Shared
+from netesto.results import traces, tracetable
+from netesto.results.traces import PlayedEvent
+from netesto.results.tracetable import Played, PlayedFlow, Shared
 
 HEADER = (
     "number,kind,start_s,destination,sport,bytes_sent,bytes_received,us,status,bytes_in_time,"
@@ -76,21 +77,21 @@ def test_a_flow_of_a_size_lasts_until_its_last_byte() -> None:
 def test_a_failed_flow_is_in_no_mean() -> None:
     failed = flow(status="failed: nothing arrived", in_time_bytes=0)
     assert failed.kbps is None
-    assert traces.course_kbps([Played(flows=(flow(), failed), requests={})]) == 1000
+    assert tracetable.course_kbps([Played(flows=(flow(), failed), requests={})]) == 1000
     assert Played(flows=(failed,), requests={}).kbps is None
 
 
 def test_a_window_has_whole_kilobits_divided_by_five_and_rounded_down() -> None:
     # 606,390 B in 5 s: 4851.12 kbit, of which 4851 count; a fifth of them is 970.2.
-    assert traces.window_kbps(606_390) == 970
-    assert traces.window_kbps(1400) == 2
-    assert traces.window_kbps(624) == 0
+    assert tracetable.window_kbps(606_390) == 970
+    assert tracetable.window_kbps(1400) == 2
+    assert tracetable.window_kbps(624) == 0
 
 
 def test_the_course_takes_the_mean_of_all_closed_windows_of_datagrams() -> None:
     # A silent window closes with the first datagram behind it alone.
     played = Played(flows=(flow(is_udp=True),), requests={}, windows_bytes=(606_390, 1400, 606_390))
-    assert traces.course_kbps([played]) == (970 + 2 + 970) / 3
+    assert tracetable.course_kbps([played]) == (970 + 2 + 970) / 3
 
 
 def test_misses_count_with_their_latency_and_failed_requests_without() -> None:
@@ -98,8 +99,8 @@ def test_misses_count_with_their_latency_and_failed_requests_without() -> None:
         flows=(),
         requests={"h1": (request(1000), request(3000, "miss"), request(9, "failed: no reply"))},
     )
-    of_host, total = traces.rows({"tree": [played]})
-    assert of_host == dict.fromkeys(traces.COLUMNS, "") | {
+    of_host, total = tracetable.rows({"tree": [played]})
+    assert of_host == dict.fromkeys(tracetable.COLUMNS, "") | {
         "case": "tree",
         "kind": "requests",
         "src": "h1",
@@ -116,7 +117,7 @@ def test_misses_count_with_their_latency_and_failed_requests_without() -> None:
 def test_the_sum_of_a_case_is_the_mean_of_its_repetitions() -> None:
     once = Played(flows=(flow(), flow(number=2)), requests={}, cut_bps=2e6)
     again = Played(flows=(flow(),), requests={}, cut_bps=2e6)
-    *_, total = traces.rows({"tree": [once, again]})
+    *_, total = tracetable.rows({"tree": [once, again]})
     assert (total["kbps"], total["course_kbps"], total["cut_kbps"]) == (
         "600.000",
         "1000.000",
@@ -133,7 +134,7 @@ def test_the_text_says_which_flows_share_the_busiest_link() -> None:
         way=("h1", "s", "h2"),
         shared=Shared("s-h2", 0.994, ("h3→h2",)),
     )
-    assert traces.text({"tree": [Played(flows=(shared,), requests={}, cut_bps=1e6)]}) == (
+    assert tracetable.text({"tree": [Played(flows=(shared,), requests={}, cut_bps=1e6)]}) == (
         "tree\n"
         "  throughput as the course computes it: 1000.000 kbit/s\n"
         "  goodput: 400.000 kbit/s in sum, of a cut of 1000.000 kbit/s\n"
