@@ -1,4 +1,4 @@
-"""The table of `netesto summary --as trace`: what each experiment played, the course's numbers too."""
+"""The table of `netesto summary --as trace`: what experiments played, and the course's numbers."""
 
 import functools
 import math
