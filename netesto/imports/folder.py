@@ -77,7 +77,8 @@ def find(request: ImportRequest, *, out: Path) -> Tree:
         raise UsageError(
             f"{names}: nothing to import",
             remedy="Name a tree with src-cmd:HOST:N files, or files of iperf3, netperf or flent;"
-            " --name PATTERN says how files are called.",
+            " --name PATTERN says how files are called. What netperf -P 0 prints tells neither its"
+            " test nor its unit: measure with -k, or without -P 0.",
         )
     return found
 
