@@ -18,9 +18,9 @@ def build(options: argparse.Namespace) -> int:
 
 def show_list(_: argparse.Namespace) -> int:
     """The available kernels."""
-    there = kernels.installed()
+    installed = kernels.installed()
     usual = {ground: kernels.find(ground) for ground in get_args(Kind)}
-    for found in there:
+    for found in installed:
         printing.out(f"{found.kind}  {found.name:32} {found.path}{_note(found, usual[found.kind])}")
     for ground, kernel in usual.items():
         if kernel is None:

@@ -244,14 +244,14 @@ def keys(
         for flow in group.instances:
             port = record.ports.data[flow.instance - 1]
             for own in _client_ports(request, record.ports, flow.instance, flow.result):
-                there = RoutedFlow(
+                key = RoutedFlow(
                     source=request.client_address,
                     destination=request.server_address,
                     protocol="udp" if request.test in UDP_TESTS else "tcp",
                     source_port=own,
                     destination_port=port,
                 )
-                yield request.group, flow.instance, there.reversed if request.is_reverse else there
+                yield request.group, flow.instance, key.reversed if request.is_reverse else key
 
 
 def _counters_of(hosts: Mapping[str, _Host]) -> Iterator[CountersEvidence]:
@@ -382,8 +382,8 @@ def _group(
     request = record.request
     client, server = hosts[request.client], hosts[request.server]
     info = manifest.hosts[request.client].info
-    told = files.read(f"raw/{request.client}/group.{request.group}.json", _told, {})
-    counters = _counters(told)
+    recorded = files.read(f"raw/{request.client}/group.{request.group}.json", _told, {})
+    counters = _counters(recorded)
     instances = tuple(
         _instance(files, manifest, record, instance, client=client, server=server)
         for instance in record.instances
@@ -398,10 +398,10 @@ def _group(
         pings=_pings(files, manifest, request, client),
         client_cpu=_under_load(request, instances, client.cpu),
         server_cpu=_under_load(request, instances, server.cpu),
-        device=str(told.get("device", "")),
+        device=str(recorded.get("device", "")),
         counters=counters[1] if counters else None,
         counters_before=counters[0] if counters else None,
-        mtu_bytes=_mtu_bytes(told),
+        mtu_bytes=_mtu_bytes(recorded),
         features=_features(files, request.client),
         queues=_on_path(manifest, request, hosts, known),
         damaged=frozenset(_damaged(files, manifest, request, hosts)),
@@ -675,17 +675,17 @@ def _told(path: Path) -> Mapping[str, Any]:
     return group if isinstance(group, dict) else {}
 
 
-def _mtu_bytes(told: Mapping[str, Any]) -> int | None:
+def _mtu_bytes(recorded: Mapping[str, Any]) -> int | None:
     """The MTU of the test interface; None if it is unknown."""
-    mtu = told.get("mtu_bytes")
+    mtu = recorded.get("mtu_bytes")
     return mtu if type(mtu) is int and 0 < mtu < 2**32 else None
 
 
-def _counters(told: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] | None:
+def _counters(recorded: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] | None:
     """The counters of the test interface before the group, and their increase; None if unknown, for
     example because another interface has taken its name."""
     try:
-        before, after = told["counters_before"], told["counters_after"]
+        before, after = recorded["counters_before"], recorded["counters_after"]
         gained = {name: after[name] - before[name] for name in before}
         every = (*before.values(), *gained.values())
     except (KeyError, TypeError, IndexError, AttributeError):

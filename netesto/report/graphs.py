@@ -357,9 +357,11 @@ def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
 
 def _of_rates(graph: Graph, series: Series) -> Iterator[str]:
     for source, what in _OTHER_SOURCES.items():
-        told = [flow for flow in series.flows if flow.goodput.source == source]
+        measured = [flow for flow in series.flows if flow.goodput.source == source]
         # A request with a reply is in no buffer; datagrams are counted by receivers.
-        others = [each for each in told if each.test not in REQUEST_TESTS and not each.datagrams]
+        others = [
+            each for each in measured if each.test not in REQUEST_TESTS and not each.datagrams
+        ]
         if labels := [flow.label for flow in others]:
             yield f"{_names(labels)}: {what}."
     if graph.shades:

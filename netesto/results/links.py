@@ -4,12 +4,13 @@ Each direction of a link is counted where packets leave its middle, as `tc -s` s
 middle, by the interface of a node that was sampled. See docs/data-formats.md.
 """
 
+import contextlib
 import csv
 import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -338,7 +339,7 @@ def write(folder: Path, links: Links) -> None:
     durable.replace(folder / LINKS, csvfile.text([columns], rows))
     series = [(*_row(each, len(added)), f"{t_s:.6f}") for t_s, each in links.series]
     durable.replace(folder / SERIES, csvfile.text([(*columns, "t_s")], series))
-    known = [row[: len(WAY_COLUMNS)] for row in _rows(folder / RAW_WAYS)]
+    known = [[row[name] for name in WAY_COLUMNS] for row in read_table(folder / RAW_WAYS)]
     durable.replace(folder / WAYS, csvfile.text([WAY_COLUMNS], known))
 
 
@@ -347,34 +348,33 @@ def _row(traffic: CarriedTraffic, added: int) -> tuple[str, ...]:
     return (*traffic.cells, *(map(str, traffic.program) if traffic.program else ("",) * added))
 
 
-def _rows(path: Path) -> list[list[str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.reader(file))[1:]
-    except FileNotFoundError:
-        return []
+def read_table(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of one of these files, by the names of their columns; none if it is missing."""
+    with contextlib.suppress(FileNotFoundError), path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
 
 
 def read_ways(path: Path) -> tuple[Way, ...]:
     """The ways in a raw file."""
-    return tuple(map(_way, _rows(path)))
+    return tuple(map(way_of, read_table(path)))
 
 
 def read_numbered(folder: Path) -> list[tuple[int, int, Way]]:
     """The ways of an experiment, each with its group and the number of its flow."""
-    return [(int(row[0]), int(row[1]), _way(row)) for row in _rows(folder / RAW_WAYS)]
+    rows = read_table(folder / RAW_WAYS)
+    return [(int(row["group"]), int(row["flow"]), way_of(row)) for row in rows]
 
 
-def _way(row: Sequence[str]) -> Way:
-    return Way(*(tuple(cell.split()) for cell in row[-2:]))
+def way_of(row: Mapping[str, str]) -> Way:
+    """The way in a row of the raw file."""
+    return Way(tuple(row["way"].split()), tuple(row["links"].split()))
 
 
 def read_utilisations(folder: Path) -> dict[str, float]:
     """The known utilisations in links.csv, by direction as in `Way.directions`."""
-    rows = (dict(zip(LINK_COLUMNS, row, strict=False)) for row in _rows(folder / LINKS))
     return {
         f"{row['link']} {row['from']}": float(row["utilisation"])
-        for row in rows
+        for row in read_table(folder / LINKS)
         if row["utilisation"]
     }
 
