@@ -15,6 +15,7 @@ from netesto.cli.parsers import (
     add_flag,
     add_path,
 )
+from netesto.grounds import GROUNDS
 from netesto.model import MAX_ITERATIONS
 
 
@@ -76,7 +77,7 @@ def _run(commands: Commands) -> None:
         " or -n=json: one JSON object a line")
     add_path(run, "-o", "--out", complete=FOLDERS, metavar="DIR",
         help="results folder (default results/SCRIPT)")
-    run.add_argument("--ground", choices=["lab", "uml", "sim", "hosts"], help=
+    run.add_argument("--ground", choices=list(GROUNDS), help=
         "where it runs: namespaces on this machine's kernel, in a user-mode kernel, in simulated"
         " time, or the hosts of --hosts (default: lab if it can do it, else uml)")
     add_path(run, "--kernel", type=str, complete=FOLDERS, metavar="NAME", help=

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from netesto import log
+from netesto import grounds, log
 from netesto.cli import console, printing, tables
 from netesto.cli.display import Display
 from netesto.controller.inventory import Inventory, load, parse_map
@@ -90,6 +90,7 @@ def _request(options: argparse.Namespace) -> RunRequest:
             "--bundle needs --ssh",
             remedy="It has the packages of the agents that --ssh starts.",
         )
+    ground = grounds.find(options.ground)
     real = next((name for name in ("hosts", "ssh") if getattr(options, name) is not None), "")
     if not real:
         if options.wait is not None:
@@ -97,12 +98,12 @@ def _request(options: argparse.Namespace) -> RunRequest:
                 "--wait needs --hosts or --ssh",
                 remedy="A lab has hosts of its own, for which no run has to wait.",
             )
-        if options.ground == "hosts":
+        if ground is not None and not ground.is_built:
             raise UsageError(
-                "--ground hosts needs --hosts or --ssh",
+                f"--ground {ground} needs --hosts or --ssh",
                 remedy="Name them, or a file of them: --hosts host1,host2. See docs/hosts.md.",
             )
-    elif options.ground not in {None, "hosts"} or options.kernel is not None:
+    elif (ground is not None and ground.is_built) or options.kernel is not None:
         raise UsageError(
             f"--{real} selects real hosts and excludes --ground and --kernel",
             remedy=f"Leave out --{real}, and the script's LAB is built on this machine.",
@@ -123,7 +124,7 @@ def _request(options: argparse.Namespace) -> RunRequest:
         settings=_settings(options),
         out=options.out,
         fields=options.fields,
-        ground=options.ground,
+        ground=ground,
         kernel=options.kernel,
         hosts=hosts,
         brought=options.ssh is not None,

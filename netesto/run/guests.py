@@ -77,7 +77,7 @@ def _run_inside(kernel: Kernel, session: RunSession, words: Sequence[str], *, se
     request, out = session.request, session.out
     drawer = Drawer(out) if request.pages else None
     # In real time a guest must not share its processor.
-    draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
+    draws_beside = kernel.ground.is_simulated or len(os.sched_getaffinity(0)) > 1
     outcome = None
     pages_s = math.inf
     try:
@@ -140,7 +140,7 @@ class _Guests:
         tell(watcher, head.warnings)
         for text in head.echoes:
             watcher.echo(text)
-        end = RunEnd(status.OK, ground=self._kernel.kind)
+        end = RunEnd(status.OK, ground=session.ground.name)
         if parts:
             end = SideBySide(session, parts, self, results, jobs=at_once).run()
         return end.with_failures(passed.failures)

@@ -8,6 +8,7 @@ from typing import Protocol
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
 from netesto.errors import UsageError
+from netesto.grounds import Ground
 from netesto.language.steps import LabRequest
 from netesto.run.settings import RunSettings
 
@@ -62,7 +63,7 @@ class RunRequest:
     settings: RunSettings
     out: Path | None = None
     fields: Path | None = None
-    ground: str | None = None
+    ground: Ground | None = None
     kernel: str | None = None
     hosts: Inventory | None = None
     brought: bool = False

@@ -11,6 +11,7 @@ from pathlib import Path
 from netesto import __version__
 from netesto.errors import ScriptError, UsageError
 from netesto.files import paths
+from netesto.grounds import Ground
 from netesto.lab import guest, kernels
 from netesto.language import plan as planning
 from netesto.language.plan import Head, Plan
@@ -23,6 +24,7 @@ from netesto.run.grounds import Choice
 from netesto.run.request import RunRequest, Watcher
 from netesto.run.session import RunEnd, RunSession, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
+from netesto.system import proc
 
 
 def plan(
@@ -39,10 +41,8 @@ def plan(
         _check_numbers(head.numbered, (), out, resume=request.resume)
         store.fitting_fields(out, columns.with_names(head.columns))
         _check_parts(request, head)
-    if ground == "sim":
-        grounds.check_tests(head.commands)
-    if ground == "lab":
-        grounds.check_sysctls(head.commands)
+    if ground is not None:
+        grounds.check_commands(ground, head.commands)
     if not are_ours(columns):
         watcher.say(f"columns of exp.csv: {columns.source}")
     _warn(request, plan, watcher)
@@ -119,10 +119,7 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
         grounds.check_script(request, head)
         _check_numbers(head.numbered, head.rewriting, out, resume=request.resume)
     choice = grounds.choose(request, head)
-    if choice.ground == "sim":
-        grounds.check_tests(head.commands)
-    if choice.ground == "lab":
-        grounds.check_sysctls(head.commands)
+    grounds.check_commands(choice.ground, head.commands)
     if not request.run:
         _warn(request, plan, watcher)
     jobs = None if request.run else _jobs(request, choice, plan)
@@ -136,14 +133,14 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
         watcher=watcher,
         kernel_hash=guest.kernel_inside(),
     )
-    if choice.ground not in {"uml", "sim"} or guest.ground_inside() is not None:
+    if not choice.ground.has_guests or proc.ground_inside() is not None:
         # Drawing and gRPC take half a second to import, and are not needed if a guest does
         # everything.
         from netesto.run import whole
 
         return whole.run(session)
     # Here, because a guest takes seconds to report it.
-    kernel = choice.kernel or kernels.need("uml" if choice.ground == "uml" else "sim")
+    kernel = choice.kernel or kernels.need(choice.ground)
     why = f"; {choice.reason}" if choice.reason else ""
     watcher.say(f"ground {choice.ground}: kernel {kernel.version}{why}")
     session = replace(session, kernel_hash=kernel.sha256())
@@ -221,9 +218,9 @@ def _check_numbers(
         )
 
 
-def _check_ground(request: RunRequest, ground: str | None) -> None:
+def _check_ground(request: RunRequest, ground: Ground | None) -> None:
     """UsageError if parts of a script cannot run side by side on this ground."""
-    if (request.jobs or 1) > 1 and ground not in {"uml", "sim", None}:
+    if (request.jobs or 1) > 1 and not (ground is None or ground.has_guests):
         raise UsageError(
             f"--jobs {request.jobs}: on ground {ground} experiments would disturb each other",
             remedy="Use --ground sim, where they cannot, or --ground uml.",
@@ -248,11 +245,11 @@ def _jobs(request: RunRequest, choice: Choice, plan: Plan) -> int | None:
     once, even if it is one.
     """
     _check_ground(request, choice.ground)
-    if choice.ground not in {"uml", "sim"} or all(part.is_idle for part in plan.outer):
+    if not choice.ground.has_guests or all(part.is_idle for part in plan.outer):
         return None
     _check_parts(request, plan.head)
     if plan.head.entangled:
         return None
-    if request.jobs is None and choice.ground == "sim":
+    if request.jobs is None and choice.ground.is_simulated:
         return sidebyside.default_jobs()
     return request.jobs
