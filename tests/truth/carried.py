@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import theory
+from captures import Datagram, captured
 from link_cells import CLOCK_S, bps, datagrams
 from readings import Results
-from steps import Datagram, captured
 from studies import Cell, Measure, Place, Row, column, side_by_side
 from theory import Interval, within
 
@@ -35,8 +35,7 @@ Rows: TypeAlias = Callable[[Mapping[str, Place]], Iterator[Row]]
 
 
 def _arrived(results: Results, place: Place) -> Arrived:
-    [capture] = results.group(*place).raw("server").glob("capture.*.pcap")
-    return {each.number: each for each in captured(capture, IDLE_S)}
+    return {each.number: each for each in captured(results.group(*place), IDLE_S)}
 
 
 def _both(places: Mapping[str, Place], of: Callable[[Arrived, Arrived], float]) -> Measure:
