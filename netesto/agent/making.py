@@ -219,8 +219,8 @@ async def _limits(setting: LinkLimits, premises: Premises) -> list[SettingPlan]:
     allowed.check_device(setting.to)
     found = []
     maker = made.maker(proc.ground_inside())
-    there, back = await middles.find(premises.links, setting.to)
-    for direction, each in setting.among(("to", there), ("from", back)):
+    forth, back = await middles.find(premises.links, setting.to)
+    for direction, each in setting.among(("to", forth), ("from", back)):
         thing = Limits(each.namespace, each.device)
         steps, undo = middles.plan(each, each.after(setting.values), maker)
         one = setting.having(direction=direction)

@@ -18,9 +18,9 @@ def build(options: argparse.Namespace) -> int:
 
 def show_list(_: argparse.Namespace) -> int:
     """The available kernels."""
-    there = kernels.installed()
+    installed = kernels.installed()
     usual = {each: kernels.find(each) for each in GROUNDS.values() if each.has_guests}
-    for found in there:
+    for found in installed:
         printing.out(
             f"{found.kind}  {found.name:32} {found.path}{_note(found, usual[found.ground])}"
         )

@@ -240,10 +240,10 @@ def _each_machine_once(
     for host, each in zip(hosts, found, strict=True):
         addresses = () if isinstance(each, AgentError) else each.facts.addresses
         own = [text for text in addresses if not ip_address(text).is_loopback]
-        there = next((text for text in own if text in at), "")
-        if there:
+        earlier = next((text for text in own if text in at), "")
+        if earlier:
             yield AgentError(
-                f"same machine as {at[there]}: ssh reaches both at {there}",
+                f"same machine as {at[earlier]}: ssh reaches both at {earlier}",
                 host=host.name,
                 remedy="Give each machine once. To rename one, change its name in the hosts file"
                 " and install it again.",

@@ -236,8 +236,8 @@ class RunOnHosts:
             for setting in each.settings:
                 if isinstance(setting, LinkLimits) and "rate" in setting.given:
                     rate_bps = SETTINGS["rate"].read(setting.values["rate"])
-                    there, back = (configured.name, setting.to), (setting.to, configured.name)
-                    for direction in setting.among(there, back):
+                    forth, back = (configured.name, setting.to), (setting.to, configured.name)
+                    for direction in setting.among(forth, back):
                         self._changed_rates_bps[direction] = rate_bps
 
     async def _do_server(self, command: steps.DoServer) -> None:

@@ -8,7 +8,7 @@ import csv
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -53,6 +53,23 @@ Losses: TypeAlias = Mapping[tuple[str, int], Sequence[LostFrame]]
 def read_losses(path: Path) -> Losses:
     """The lost frames with data in `losses.TO.csv`. OSError; OutputError if it has none."""
     found: dict[tuple[str, int], list[LostFrame]] = defaultdict(list)
+    for source, _, loss in _lost_frames(path):
+        found[source].append(loss)
+    return {key: sorted(losses) for key, losses in found.items()}
+
+
+def read_lost_s(path: Path) -> Mapping[tuple[str, int], Sequence[float]]:
+    """When those were lost, by address and port of either end. OSError, OutputError as
+    `read_losses`."""
+    found: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for *ends, loss in _lost_frames(path):
+        for end in ends:
+            found[end].append(loss.time_s)
+    return found
+
+
+def _lost_frames(path: Path) -> Iterator[tuple[tuple[str, int], tuple[str, int], LostFrame]]:
+    """Each with its source and its destination."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
@@ -62,11 +79,11 @@ def read_losses(path: Path) -> Losses:
                 time_s = float(row["time_s"])
                 if not math.isfinite(time_s):
                     raise ValueError("a time is not a number")
-                loss = LostFrame(time_s, payload, int(row["tcp_seq"] or 0))
-                found[row["source"], int(row["sport"])].append(loss)
+                source = row["source"], int(row["sport"])
+                destination = row["destination"], int(row["dport"])
+                yield source, destination, LostFrame(time_s, payload, int(row["tcp_seq"] or 0))
     except (ValueError, KeyError, TypeError, csv.Error) as error:
         raise OutputError(f"{path}: no lost frames: {error}") from error
-    return {key: sorted(losses) for key, losses in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,13 @@ SCRIPT = "\n".join(
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """One that arrived: its number, and when it was sent and arrived on the clock of the lab."""
+    """One that arrived: its number, when it was sent and arrived on the clock of the lab, and
+    whether it has the mark CE."""
 
     number: int
     sent_s: float
     arrived_s: float
+    is_marked: bool
 
     @property
     def delay_s(self) -> float:
@@ -53,16 +55,16 @@ class Datagram:
 def captured(path: Path, first_delay_s: float) -> list[Datagram]:
     """The datagrams of a capture (pcap-savefile(5)), in the order of arrival. Each says how long
     after the first it was sent (traffic/native/source/datagrams.c)."""
-    found: list[tuple[int, int, float]] = []
+    found: list[tuple[int, int, float, bool]] = []
     for arrived_s, packet in _records(path.read_bytes()):
         # An IPv4 datagram of UDP with its header, to no control port.
         if packet[12:14] == b"\x08\x00" and packet[23] == 17 and len(packet) >= PAYLOAD_OFFSET + 16:
             number, sent_ns = struct.unpack_from(">QQ", packet, PAYLOAD_OFFSET)
-            found.append((number, sent_ns, arrived_s))
+            found.append((number, sent_ns, arrived_s, packet[15] & 3 == 3))
     if not found:
         raise NotMeasuredError("no datagrams in the capture")
     zero_s = found[0][2] - found[0][1] / 1e9 - first_delay_s
-    return [Datagram(number, zero_s + ns / 1e9, at_s) for number, ns, at_s in found]
+    return [Datagram(number, zero_s + ns / 1e9, *others) for number, ns, *others in found]
 
 
 def _records(content: bytes) -> Iterator[tuple[float, bytes]]:
