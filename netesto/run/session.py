@@ -103,7 +103,7 @@ class RunSession:
                 self.watcher.say(f"columns of exp.csv: {self.fields.source}")
             self.watcher.start()
             try:
-                if not self.request.run:
+                if proc.ground_inside() is None:
                     self.keep_plan()
                 end = carry_out(own, results)
                 results.check_untouched()

@@ -21,6 +21,7 @@ from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
 from netesto.run import grounds, guests, sidebyside
 from netesto.run.grounds import Choice
+from netesto.run.job import Job
 from netesto.run.request import RunRequest, Watcher
 from netesto.run.session import RunEnd, RunSession, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
@@ -51,7 +52,7 @@ def plan(
 
 
 def run(request: RunRequest, watcher: Watcher) -> RunEnd:
-    """Run a script, a plan, or a part of one. Errors before the first experiment are raised."""
+    """Run a script, or a plan. Errors before the first experiment are raised."""
     _check_ground(request, grounds.named(request))
     # All errors of the script appear here, before anything is changed.
     plan, columns, out = _asked(request, None)
@@ -64,15 +65,14 @@ def _asked(request: RunRequest, watch: Callable[[Step], None] | None) -> tuple[P
     path = Path(request.script)
     if planning.is_plan(path):
         plan = planning.read(path)
-        if not (request.run or plan.head.sources):
+        if not plan.head.sources:
             raise UsageError(
                 f"{path}: a part of a plan, which runs only within the run that made it",
                 remedy="The plan of the whole run is in its results folder: runs/RUN.plan.gz",
             )
         columns = _columns(request, plan)
         out = request.out or Path("results") / script_name(plan.head.script)
-        if not request.run:
-            plan = _renumbered(plan, out, columns)
+        plan = _renumbered(plan, out, columns)
         if watch is not None:
             for step in plan.steps():
                 watch(step)
@@ -115,14 +115,12 @@ def _last_seed(out: Path, script: str) -> int | None:
 def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out: Path) -> RunEnd:
     head = plan.head
     record = _record(request, plan, out)
-    if not request.run:
-        grounds.check_script(request, head)
-        _check_numbers(head.numbered, head.rewriting, out, resume=request.resume)
+    grounds.check_script(request, head)
+    _check_numbers(head.numbered, head.rewriting, out, resume=request.resume)
     choice = grounds.choose(request, head)
     grounds.check_commands(choice.ground, head.commands)
-    if not request.run:
-        _warn(request, plan, watcher)
-    jobs = None if request.run else _jobs(request, choice, plan)
+    _warn(request, plan, watcher)
+    jobs = _jobs(request, choice, plan)
     session = RunSession(
         request=request,
         plan=plan,
@@ -149,6 +147,28 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
     versions = {**record.versions, "kernel": kernel.version}
     record = replace(record, jobs=jobs, versions=versions)
     return guests.run_parts(replace(session, record=record), kernel, jobs=jobs)
+
+
+def carry_out(path: Path, job: Job, plan: Plan, watcher: Watcher) -> RunEnd:
+    """Carry out the job in a file: in the guest that this process is in, or in one that it starts
+    for a part of the script."""
+    request, inside = job.request, proc.ground_inside()
+    assert request.out is not None, "a job has a results folder"
+    session = RunSession(
+        request=request,
+        plan=plan,
+        record=_record(request, plan, request.out),
+        fields=job.fields,
+        ground=inside or job.kernel.ground,
+        out=request.out,
+        watcher=watcher,
+        kernel_hash=job.kernel_hash,
+    )
+    if inside is None:
+        return guests.run_part(session, job.kernel, path)
+    from netesto.run import whole
+
+    return whole.run(session)
 
 
 def _columns(request: RunRequest, plan: Plan) -> Fields:
