@@ -117,7 +117,7 @@ PLACES = {"h1": 0, "r1": 1, "r2": 2, "r3": 2, "r4": 3, "h2": 4}
 DIAMOND_SCRIPT = "\n".join(
     [
         "LAB file=diamond.toml",
-        *(f"DO_TCPDUMP host={node} server=X packets=100000" for node in CAPTURED),
+        *(f"DO_TCPDUMP host={node} server=X packets=5000 snap=1514" for node in CAPTURED),
         "DO_TRACE file=ways.txt protocol=udp bitrate=200kbit exp=COUNTER expName=ways drain=1",
         "WAIT_FLOWS\nPROCESS_EXP\n",
     ]
