@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from netesto.cli import options, printing
+from netesto.cli import printing
 from netesto.errors import NetestoError, ScriptError
 from netesto.run import status
 from netesto.system import interrupts, process
@@ -150,6 +150,8 @@ def _dispatch(words: list[str]) -> int:
         from netesto.cli import job
 
         return job.run(Path(words[1]))
+    from netesto.cli import options
+
     is_run = next((word for word in words if not word.startswith("-")), "") == "run"
     chosen = options.parser().parse_args([_ALONE.get(w, w) for w in words] if is_run else words)
     # An import records them.

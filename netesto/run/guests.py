@@ -13,7 +13,7 @@ from netesto.lab.watch import STALL_S
 from netesto.language.plan import Part, Plan, seed_of
 from netesto.results import durable
 from netesto.results.store import Store
-from netesto.run import crashed, earlier, grounds, job, status
+from netesto.run import earlier, grounds, job, status
 from netesto.run.drawer import Drawer
 from netesto.run.job import Job
 from netesto.run.session import RunEnd, RunSession, only_part, tell
@@ -45,6 +45,9 @@ def run_part(session: RunSession, kernel: Kernel, path: Path) -> RunEnd:
             job.check_kernel(kernel, session.kernel_hash)
             return RunEnd(_run_inside(kernel, session, path, seed=seed))
         except GuestError as error:
+            # What makes its rows takes a moment to import, and is rarely needed.
+            from netesto.run import crashed
+
             # The others go on.
             crashed.record(session, results, error)
             if session.request.pages:

@@ -1,5 +1,6 @@
 """The file by which a guest, or a process that starts one, is told what to carry out."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from netesto.run import job, labs
 from netesto.run.job import Job
 from netesto.run.request import OnFailure, RunRequest, Shown
 from netesto.run.settings import RunSettings
+from netesto.system import process
 
 SETTINGS = RunSettings(
     libraries=(Path("lib"),), definitions={"x": "1"}, max_iterations=7, seed=1, memory_mb=500
@@ -97,3 +99,10 @@ def test_a_part_does_not_run_on_another_kernel_than_the_others(tmp_path: Path):
     job.check_kernel(own, own.sha256())
     with pytest.raises(GuestError, match="this kernel has changed since the run began"):
         job.check_kernel(own, "another hash")
+
+
+def test_what_carries_out_a_job_imports_nothing_that_only_pages_and_scripts_need():
+    wanted = "netesto.cli.job, netesto.run.whole, netesto.agent.nursery"
+    unneeded = ["numpy", "matplotlib", "jinja2", "lark", "netesto.language.interpreter"]
+    program = f"import sys, {wanted}; print(*sorted(set({unneeded}) & sys.modules.keys()))"
+    assert process.run([sys.executable, "-c", program], timeout=60).stdout == "\n"
