@@ -249,7 +249,6 @@ STUDIES: tuple[Study, ...] = (
             aqms.shared("20mbit", "cake", 3, links=4),
             links.policed("20mbit", links=4),
         ],
-        run="ci",
     ),
     flows.started_together("sim"),
     flows.started_together("lab"),
