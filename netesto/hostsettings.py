@@ -316,9 +316,9 @@ class LinkLimits(Setting):
         parentheses with what the kernel shows."""
         return recorded(value.partition(" (")[0])
 
-    def among(self, there: Each, back: Each) -> tuple[Each, ...]:
+    def among(self, forth: Each, back: Each) -> tuple[Each, ...]:
         """Those it is about: of what there is for what the host sends, and for what it gets."""
-        return {"to": (there,), "from": (back,)}.get(self.direction, (there, back))
+        return {"to": (forth,), "from": (back,)}.get(self.direction, (forth, back))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,11 +47,6 @@ LINK_TESTS = frozenset({"LINK_STRESS"})
 # What a frame of it takes of a processor: bench/lab measures it.
 STRESSED_FRAME_S = 5e-7
 
-# A stress test of a link by its engine, in virtual time: STRESS_LINK, not DO_CLIENT.
-LINK_TESTS = frozenset({"LINK_STRESS"})
-# What a frame of it takes of a processor: bench/lab measures it.
-STRESSED_FRAME_S = 5e-7
-
 TESTS = STREAM_TESTS | TIMED_TESTS | TRACE_TESTS
 UDP_TESTS = frozenset({"UDP_STREAM", "UDP_RR", "TRACE_UDP", "GBN_MESSAGES"})
 # The default of KV_RR.

@@ -77,16 +77,16 @@ async def find(namespace: str, device: str) -> tuple[Middle, Middle]:
     match = _ONTO.search(text)
     if match is None:
         raise error
-    there = match[1]
+    onto = match[1]
     programs: tuple[Program | None, Program | None] = (None, None)
     if recorded(ends[here].get("ifalias", "")).is_carried:
-        there, socket = ends[tap := match[1]]["ifalias"].split(" ")
+        onto, socket = ends[tap := match[1]]["ifalias"].split(" ")
         # The socket has the name of the device at the first end's side.
         is_first = socket.endswith(f"/.{tap}")
         ways = emulator.DIRECTIONS if is_first else emulator.DIRECTIONS[::-1]
         programs = Program(socket, ways[0]), Program(socket, ways[1])
     return (
-        Middle(namespace, there, recorded(ends[there].get("ifalias", "")), programs[0]),
+        Middle(namespace, onto, recorded(ends[onto].get("ifalias", "")), programs[0]),
         Middle(namespace, here, recorded(ends[here].get("ifalias", "")), programs[1]),
     )
 

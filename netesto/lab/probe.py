@@ -179,9 +179,9 @@ def refuse(paths: Iterable[PathMeasurement]) -> None:
 
 
 def _asked_rtt_ms(plan: LabPlan, source: str, destination: str) -> float:
-    there, back = plan.path(source, destination), plan.path(destination, source)
+    forth, back = plan.path(source, destination), plan.path(destination, source)
     # In one order, so that a path and the same one back have twice its delay, to the last digit.
-    ways = ([end.settings.delay_ms for end in way] for way in (there, back[::-1]))
+    ways = ([end.settings.delay_ms for end in way] for way in (forth, back[::-1]))
     return sum(map(sum, ways))
 
 

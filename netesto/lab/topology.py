@@ -127,9 +127,9 @@ def _meant(topology: Topology, name: str, what: str) -> tuple[int, str]:
 
 def _changed(link: Link, given: Mapping[str, str], sender: str, what: str) -> Link:
     both = {key: text for key, text in given.items() if key in OF_BOTH}
-    there = merged(link.settings, given if sender in {"", link.a} else both, what=what)
+    forth = merged(link.settings, given if sender in {"", link.a} else both, what=what)
     back = merged(link.sent_by(link.b), given if sender in {"", link.b} else both, what=what)
-    return replace(link, settings=there, back=None if back == there else back)
+    return replace(link, settings=forth, back=None if back == forth else back)
 
 
 def _from_file_setting(settings: Mapping[str, str], script: str, text: str) -> Topology:

@@ -763,7 +763,7 @@ def _check_queue(settings: LinkSettings, given: Mapping[str, str], what: str) ->
     for name in _OF_QDISCS:
         if name == "target" and settings.copies is None:
             continue
-        if name == "mark" and settings.is_carried and not settings.qdisc:
+        if name == "mark" and not settings.qdisc:
             continue
         if name in given and name not in kind.settings:
             able = ", ".join(each for each, one in QUEUES.items() if name in one.settings)

@@ -36,17 +36,17 @@ def _loss_doubt(found: Datagrams) -> str:
     lost, sent, received, numbered = found.lost, found.sent, found.received, found.numbered
     if lost is None:
         return ""
-    told = f"reports {lost} lost datagrams"
+    text = f"reports {lost} lost datagrams"
     if sent is not None and lost > sent:
-        return f"{told} of {sent} that were sent"
+        return f"{text} of {sent} that were sent"
     if received is None:
         return ""
     missing = received + lost
     if numbered is not None and _differ(missing, numbered, _COUNTS_TOLERANCE):
-        return f"{told}, where {received} arrived of {numbered} that the receiver knew of"
+        return f"{text}, where {received} arrived of {numbered} that the receiver knew of"
     # Datagrams may wait in queues at the end.
     if sent is not None and _differ(missing, sent, TOLERANCE):
-        return f"{told}, where {sent} were sent and {received} arrived"
+        return f"{text}, where {sent} were sent and {received} arrived"
     return ""
 
 

@@ -82,6 +82,7 @@ class DatagramSeries:
 class FlowSeries:
     """One flow. `ca` is the congestion control that its sender really used, if known.
 
+    `lost_s`: when links that programs carry lost frames with data of it, to the millisecond.
     `number` is the instance, or `group.instance` if the rest of the label is that of another group.
     """
 
@@ -98,6 +99,7 @@ class FlowSeries:
     goodput: RateSeries
     sockets: tuple[SocketSeries, ...]
     datagrams: DatagramSeries | None = None
+    lost_s: tuple[float, ...] = ()
 
     @property
     def has_run(self) -> bool:
@@ -263,6 +265,7 @@ def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSe
         goodput=_goodput(request, flow, sockets, zero_s),
         sockets=sockets,
         datagrams=_datagrams(flow, zero_s),
+        lost_s=tuple(dict.fromkeys(round(time_s - zero_s, 3) for time_s in flow.lost_s)),
     )
 
 

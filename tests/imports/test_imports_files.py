@@ -142,6 +142,12 @@ def test_a_folder_without_results_is_refused(tmp_path, capsys):
     assert "nothing to import" in capsys.readouterr().err
 
 
+def test_numbers_without_test_and_unit_are_refused_with_the_remedy(tmp_path, capsys):
+    (tmp_path / "out.txt").write_text(" 87380  16384  16384    10.00    9421.34   \n")
+    assert imported(tmp_path / "out.txt") == 2
+    assert "measure with -k, or without -P 0" in " ".join(capsys.readouterr().err.split())
+
+
 def test_files_are_recognised_by_their_content(tmp_path):
     source = tmp_path / "in"
     source.mkdir()

@@ -83,6 +83,12 @@ def test_a_threshold_in_bytes_is_a_time_before_the_rate():
     assert Mark(size_bytes=100_000).after_ms(1e9) == 0.8
 
 
+def test_a_queue_without_marks_may_be_told_to_have_none():
+    link = read(rate="10mbit", mark="100K")
+    assert changed(link, {"mark": "none"}, what="link").mark is None
+    assert changed(read(rate="10mbit"), {"mark": "none"}, what="link").mark is None
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -3,6 +3,7 @@
 import aqm_cells as aqms
 import flow_cells as flows
 import link_cells as links
+from carried import CARRIED
 from steps import STEPS
 from studies import Study, in_turn, side_by_side
 
@@ -227,6 +228,7 @@ STUDIES: tuple[Study, ...] = (
     ),
     links.by_name(),
     STEPS,
+    CARRIED,
     in_turn(
         "tree",
         "tree depth=2",

@@ -12,15 +12,19 @@ from theory import UDP_HEADERS_BYTES
 # The length of their numbers and instants, which a capture must keep (snap=).
 PAYLOAD_BYTES = 16
 UDP = 17
+# The mark in the second byte of an IPv4 header (RFC 3168).
+CE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """One that arrived: its number, and when it was sent and arrived on the clock of the lab."""
+    """One that arrived: its number, when it was sent and arrived on the clock of the lab, and
+    whether it has the mark CE."""
 
     number: int
     sent_s: float
     arrived_s: float
+    is_marked: bool
 
     @property
     def delay_s(self) -> float:
@@ -32,17 +36,17 @@ def captured(group: Group, first_delay_s: float = 0.0) -> list[Datagram]:
     after the first it was sent (traffic/native/source/datagrams.c), and the delay of the first
     that arrived is known."""
     [path] = group.raw("server").glob("capture.*.pcap")
-    found: list[tuple[int, int, float]] = []
+    found: list[tuple[int, int, float, bool]] = []
     for arrived_s, packet in _records(path.read_bytes()):
         # An IPv4 datagram of UDP with its header, to no control port.
         is_udp = packet[12:14] == b"\x08\x00" and packet[23] == UDP
         if is_udp and len(packet) >= UDP_HEADERS_BYTES + PAYLOAD_BYTES:
             number, sent_ns = struct.unpack_from(">QQ", packet, UDP_HEADERS_BYTES)
-            found.append((number, sent_ns, arrived_s))
+            found.append((number, sent_ns, arrived_s, packet[15] & CE == CE))
     if not found:
         raise NotMeasuredError("no datagrams in the capture")
     zero_s = found[0][2] - found[0][1] / 1e9 - first_delay_s
-    return [Datagram(number, zero_s + ns / 1e9, at_s) for number, ns, at_s in found]
+    return [Datagram(number, zero_s + ns / 1e9, *others) for number, ns, *others in found]
 
 
 def _records(content: bytes) -> Iterator[tuple[float, bytes]]:
