@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.links import made
+from netesto.links.given import link_settings
 from netesto.links.made import Maker
-from netesto.links.settings import link_settings
 
 SHAPERS, WIRES = Maker(), Maker(has_wires=True)
 
