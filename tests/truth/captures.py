@@ -46,7 +46,7 @@ def captured(group: Group, first_delay_s: float = 0.0) -> list[Datagram]:
     if not found:
         raise NotMeasuredError("no datagrams in the capture")
     zero_s = found[0][2] - found[0][1] / 1e9 - first_delay_s
-    return [Datagram(number, zero_s + ns / 1e9, *others) for number, ns, *others in found]
+    return [Datagram(number, zero_s + ns / 1e9, at_s, marked) for number, ns, at_s, marked in found]
 
 
 def _records(content: bytes) -> Iterator[tuple[float, bytes]]:
