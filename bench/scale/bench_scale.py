@@ -41,8 +41,9 @@ from netesto.collectors import socketfile  # noqa: E402
 from netesto.controller import digest, record  # noqa: E402
 from netesto.controller.controller import Controller  # noqa: E402
 from netesto.controller.inventory import Inventory  # noqa: E402
-from netesto.controller.run import Ground, RunOnHosts  # noqa: E402
+from netesto.controller.run import RunNetwork, RunOnHosts  # noqa: E402
 from netesto.errors import ProcessError  # noqa: E402
+from netesto.grounds import LAB  # noqa: E402
 from netesto.language import steps  # noqa: E402
 from netesto.model import (  # noqa: E402
     ClockOffset,
@@ -196,7 +197,7 @@ def memory_agents(folder: Path) -> bool:
                     connect=connect,
                     observer=Watcher(),
                     name="bench",
-                    ground=Ground(kind="lab"),
+                    network=RunNetwork(ground=LAB),
                 ),
                 fields=columns,
                 claimable=columns,

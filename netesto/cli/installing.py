@@ -24,6 +24,7 @@ from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, NoAnswerError, UsageError, WorldError
 from netesto.files import atomic, paths
+from netesto.grounds import HOSTS
 from netesto.limits import allowed
 from netesto.model import ALWAYS_THERE, Endpoint
 from netesto.results import csvfile, tablerows
@@ -380,7 +381,7 @@ def _prove(path: Path, done: _Done) -> int:
                 hosts=inventory,
                 # Without addresses in the file, agents report those of both versions.
                 family=6 if any(each and 4 not in each for each in found) else 4,
-                ground="hosts",
+                ground=HOSTS,
                 agreed=True,
                 # Somebody else may be testing the same agents.
                 wait_s=PROOF_WAIT_S,

@@ -41,10 +41,10 @@ from netesto.model import (
 )
 from netesto.packets.found import Capture, CapturedFlow
 from netesto.results import (
-    affected,
     carried,
     consistency,
     flows,
+    lostframes,
     queues,
     silence,
     systemtime,
@@ -148,7 +148,7 @@ def _with_losses(
     lost_s: dict[tuple[str, int], list[float]] = defaultdict(list)
     for path in sorted(files.known):
         if _LOSSES.fullmatch(path):
-            for end, times in files.read(path, affected.read_lost_s, {}).items():
+            for end, times in files.read(path, lostframes.read_lost_s, {}).items():
                 lost_s[end] += times
     return [
         replace(

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from netesto.controller import digest, wallclock
+from netesto.controller import digest
 from netesto.controller.experiment import Experiment, GroupState, overall_status
 from netesto.controller.host import HostConnection
-from netesto.controller.run import Ground
+from netesto.controller.run import RunNetwork
 from netesto.files import jsontext
 from netesto.measured import SocketSample
 from netesto.model import REQUEST_TESTS, GroupRequest
@@ -39,7 +39,7 @@ def manifest(
     hosts: Mapping[str, HostConnection],
     *,
     run: str,
-    ground: Ground,
+    network: RunNetwork,
     description: str,
     columns: Mapping[str, str],
     ended_s: float,
@@ -63,13 +63,13 @@ def manifest(
         ended_s=ended_s,
         started_monotonic_s=experiment.started_monotonic_s,
         ended_monotonic_s=time.monotonic(),
-        ground=ground.kind,
-        simulated_time=ground.kind == wallclock.SIMULATED,
+        ground=network.ground.name,
+        simulated_time=network.ground.is_simulated,
         wall_s=speed.wall_s,
         speed_up=speed.speed_up,
-        topology=ground.topology,
-        paths=ground.paths,
-        links=ground.links,
+        topology=network.topology,
+        paths=network.paths,
+        links=network.links,
         groups=tuple(
             _group(experiment.folder, experiment.groups[number])
             for number in sorted(experiment.groups)

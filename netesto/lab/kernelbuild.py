@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
+from netesto.grounds import SIM
 from netesto.lab import kernelconfig, kernels
 from netesto.lab.kernels import Kernel
 from netesto.system import life, owned, process
@@ -381,7 +382,7 @@ def _described(made: Path, given: Path) -> Kernel:
         raise LabError(f"the new kernel does not run: {error}") from error
     return Kernel(
         name=f"sim-{version}",
-        kind="sim",
+        kind=SIM.name,
         path=made,
         modules=None,
         version=version,

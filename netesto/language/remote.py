@@ -1,7 +1,7 @@
 """Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict
@@ -40,12 +40,6 @@ TRACE_LEAD_S = 0.2
 SHORTEST_TRACE_S = 0.001
 # These run at both ends; with all others the receiver of the data uses cubic (the classic rule).
 SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
-
-
-def spellings(host: str, suffixes: Iterable[str]) -> list[str]:
-    """`host` as given, and without each of the suffixes of HOST_SUFFIX."""
-    ends = [f".{suffix}" for suffix in suffixes if suffix]
-    return [host, *(host.removesuffix(end) for end in ends if host.endswith(end))]
 
 
 class Common(TypedDict):

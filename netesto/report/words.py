@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from netesto import grounds
 from netesto.model import COMPLETION_TESTS, OPTIONS, TIMED_TESTS, VALUE_BYTES, GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
@@ -13,13 +14,11 @@ from netesto.results.numbers import UNKNOWN
 from netesto.schema.described import differing
 from netesto.units import format_size, format_time
 
-GROUNDS = {
-    "lab": "a lab of network namespaces on one machine",
-    "uml": "a lab inside a user-mode Linux kernel",
-    "sim": "a lab inside a kernel in simulated time",
-    "hosts": "real hosts",
-    "imported": "imported",
-}
+
+def ground(manifest: Manifest) -> str:
+    """Where an experiment was measured; what was imported has no ground."""
+    known = grounds.find(manifest.ground)
+    return known.words if known is not None else manifest.ground
 
 
 def date(time_s: float) -> str:

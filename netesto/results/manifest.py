@@ -12,6 +12,7 @@ from typing import Any
 import cattrs
 from cattrs.gen import make_dict_unstructure_fn, override
 
+from netesto import grounds
 from netesto.errors import ResultsError
 from netesto.files import jsontext, typed
 from netesto.hostsettings import Applied
@@ -192,7 +193,8 @@ class Manifest:
     @property
     def on_one_machine(self) -> bool:
         """Whether all hosts are namespaces of one machine, whose CPUs they share."""
-        return self.ground in {"lab", "uml", "sim"}
+        ground = grounds.find(self.ground)
+        return ground is not None and ground.on_one_machine
 
 
 @cache

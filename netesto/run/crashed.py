@@ -36,7 +36,7 @@ def record(session: RunSession, results: Store, error: GuestError) -> None:
     results.write_run(
         replace(
             own,
-            ground=session.ground,
+            ground=session.ground.name,
             ended=runs.utc(time.time()),
             exit_status=status.FAILED,
             failures=(*own.failures, error.message),
@@ -76,7 +76,7 @@ def _fail(
     groups = tuple(
         _group(
             each,
-            requests.in_simulation(each.flow) if session.ground == "sim" else each.flow,
+            requests.in_simulation(each.flow) if session.ground.is_simulated else each.flow,
             client=inventory.find(each.host).host,
             server=inventory.find(each.server).host,
             error=error,
@@ -96,8 +96,8 @@ def _fail(
         ended_s=now_s,
         started_monotonic_s=time.monotonic(),
         ended_monotonic_s=time.monotonic(),
-        ground=session.ground,
-        simulated_time=session.ground == "sim",
+        ground=session.ground.name,
+        simulated_time=session.ground.is_simulated,
         topology=drawing.draw(network),
         groups=groups,
         hosts={name: _host(name, head.memory_mb * 2**20) for name in sorted(names)},

@@ -3,6 +3,8 @@
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from netesto.errors import GuestError
 from netesto.lab import drawing, guest
@@ -10,45 +12,45 @@ from netesto.lab.kernels import Kernel
 from netesto.lab.watch import STALL_S
 from netesto.language.plan import Part, Plan, seed_of
 from netesto.results import durable
-from netesto.results.store import FIELDS, Store
-from netesto.run import crashed, earlier, grounds, status
+from netesto.results.store import Store
+from netesto.run import earlier, grounds, job, status
 from netesto.run.drawer import Drawer
+from netesto.run.job import Job
 from netesto.run.session import RunEnd, RunSession, only_part, tell
 from netesto.run.sidebyside import SideBySide, Task
-from netesto.system import interrupts, process
-
-PLAN = "plan.json"
+from netesto.system import interrupts, owned
 
 # The time for pages after a request to end. After a second one there is none.
 PAGES_S = 1.0
 
 
 def run_whole(session: RunSession, kernel: Kernel) -> RunEnd:
-    """Run a plan, or a part of one, in a guest, which reports how it ended."""
-    request, head = session.request, session.plan.head
+    """Run a plan in a guest, which reports how it ended."""
     # Locks of a guest belong to its own kernel, and exclude nobody outside.
+    with Store(session.out) as results, owned.folder(guest.base_folder()) as folder:
+        # Here, because a guest takes seconds to refuse them.
+        results.take_fields(session.fields)
+        results.write_run(session.record)
+        session.keep_plan()
+        path = folder / job.NAME
+        _job(session, kernel, session.out).write(path, session.plan)
+        return RunEnd(_run_inside(kernel, session, path, seed=session.plan.head.seed))
+
+
+def run_part(session: RunSession, kernel: Kernel, path: Path) -> RunEnd:
+    """Run a part of a plan, the job in a file, in a guest, which reports how it ended."""
+    seed = seed_of(session.plan.head.seed, only_part(session.plan).drawn)
     with Store(session.out) as results:
-        if session.is_part:
-            words = ["--fields", str(request.fields)]
-            seed = seed_of(head.seed, only_part(session.plan).drawn)
-            path = request.script
-        else:
-            # Here, because a guest takes seconds to refuse them.
-            results.take_fields(session.fields)
-            results.write_run(session.record)
-            path = str(session.keep_plan())
-            words = ["--on-failure", str(request.on_failure)]
-            words += ["--resume"] if request.resume else []
-            seed = head.seed
-        words = [*_words(session, path), *words, "--out", str(session.out)]
         try:
-            return RunEnd(_run_inside(kernel, session, words, seed=seed))
+            job.check_kernel(kernel, session.kernel_hash)
+            return RunEnd(_run_inside(kernel, session, path, seed=seed))
         except GuestError as error:
-            if not session.is_part:
-                raise
+            # What makes its rows takes a moment to import, and is rarely needed.
+            from netesto.run import crashed
+
             # The others go on.
             crashed.record(session, results, error)
-            if request.pages:
+            if session.request.pages:
                 Drawer(session.out).finish(within_s=math.inf)
             return RunEnd(status.FAILED)
 
@@ -60,29 +62,27 @@ def run_parts(session: RunSession, kernel: Kernel, *, jobs: int) -> RunEnd:
     )
 
 
-def _words(session: RunSession, plan: str) -> list[str]:
-    """The arguments of `netesto` that execute a plan in a guest."""
-    request = session.request
-    aliases = ",".join(f"{name}={host}" for name, host in request.aliases.items())
-    words = ["run", plan, "--run", session.record.name, "--family", str(request.family)]
-    words += ["--map", aliases] if aliases else []
-    words += ["--force"] if request.force else []
-    words += [] if request.pages else ["--no-pages"]
-    words += ["--commands", str(request.commands.absolute())] if request.commands else []
-    return [*words, *request.shown]
+def _job(session: RunSession, kernel: Kernel, out: Path) -> Job:
+    """The request of a session as a job for a guest, with another results folder."""
+    return Job(
+        request=replace(session.request, run=session.record.name, out=out),
+        fields=session.fields,
+        kernel=kernel,
+        kernel_hash=session.kernel_hash,
+    )
 
 
-def _run_inside(kernel: Kernel, session: RunSession, words: Sequence[str], *, seed: int) -> int:
-    """Run `netesto` with other words inside a guest; its exit status."""
+def _run_inside(kernel: Kernel, session: RunSession, path: Path, *, seed: int) -> int:
+    """Carry out the job in a file inside a guest; the exit status."""
     request, out = session.request, session.out
     drawer = Drawer(out) if request.pages else None
     # In real time a guest must not share its processor.
-    draws_beside = kernel.kind == "sim" or len(os.sched_getaffinity(0)) > 1
+    draws_beside = kernel.ground.is_simulated or len(os.sched_getaffinity(0)) > 1
     outcome = None
     pages_s = math.inf
     try:
         outcome = guest.run(
-            process.python("netesto", *words),
+            job.command(path),
             kernel=kernel,
             writable=[out],
             max_wall_s=request.max_wall_s,
@@ -140,30 +140,23 @@ class _Guests:
         tell(watcher, head.warnings)
         for text in head.echoes:
             watcher.echo(text)
-        end = RunEnd(status.OK, ground=self._kernel.kind)
+        end = RunEnd(status.OK, ground=session.ground.name)
         if parts:
             end = SideBySide(session, parts, self, results, jobs=at_once).run()
         return end.with_failures(passed.failures)
 
     def command(self, task: Task) -> Sequence[str]:
-        request = self._session.request
-        path = task.folder / PLAN
+        path = task.folder / job.NAME
         plan = self._again.get(task.part.before, self._session.plan)
-        with plan.slice(task.part) as alone, durable.writing(path), path.open("wb") as file:
-            alone.write(file)
-        own = {
-            "--ground": self._kernel.kind,
-            "--kernel": self._kernel.name,
-            "--out": str(task.folder),
-            # The run's folder may have more columns than the script.
-            "--fields": str(self._session.out / FIELDS),
-        }
-        if request.max_wall_s is not None:
-            own["--max-wall"] = str(request.max_wall_s)
-        if request.max_stall_s is not None:
-            own["--max-stall"] = str(request.max_stall_s)
-        words = [word for pair in own.items() for word in pair]
-        return process.python("netesto", *_words(self._session, str(path)), *words, "--plain")
+        with plan.slice(task.part) as alone, durable.writing(path):
+            self._job(task.folder).write(path, alone)
+        return job.command(path)
+
+    def _job(self, out: Path) -> Job:
+        """The part of a run that goes on in `out`; its output is read line by line."""
+        made = _job(self._session, self._kernel, out)
+        shown = replace(made.request.shown, plain=True)
+        return replace(made, request=replace(made.request, shown=shown))
 
     def again(self, part: Part, *, before: int) -> Part:
         from netesto.language import planner

@@ -37,7 +37,8 @@
 #define PEERS_MAX 1024
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
 #define ANSWER_TIMEOUT (13 * NS_PER_S)
-/* Of addresses; the variables of threads (_Thread_local) are on it, too. */
+/* Of addresses. The variables of threads (_Thread_local) are on it, too; the C library clears them,
+ * so that they take memory in every thread. */
 #define STACK_BYTES (1024 * 1024)
 #define VALUE_ROOM (1 << 21)
 #define PROGRESS NS_PER_S
