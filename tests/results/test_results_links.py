@@ -5,8 +5,9 @@ from pathlib import Path
 
 from netesto.links.routed import RoutedFlow
 from netesto.measured import CounterSamples, InstalledQdisc, LinkSamples
-from netesto.results import links
+from netesto.results import fields, links
 from netesto.results.links import LinkRecord, Links, Way
+from results import samples
 
 RECORD = LinkRecord(
     link="a-b", source="a", destination="b", place="links/a-b", rate_bps=1_000_000.0
@@ -153,3 +154,18 @@ def test_the_uplinks_of_a_pod_vary_by_the_flows_on_them() -> None:
     ways = [Way(("a1", "c1"), ("c1-a1",))] * 3 + [Way(("a1", "c2"), ("c2-a1",))]
     assert Links(loads=loads, ways=tuple(ways)).uplink_variation == 0.5
     assert Links(loads=loads).uplink_variation is None
+
+
+def test_the_variation_of_uplinks_keeps_its_decimals_in_the_row_of_an_experiment() -> None:
+    loads = tuple(
+        links.Load(
+            record=LinkRecord(link=f"{core}-{a}", source=a, destination=core, place="links/x")
+        )
+        for a in ("a1", "a2")
+        for core in ("c1", "c2")
+    )
+    ways = [Way(("a1", "c1"), ("c1-a1",))] * 8 + [Way(("a1", "c2"), ("c2-a1",))] * 7
+    lab = Links(loads=loads, ways=tuple(ways))
+    groups = [samples.group(samples.instance(), links=lab) for _ in range(2)]
+    columns = fields.load(Path(__file__).parents[2] / "fields.txt")
+    assert samples.row(columns, *groups)["uplinkVariation"] == "0.067"
