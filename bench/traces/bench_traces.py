@@ -12,6 +12,7 @@ arguments choose them. Ends with 1 if a limit is missed.
 
 import csv
 import json
+import math
 import os
 import resource
 import statistics
@@ -214,7 +215,8 @@ def starts(folder: Path) -> Iterable[bool]:
 
 
 def lateness_ms(done: Path) -> Iterable[float]:
-    """Of each flow, how much later than asked for it began to send."""
+    """Of each flow, how much later than asked for it began to send; infinite if it was over before
+    it could."""
     for path in done.glob("raw/*/trace.csv"):
         lines = [
             line.split()
@@ -224,7 +226,8 @@ def lateness_ms(done: Path) -> Iterable[float]:
         asked_ns = [int(words[1]) for words in lines if words[0] == "F"]
         with path.open(newline="") as file:
             for row, at_ns in zip(csv.DictReader(file), asked_ns, strict=True):
-                yield float(row["start_s"]) * 1000 - at_ns / 1e6
+                began_s = float(row["start_s"] or math.inf)
+                yield began_s * 1000 - at_ns / 1e6
 
 
 def large(folder: Path) -> Iterable[bool]:
