@@ -371,9 +371,9 @@ def _host_warnings(evidence: ExperimentEvidence, *, one_machine: bool) -> Iterat
 def _path_warnings(manifest: Manifest) -> Iterator[str]:
     for path in manifest.paths:
         name = f"path {path.source}→{path.destination}"
-        for asked, measured, unit, scale in (
-            (path.asked_rtt_ms, path.measured_rtt_ms, "ms RTT", 1.0),
-            (path.asked_rate_bps, path.measured_rate_bps, "Mbit/s", 1e-6),
+        for asked, measured, unit, scale, deviation in (
+            (path.asked_rtt_ms, path.measured_rtt_ms, "ms RTT", 1.0, path.rtt_deviation),
+            (path.asked_rate_bps, path.measured_rate_bps, "Mbit/s", 1e-6, path.rate_deviation),
         ):
-            if asked and measured and abs(measured - asked) > asked * PATH_TOLERANCE:
+            if asked and measured and deviation > PATH_TOLERANCE:
                 yield f"{name}: {measured * scale:.3g} {unit}, requested {asked * scale:.3g}"

@@ -37,6 +37,9 @@ REQUEST_FIRST = (
     "server_address",
 )  # fmt: skip
 
+# ping cuts a time to whole microseconds.
+PING_RESOLUTION_MS = 0.001
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceRecord:
@@ -134,6 +137,24 @@ class PathRecord:
     jitter_ms: float = 0.0
     queues: tuple[str, ...] = ()
     queues_back: tuple[str, ...] = ()
+
+    @property
+    def rtt_deviation(self) -> float:
+        """The relative error of the RTT, beyond what its jitter, the time to send a packet and the
+        digits of ping explain; 0 if nothing was requested or measured."""
+        if not self.asked_rtt_ms or self.measured_rtt_ms is None:
+            return 0.0
+        off_ms = abs(self.measured_rtt_ms - self.sending_ms - self.asked_rtt_ms)
+        if off_ms <= PING_RESOLUTION_MS:
+            return 0.0
+        return max(0.0, off_ms - self.jitter_ms) / self.asked_rtt_ms
+
+    @property
+    def rate_deviation(self) -> float:
+        """The relative error of the rate; 0 if nothing was requested or measured."""
+        if not self.asked_rate_bps or self.measured_rate_bps is None:
+            return 0.0
+        return abs(self.measured_rate_bps - self.asked_rate_bps) / self.asked_rate_bps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,6 +166,15 @@ def test_a_path_away_from_what_was_asked_is_warned_of():
     )
 
 
+def test_a_path_whose_jitter_or_time_to_send_explains_its_rtt_is_not_warned_of():
+    path = PathRecord(
+        source="client1", destination="server1", asked_rtt_ms=40.0, measured_rtt_ms=30.2,
+        jitter_ms=10.0,
+    )  # fmt: skip
+    slow = replace(path, measured_rtt_ms=55.7, jitter_ms=0.0, sending_ms=15.7)
+    assert found(samples.two_flows(), paths=(path, slow)).warnings == ()
+
+
 def unfinished(**asked):
     """A TCP_RR that completed nothing, while 9 MB of its request arrived."""
     values = {"test": "TCP_RR", "request_bytes": 100_000_000, "duration_s": 1.0} | asked
