@@ -10,7 +10,8 @@ from typing import ClassVar, Self, TypeVar
 from netesto.errors import NotAllowedError
 from netesto.limits import allowed
 from netesto.limits.needs import Need
-from netesto.links.settings import LinkSettings, recorded
+from netesto.links.given import recorded
+from netesto.links.settings import LinkSettings
 from netesto.schema import tagged
 from netesto.text.nearest import hint
 from netesto.units import decimal

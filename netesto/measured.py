@@ -11,6 +11,11 @@ from ipaddress import IPv4Address, IPv6Address
 
 from netesto.model import Address
 
+# An agent may record what belongs to other nodes of a lab: files of these kinds, for each node in a
+# folder of its name in this one.
+OF_NODES = "nodes"
+KINDS_OF_NODES = frozenset({"link", "losses"})
+
 
 @lru_cache(maxsize=4096)
 def address_of(raw: bytes, *, is_ipv4: bool) -> Address:

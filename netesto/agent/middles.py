@@ -15,9 +15,10 @@ from netesto.agent.steps import Run, Step
 from netesto.errors import AgentError, UsageError
 from netesto.files import jsontext
 from netesto.links import made
+from netesto.links.given import changed, recorded
 from netesto.links.made import LinkDirection, Maker
 from netesto.links.queues import QUEUES
-from netesto.links.settings import LinkSettings, changed, recorded, written
+from netesto.links.settings import LinkSettings, written
 from netesto.system import process
 
 _ONTO = re.compile(r"Redirect to device ([^)\s]+)\)")

@@ -15,7 +15,16 @@ from netesto.imports.mpstat import CpuLoad
 from netesto.imports.source import NOBODY, RunSource
 from netesto.imports.tree import CpuSource, File, RunFiles
 from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports
-from netesto.results import crosscheck, derive, durable, imported, integrity, manifest, runs
+from netesto.results import (
+    crosscheck,
+    derive,
+    durable,
+    imported,
+    integrity,
+    manifest,
+    runs,
+    severity,
+)
 from netesto.results.evidence import FAILED, OK, PARTIAL
 from netesto.results.fields import Fields
 from netesto.results.imported import CpuFile, ImportedRun
@@ -58,7 +67,7 @@ def build(
     )
     remarks = (*findings.of(found), *findings.of_evidence(run.output, seen))
     warnings = (
-        f"imported from {run.output.name}: what its files do not report is unknown",
+        severity.note(f"imported from {run.output.name}: what its files do not report is unknown"),
         *(
             f"{each.file}: {each.kind}: {each.detail}"
             for each in remarks

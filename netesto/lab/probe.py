@@ -68,9 +68,6 @@ LEAST_BUSY_SHARE = 0.97
 # A deviating rate is measured again: the machine may have been busy for a moment.
 TRAINS = 3
 
-# ping cuts a time to whole microseconds.
-RESOLUTION_MS = 0.001
-
 # Pings must not measure each other's processes.
 PINGERS = 4
 
@@ -89,10 +86,8 @@ class PathMeasurement(PathRecord):
     def deviation(self) -> float:
         """The larger relative error of RTT and rate; 0 if nothing was requested. Jitter is none."""
         errors = [0.0]
-        if self.asked_rtt_ms and self.measured_rtt_ms is not None:
-            off_ms = abs(self.measured_rtt_ms - self.sending_ms - self.asked_rtt_ms)
-            if off_ms > RESOLUTION_MS:
-                errors.append(max(0.0, off_ms - self.jitter_ms) / self.asked_rtt_ms)
+        if self.asked_rtt_ms:
+            errors.append(self.rtt_error_ms / self.asked_rtt_ms)
         if self.asked_rate_bps and self.measured_rate_bps is not None:
             errors.append(abs(self.measured_rate_bps - self.asked_rate_bps) / self.asked_rate_bps)
         return max(errors)

@@ -23,15 +23,9 @@ from netesto.lab.graph import (
 )
 from netesto.lab.routes import Routes
 from netesto.lab.shapes import SHAPES
-from netesto.links.settings import (
-    FIELDS_OF_BOTH,
-    LINK_SETTINGS,
-    OF_BOTH,
-    LinkSettings,
-    link_settings,
-    meant,
-    merged,
-)
+from netesto.links.given import link_settings, merged
+from netesto.links.settings import LINK_SETTINGS, OF_BOTH, LinkSettings
+from netesto.links.values import meant
 
 __all__ = ["Link", "Node", "Topology", "build", "load"]
 
@@ -86,7 +80,7 @@ def _one_way(topology: Topology, direction: str, what: str) -> Topology:
 
 
 def _sending(link: Link, direction: str) -> Link:
-    plain = LinkSettings(**{field: getattr(link.settings, field) for field in FIELDS_OF_BOTH})
+    plain = LinkSettings(**{field: getattr(link.settings, field) for field in OF_BOTH})
     if direction == "to":
         return replace(link, back=plain)
     return replace(link, settings=plain, back=link.settings)

@@ -1,4 +1,4 @@
-"""Files of the frames that a link lost (docs/data-formats.md). Every run reads them: no numpy."""
+"""The frames that a protected link lost, from its file `losses.TO.csv` (docs/data-formats.md)."""
 
 import csv
 import math

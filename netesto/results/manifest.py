@@ -115,6 +115,10 @@ class HostRecord:
     queue_sampling: SamplingRecord | None = None
 
 
+# ping cuts a time to whole microseconds.
+PING_RESOLUTION_MS = 0.001
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRecord:
     """A lab path: requested, and measured before traffic. Rates in bit/s, None: not requested.
@@ -135,6 +139,15 @@ class PathRecord:
     jitter_ms: float = 0.0
     queues: tuple[str, ...] = ()
     queues_back: tuple[str, ...] = ()
+
+    @property
+    def rtt_error_ms(self) -> float:
+        """How far the RTT is from the requested one, beyond its jitter and what ping cuts off; 0 if
+        one of both is unknown."""
+        if not self.asked_rtt_ms or self.measured_rtt_ms is None:
+            return 0.0
+        off_ms = abs(self.measured_rtt_ms - self.sending_ms - self.asked_rtt_ms)
+        return max(0.0, off_ms - self.jitter_ms) if off_ms > PING_RESOLUTION_MS else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,8 @@ FORMAT = 3
 # The first member of the file: the SHA-256 of the others.
 _CHECKSUM = re.compile(r'\{\s*"checksum"\s*:\s*"(\w+)"\s*,')
 
-# A flow with more connections has one for each request (TCP_CRR): they make one line, without
-# values that are differences within a connection.
+# A flow with more connections has one for each request (TCP_CRR), or for each flow of a trace: they
+# make one line of medians, without values that are differences within a connection.
 MAX_CONNECTIONS = 16
 
 # More cores in one graph are unreadable; the others are less busy.
@@ -250,7 +250,9 @@ def _numbered(each: Sequence[FlowSeries]) -> tuple[FlowSeries, ...]:
 def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSeries:
     request = group.request
     samples = flows.connected(flows.sender_samples(request, flow))
-    sockets = tuple(_sockets(samples, zero_s))
+    # The requests of a trace are one after the other, to whichever store.
+    most = 1 if request.test == "TRACE_KV" else MAX_CONNECTIONS
+    sockets = tuple(_sockets(samples, zero_s, most))
     return FlowSeries(
         group=request.group,
         instance=flow.instance,
@@ -327,23 +329,46 @@ def _between(source: str, times: Sequence[float], rates: Column) -> RateSeries:
     )
 
 
-def _sockets(samples: Sequence[SocketSample], zero_s: float) -> Iterable[SocketSeries]:
+def _sockets(samples: Sequence[SocketSample], zero_s: float, most: int) -> Iterable[SocketSeries]:
     each = flows.connections(samples)
-    are_many = len(each) > MAX_CONNECTIONS
-    lines = [sorted(samples, key=lambda sample: sample.time_s)] if are_many else each
-    return (_socket(line, zero_s, differences=not are_many) for line in lines)
+    if len(each) > most:
+        return [_medians(samples, zero_s)]
+    return [_socket(line, zero_s) for line in each]
 
 
-def _socket(samples: Sequence[SocketSample], zero_s: float, *, differences: bool) -> SocketSeries:
-    none: Column = (None,) * len(samples)
+def _socket(samples: Sequence[SocketSample], zero_s: float) -> SocketSeries:
     return SocketSeries(
         time_s=tuple(round(sample.time_s - zero_s, 3) for sample in samples),
-        acked_mbit_per_s=_rates(samples, lambda s: s.bytes_acked) if differences else none,
+        acked_mbit_per_s=_rates(samples, lambda s: s.bytes_acked),
         cwnd=tuple(sample.cwnd for sample in samples),
         unacked=tuple(sample.unacked for sample in samples),
         rtt_ms=tuple(_known(sample.rtt_ms) for sample in samples),
         min_rtt_ms=tuple(_known(sample.min_rtt_ms) for sample in samples),
-        retransmits=_growth([s.total_retransmits for s in samples]) if differences else none,
+        retransmits=_growth([s.total_retransmits for s in samples]),
+    )
+
+
+def _medians(samples: Sequence[SocketSample], zero_s: float) -> SocketSeries:
+    """Of the samples at each instant."""
+    ticks: dict[float, list[SocketSample]] = {}
+    for sample in sorted(samples, key=lambda sample: sample.time_s):
+        ticks.setdefault(round(sample.time_s - zero_s, 3), []).append(sample)
+    none: Column = (None,) * len(ticks)
+
+    def of(get: Callable[[SocketSample], float | None]) -> Column:
+        found = (
+            [known for each in tick if (known := get(each)) is not None] for tick in ticks.values()
+        )
+        return tuple(statistics.median_low(known) if known else None for known in found)
+
+    return SocketSeries(
+        time_s=tuple(ticks),
+        acked_mbit_per_s=none,
+        cwnd=of(lambda s: s.cwnd),
+        unacked=of(lambda s: s.unacked),
+        rtt_ms=of(lambda s: _known(s.rtt_ms)),
+        min_rtt_ms=of(lambda s: _known(s.min_rtt_ms)),
+        retransmits=none,
     )
 
 

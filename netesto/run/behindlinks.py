@@ -13,7 +13,8 @@ from netesto.hostsettings import LinkLimits, Qdisc, Setting
 from netesto.lab.graph import Link, Topology
 from netesto.language import steps
 from netesto.language.plan import Warned
-from netesto.links.settings import LinkSettings, changed, merged
+from netesto.links.given import changed, merged
+from netesto.links.settings import LinkSettings
 from netesto.model import LINK_TESTS
 
 # The options that set the rate of a shaping qdisc.

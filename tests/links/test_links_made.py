@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from netesto.grounds import UML
 from netesto.links import made
+from netesto.links.given import link_settings
 from netesto.links.made import Maker
-from netesto.links.settings import link_settings
 
 SHAPERS, WIRES = Maker(), Maker(has_wires=True)
 

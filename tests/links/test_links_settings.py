@@ -5,18 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.errors import UsageError
-from netesto.links.settings import (
-    SETTINGS,
-    LinkSettings,
-    Loss,
-    Mark,
-    QueueLimit,
-    as_text,
-    changed,
-    link_settings,
-    recorded,
-    written,
-)
+from netesto.links.given import changed, link_settings, recorded
+from netesto.links.settings import SETTINGS, LinkSettings, as_text, written
+from netesto.links.values import Loss, Mark, QueueLimit
 
 
 def read(**asked: str) -> LinkSettings:

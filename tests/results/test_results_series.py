@@ -85,6 +85,21 @@ def test_many_connections_are_put_in_one_row_without_differences():
     assert (len(found), found[0].cwnd[:2], set(found[0].acked_mbit_per_s)) == (1, (19, 18), {None})
 
 
+def test_many_connections_have_the_medians_of_each_instant():
+    each = [at(1.0 + n // 10, local_port=n, cwnd=n, rtt_ms=0.5) for n in range(20)]
+    [found] = flow_of(*each).sockets
+    assert (found.time_s, found.cwnd, found.rtt_ms) == ((1.0, 2.0), (4, 14), (0.5, 0.5))
+
+
+def test_the_connections_of_a_traces_requests_are_one_row():
+    asked = replace(request(), test="TRACE_KV")
+    sampled = instance(
+        client_samples=(at(1.0, local_port=1, cwnd=7), at(1.0, local_port=2, cwnd=9))
+    )
+    [flow] = series.build(experiment(group(sampled, asked=asked))).flows
+    assert [each.cwnd for each in flow.sockets] == [(7,)]
+
+
 def test_reverse_test_is_seen_at_the_server():
     flow = instance(client_samples=(at(1.0, cwnd=1),), server_samples=(at(1.0, cwnd=2),))
     found = series.build(experiment(group(flow, asked=request(test="TCP_MAERTS")))).flows[0]

@@ -1,10 +1,12 @@
-"""A lab by hand: `netesto lab up`, `path`, `down`."""
+"""A lab by hand: `netesto lab up`, `path`, `down`; stores in a lab."""
 
+import csv
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from whole_runs import netesto
+from whole_runs import netesto, run_script
 
 pytestmark = pytest.mark.lab
 
@@ -49,3 +51,50 @@ def test_the_status_of_one_lab(fat_tree: str, tmp_path: Path):
     done = netesto(tmp_path, "lab", "status", "--name", fat_tree)
     first, *hosts = done.stdout.splitlines()
     assert (done.status, first, len(hosts)) == (0, f"lab {fat_tree} (fattree): up", 16)
+
+
+STORES = """\
+LAB star hosts=3
+FOR store IN native,memcached DO
+    FOR repetition IN 1,2 DO
+        DO_TRACE file=requests.txt kv=$store drain=1 exp=COUNTER expName=$store
+        WAIT_FLOWS
+        PROCESS_EXP
+    DONE
+DONE
+"""
+
+# The first request finds nothing in any experiment.
+REQUESTS = """\
+h1 10.0.0.1 h2 10.0.0.2
+h1 0 1 key
+h1 200000 0 key value
+h3 400000 1 key
+h1 400000 1 other
+h3 600000 0 key changed
+h1 800000 1 key
+"""
+
+
+def test_memcached_replies_to_the_requests_of_a_trace_as_our_store_does(
+    tmp_path: Path, lab_obstacle: str
+):
+    if lab_obstacle:
+        pytest.skip(f"lab: {lab_obstacle}")
+    if shutil.which("memcached") is None:
+        pytest.skip("memcached is not installed")
+    (tmp_path / "requests.txt").write_text(REQUESTS)
+    run = run_script(tmp_path, STORES)
+    assert run.status == 0, run.stderr
+    found = [
+        [
+            (row["kind"], row["status"], row["bytes_received"])
+            for host in ("h1", "h3")
+            for row in csv.DictReader(
+                (run.out / exp / "raw" / host / "trace.csv").read_text().splitlines()
+            )
+        ]
+        for exp in "1234"
+    ]
+    of_h1 = [("get", "miss", "5"), ("set", "ok", "8"), ("get", "miss", "5"), ("get", "ok", "29")]
+    assert found == 4 * [[*of_h1, ("get", "ok", "27"), ("set", "ok", "8")]]

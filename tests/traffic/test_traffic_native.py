@@ -1,6 +1,7 @@
 """netesto-flow: its commands and its output."""
 
 import json
+import struct
 from dataclasses import replace
 
 import pytest
@@ -339,3 +340,21 @@ def test_what_became_of_datagrams(ask):
             ),
         ),
     )  # fmt: skip
+
+
+def test_a_thread_of_the_program_takes_little_memory():
+    """A trace has one for each flow, in which the C library clears the variables of threads."""
+    image = PROGRAM.read_bytes()
+    first, size, count = (
+        struct.unpack_from("<Q", image, 32)[0],
+        *struct.unpack_from("<HH", image, 54),
+    )
+    kinds = {}
+    for at in range(first, first + size * count, size):
+        (kind,), (memory,) = (
+            struct.unpack_from("<I", image, at),
+            struct.unpack_from("<Q", image, at + 40),
+        )
+        kinds[kind] = memory
+    thread_local = 7
+    assert kinds[thread_local] < 16 * 1024

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import theory
+from captures import Datagram, captured
 from link_cells import CLOCK_S, bps, datagrams
 from readings import Results
-from steps import Datagram, captured
 from studies import Cell, Measure, Place, Row, column, side_by_side
 from theory import Interval, within
 
@@ -35,8 +35,7 @@ Rows: TypeAlias = Callable[[Mapping[str, Place]], Iterator[Row]]
 
 
 def _arrived(results: Results, place: Place) -> Arrived:
-    [capture] = results.group(*place).raw("server").glob("capture.*.pcap")
-    return {each.number: each for each in captured(capture, IDLE_S)}
+    return {each.number: each for each in captured(results.group(*place), IDLE_S)}
 
 
 def _both(places: Mapping[str, Place], of: Callable[[Arrived, Arrived], float]) -> Measure:
@@ -177,7 +176,7 @@ def _cells() -> Iterator[Cell]:
             yield Cell(
                 link=f"{link} emulator={carrier}",
                 flows=(flow,),
-                before="DO_TCPDUMP host={server} server=a packets=20000 snap=64",
+                captures=20_000,
                 rows=partial(_given, of_case if carrier == CARRIERS[-1] else []),
             )
 
@@ -186,4 +185,4 @@ def _given(rows: list[Row], _: Sequence[Place]) -> list[Row]:
     return rows
 
 
-CARRIED = side_by_side("carried", tuple(_cells()), is_fast=True)
+CARRIED = side_by_side("carried", tuple(_cells()), run="ci")

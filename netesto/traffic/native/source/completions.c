@@ -527,7 +527,7 @@ static void close_arrival(struct receiver *receiver, struct arrival *arrival)
 /* Read what has arrived; at the end of the connection close it and return false. */
 static bool read_arrival(struct receiver *receiver, struct arrival *arrival)
 {
-    static _Thread_local char buffer[256 * 1024];
+    char buffer[256 * 1024];
     for (;;) {
         ssize_t got = recv(arrival->fd, buffer, sizeof buffer, MSG_DONTWAIT);
         if (got < 0 && errno == EINTR)

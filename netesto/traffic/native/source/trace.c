@@ -37,7 +37,8 @@
 #define PEERS_MAX 1024
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
 #define ANSWER_TIMEOUT (13 * NS_PER_S)
-/* Of addresses; the variables of threads (_Thread_local) are on it, too. */
+/* Of addresses. The variables of threads (_Thread_local) are on it, too; the C library clears them,
+ * so that they take memory in every thread. */
 #define STACK_BYTES (1024 * 1024)
 #define VALUE_ROOM (1 << 21)
 #define PROGRESS NS_PER_S
@@ -285,11 +286,11 @@ static void play_connection(struct deed *deed, int64_t begin, int64_t end)
         if (!part && due > now())
             pace(&pacer, due);
         int64_t left = deed->size ? deed->size - deed->sent : LENGTH;
-        int64_t wanted = LENGTH - part < left ? LENGTH - part : left;
+        int64_t wanted = LENGTH - part < left ? LENGTH - part : left, before = now();
         ssize_t put = send(deed->fd, DATA, (size_t)wanted, MSG_NOSIGNAL | MSG_DONTWAIT);
         int64_t time = now();
         if (put > 0) {
-            note_begin(deed, time);
+            note_begin(deed, before);
             deed->sent += put;
             deed->player->sent += put;
             part = (part + put) % LENGTH;
