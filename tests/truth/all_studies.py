@@ -117,10 +117,8 @@ STUDIES: tuple[Study, ...] = (
         "equilibrium-rates",
         [
             *(aqms.equilibrium("2mbit", kind, 30) for kind in ("pie", "fq_pie")),
-            *(aqms.equilibrium("200mbit", kind, 15) for kind in ("pie", "fq_pie")),
-            aqms.equilibrium("2gbit", "pie", 12),
             aqms.red("2mbit", 120_000, 60),
-            aqms.red("2gbit", 1_200_000, 1, (200_000, 400_000)),
+            aqms.red("2gbit", 1_200_000, 0.6, (200_000, 400_000)),
         ],
     ),
     side_by_side(
@@ -141,7 +139,7 @@ STUDIES: tuple[Study, ...] = (
         [
             *(aqms.shared("2mbit", kind, 10) for kind in ("fq_pie", "sfq", "cake")),
             *(aqms.shared("200mbit", kind, 1) for kind in ("fq_pie", "sfq", "cake")),
-            *(aqms.shared("2gbit", kind, 0.3) for kind in ("fq_codel", "fq_pie", "sfq", "cake")),
+            *(aqms.shared("2gbit", kind, 0.1) for kind in ("fq_codel", "fq_pie", "sfq", "cake")),
         ],
     ),
     side_by_side(

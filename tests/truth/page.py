@@ -31,8 +31,9 @@ file joins a host to many others, by one, two or four equal links. `python tests
 
 A link is the same value in every topology, which a test compares. So each kind is measured at 2, 20
 and 200 Mbit/s and 2 Gbit/s on `pair`, and at 20 Mbit/s on `dumbbell` and `tree`. What is missing:
-`reorder` on a tree, where no simple formula says who overtakes whom; the equilibrium of fq_pie at
-2 Gbit/s; dualpi2, which the kernels of `sim` and `uml` (6.1) do not have.
+`reorder` on a tree, where no simple formula says who overtakes whom; the equilibrium of PIE above
+20 Mbit/s, which takes 20 s to show, so 3 million datagrams at 2 Gbit/s; dualpi2, which the kernels
+of `sim` and `uml` (6.1) do not have.
 """
 
 HEADER = "| quantity | link | expected | interval | measured | | source |"
