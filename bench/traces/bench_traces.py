@@ -12,6 +12,7 @@ arguments choose them. Ends with 1 if a limit is missed.
 
 import csv
 import json
+import math
 import os
 import resource
 import statistics
@@ -20,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from netesto.grounds import SIM
 from netesto.lab import kernels, netns
 from netesto.run import labs
 from netesto.system import process
@@ -168,7 +170,7 @@ def labs_up(folder: Path) -> Iterable[bool]:
     small_s, large_s = in_turn(lambda: up(4), lambda: up(8))
     print(f"fat trees up and down: {small_s:.2f} and {large_s:.2f} s")
     yield tell("k=8 in namespaces, of k=4", large_s / small_s, LABS_RATIO, "")
-    if kernels.find("sim") is None:
+    if kernels.find(SIM) is None:
         return
     script = "LAB {} rate=1mbit\nDO_COMMAND host=h1,h2 true\n"
     without_s, small_s, large_s = in_turn(
@@ -214,7 +216,8 @@ def starts(folder: Path) -> Iterable[bool]:
 
 
 def lateness_ms(done: Path) -> Iterable[float]:
-    """Of each flow, how much later than asked for it began to send."""
+    """Of each flow, how much later than asked for it began to send; infinite if it was over before
+    it could."""
     for path in done.glob("raw/*/trace.csv"):
         lines = [
             line.split()
@@ -224,7 +227,8 @@ def lateness_ms(done: Path) -> Iterable[float]:
         asked_ns = [int(words[1]) for words in lines if words[0] == "F"]
         with path.open(newline="") as file:
             for row, at_ns in zip(csv.DictReader(file), asked_ns, strict=True):
-                yield float(row["start_s"]) * 1000 - at_ns / 1e6
+                began_s = float(row["start_s"] or math.inf)
+                yield began_s * 1000 - at_ns / 1e6
 
 
 def large(folder: Path) -> Iterable[bool]:

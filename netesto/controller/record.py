@@ -371,13 +371,9 @@ def _host_warnings(evidence: ExperimentEvidence, *, one_machine: bool) -> Iterat
 def _path_warnings(manifest: Manifest) -> Iterator[str]:
     for path in manifest.paths:
         name = f"path {path.source}→{path.destination}"
-        asked_ms, asked_bps = path.asked_rtt_ms, path.asked_rate_bps
-        if asked_ms and path.rtt_error_ms > asked_ms * PATH_TOLERANCE:
-            yield f"{name}: {path.measured_rtt_ms:.3g} ms RTT, requested {asked_ms:.3g}"
-        measured_bps = path.measured_rate_bps
-        if (
-            asked_bps
-            and measured_bps
-            and abs(measured_bps - asked_bps) > asked_bps * PATH_TOLERANCE
+        for asked, measured, unit, scale, deviation in (
+            (path.asked_rtt_ms, path.measured_rtt_ms, "ms RTT", 1.0, path.rtt_deviation),
+            (path.asked_rate_bps, path.measured_rate_bps, "Mbit/s", 1e-6, path.rate_deviation),
         ):
-            yield f"{name}: {measured_bps / 1e6:.3g} Mbit/s, requested {asked_bps / 1e6:.3g}"
+            if asked and measured and deviation > PATH_TOLERANCE:
+                yield f"{name}: {measured * scale:.3g} {unit}, requested {asked * scale:.3g}"

@@ -85,12 +85,7 @@ class PathMeasurement(PathRecord):
     @property
     def deviation(self) -> float:
         """The larger relative error of RTT and rate; 0 if nothing was requested. Jitter is none."""
-        errors = [0.0]
-        if self.asked_rtt_ms:
-            errors.append(self.rtt_error_ms / self.asked_rtt_ms)
-        if self.asked_rate_bps and self.measured_rate_bps is not None:
-            errors.append(abs(self.measured_rate_bps - self.asked_rate_bps) / self.asked_rate_bps)
-        return max(errors)
+        return max(self.rtt_deviation, self.rate_deviation)
 
     def describe(self) -> str:
         """One line: "client1 → server1: RTT 40.1 ms (requested 40 ms), 99.9 Mbit/s (…)"."""

@@ -38,6 +38,9 @@ REQUEST_FIRST = (
     "server_address",
 )  # fmt: skip
 
+# ping cuts a time to whole microseconds.
+PING_RESOLUTION_MS = 0.001
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceRecord:
@@ -141,13 +144,22 @@ class PathRecord:
     queues_back: tuple[str, ...] = ()
 
     @property
-    def rtt_error_ms(self) -> float:
-        """How far the RTT is from the requested one, beyond its jitter and what ping cuts off; 0 if
-        one of both is unknown."""
+    def rtt_deviation(self) -> float:
+        """The relative error of the RTT, beyond what its jitter, the time to send a packet and the
+        digits of ping explain; 0 if nothing was requested or measured."""
         if not self.asked_rtt_ms or self.measured_rtt_ms is None:
             return 0.0
         off_ms = abs(self.measured_rtt_ms - self.sending_ms - self.asked_rtt_ms)
-        return max(0.0, off_ms - self.jitter_ms) if off_ms > PING_RESOLUTION_MS else 0.0
+        if off_ms <= PING_RESOLUTION_MS:
+            return 0.0
+        return max(0.0, off_ms - self.jitter_ms) / self.asked_rtt_ms
+
+    @property
+    def rate_deviation(self) -> float:
+        """The relative error of the rate; 0 if nothing was requested or measured."""
+        if not self.asked_rate_bps or self.measured_rate_bps is None:
+            return 0.0
+        return abs(self.measured_rate_bps - self.asked_rate_bps) / self.asked_rate_bps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,27 +1,20 @@
 """Runs plans in guests: as a whole, or part by part, side by side."""
 
-import math
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from netesto.errors import GuestError
 from netesto.lab import drawing, guest
 from netesto.lab.kernels import Kernel
-from netesto.lab.watch import STALL_S
 from netesto.language.plan import Part, Plan, seed_of
 from netesto.results import durable
 from netesto.results.store import Store
-from netesto.run import earlier, grounds, job, status
-from netesto.run.drawer import Drawer
+from netesto.run import earlier, grounds, inguest, job, status
+from netesto.run.inguest import GuestRequest
 from netesto.run.job import Job
 from netesto.run.session import RunEnd, RunSession, only_part, tell
 from netesto.run.sidebyside import SideBySide, Task
-from netesto.system import interrupts, owned
-
-# The time for pages after a request to end. After a second one there is none.
-PAGES_S = 1.0
+from netesto.system import owned
 
 
 def run_whole(session: RunSession, kernel: Kernel) -> RunEnd:
@@ -32,27 +25,9 @@ def run_whole(session: RunSession, kernel: Kernel) -> RunEnd:
         results.take_fields(session.fields)
         results.write_run(session.record)
         session.keep_plan()
-        path = folder / job.NAME
-        _job(session, kernel, session.out).write(path, session.plan)
-        return RunEnd(_run_inside(kernel, session, path, seed=session.plan.head.seed))
-
-
-def run_part(session: RunSession, kernel: Kernel, path: Path) -> RunEnd:
-    """Run a part of a plan, the job in a file, in a guest, which reports how it ended."""
-    seed = seed_of(session.plan.head.seed, only_part(session.plan).drawn)
-    with Store(session.out) as results:
-        try:
-            job.check_kernel(kernel, session.kernel_hash)
-            return RunEnd(_run_inside(kernel, session, path, seed=seed))
-        except GuestError as error:
-            # What makes its rows takes a moment to import, and is rarely needed.
-            from netesto.run import crashed
-
-            # The others go on.
-            crashed.record(session, results, error)
-            if session.request.pages:
-                Drawer(session.out).finish(within_s=math.inf)
-            return RunEnd(status.FAILED)
+        path, made = folder / job.NAME, _job(session, kernel, session.out, session.plan)
+        made.write(path, session.plan)
+        return RunEnd(made.guest.carry_out(path, session.watcher.warn))
 
 
 def run_parts(session: RunSession, kernel: Kernel, *, jobs: int) -> RunEnd:
@@ -62,46 +37,23 @@ def run_parts(session: RunSession, kernel: Kernel, *, jobs: int) -> RunEnd:
     )
 
 
-def _job(session: RunSession, kernel: Kernel, out: Path) -> Job:
-    """The request of a session as a job for a guest, with another results folder."""
+def _job(session: RunSession, kernel: Kernel, out: Path, plan: Plan) -> Job:
+    """The job to carry out a plan with the request of a session, in another results folder."""
+    request, head = session.request, plan.head
     return Job(
-        request=replace(session.request, run=session.record.name, out=out),
-        fields=session.fields,
-        kernel=kernel,
-        kernel_hash=session.kernel_hash,
-    )
-
-
-def _run_inside(kernel: Kernel, session: RunSession, path: Path, *, seed: int) -> int:
-    """Carry out the job in a file inside a guest; the exit status."""
-    request, out = session.request, session.out
-    drawer = Drawer(out) if request.pages else None
-    # In real time a guest must not share its processor.
-    draws_beside = kernel.ground.is_simulated or len(os.sched_getaffinity(0)) > 1
-    outcome = None
-    pages_s = math.inf
-    try:
-        outcome = guest.run(
-            job.command(path),
+        guest=GuestRequest(
             kernel=kernel,
-            writable=[out],
+            kernel_hash=session.kernel_hash,
+            out=out,
+            memory_mb=head.memory_mb,
+            seed=head.seed if head.sources else seed_of(head.seed, only_part(plan).drawn),
             max_wall_s=request.max_wall_s,
-            stall_s=request.max_stall_s or STALL_S,
-            memory_mb=session.plan.head.memory_mb,
-            warn=session.watcher.warn,
-            seed=seed,
-            meanwhile=drawer.look if drawer and draws_beside else None,
-            defers_interrupts=True,
-        )
-        if outcome != status.OK and interrupts.is_shutting_down():
-            outcome, pages_s = status.INTERRUPTED, PAGES_S
-    except KeyboardInterrupt:
-        interrupts.begin_shutdown()
-        outcome, pages_s = status.INTERRUPTED, 0
-    finally:
-        if drawer and not drawer.finish(within_s=pages_s):
-            session.watcher.warn(f"no time to draw all pages; netesto report {out} draws them")
-    return outcome
+            max_stall_s=request.max_stall_s,
+            pages=request.pages,
+        ),
+        request=replace(request, run=session.record.name, out=out),
+        fields=session.fields,
+    )
 
 
 class _Guests:
@@ -149,14 +101,11 @@ class _Guests:
         path = task.folder / job.NAME
         plan = self._again.get(task.part.before, self._session.plan)
         with plan.slice(task.part) as alone, durable.writing(path):
-            self._job(task.folder).write(path, alone)
-        return job.command(path)
-
-    def _job(self, out: Path) -> Job:
-        """The part of a run that goes on in `out`; its output is read line by line."""
-        made = _job(self._session, self._kernel, out)
-        shown = replace(made.request.shown, plain=True)
-        return replace(made, request=replace(made.request, shown=shown))
+            # Its output is read line by line.
+            shown = replace(self._session.request.shown, plain=True)
+            own = replace(self._session, request=replace(self._session.request, shown=shown))
+            _job(own, self._kernel, task.folder, alone).write(path, alone)
+        return inguest.command(path)
 
     def again(self, part: Part, *, before: int) -> Part:
         from netesto.language import planner

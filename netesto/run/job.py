@@ -1,5 +1,6 @@
 """What a run hands to another process, which carries out the run or a part of it in a guest: a file
-with all that decides it. Its first line is the request, the rest is the plan."""
+with all that decides it. Its first line is the guest, the second one the request, the rest is the
+plan."""
 
 import json
 from dataclasses import dataclass
@@ -9,15 +10,13 @@ from typing import Any
 
 import cattrs
 
-from netesto.errors import GuestError
 from netesto.files import jsontext, typed
 from netesto.grounds import GROUNDS, Ground
-from netesto.lab.kernels import Kernel
 from netesto.language import plan as planning
 from netesto.language.plan import Plan
 from netesto.results.fields import Fields
+from netesto.run.inguest import GuestRequest
 from netesto.run.request import RunRequest
-from netesto.system import process
 
 # The name of a file with a job.
 NAME = "job"
@@ -27,42 +26,34 @@ NAME = "job"
 class Job:
     """A plan, or a part of one, as it is to be carried out.
 
+    guest        that carries it out
     request      of the run, with its name, and with the results folder of the part
     fields       the columns of exp.csv
-    kernel       of the guest, and kernel_hash its hash when the run began
     """
 
+    guest: GuestRequest
     request: RunRequest
     fields: Fields
-    kernel: Kernel
-    kernel_hash: str
 
     def write(self, path: Path, plan: Plan) -> None:
         """Write the job to a file."""
         with path.open("wb") as file:
-            file.write(json.dumps(_converter().unstructure(self)).encode() + b"\n")
+            file.write(self.guest.line())
+            rest = {"request": self.request, "fields": self.fields}
+            file.write(json.dumps(_converter().unstructure(rest)).encode() + b"\n")
             plan.write(file)
-
-
-def check_kernel(kernel: Kernel, known_hash: str) -> None:
-    """GuestError if a kernel is another one than when the run began."""
-    if kernel.sha256() != known_hash:
-        raise GuestError(
-            f"{kernel.path}: this kernel has changed since the run began",
-            remedy="Run the script again, with one kernel for all of its parts.",
-        )
 
 
 def read(path: Path) -> tuple[Job, Plan]:
     """The job in a file, and its plan. UsageError if the plan was modified."""
     with path.open("rb") as file:
-        job = _converter().structure(jsontext.parse(file.readline()), Job)
+        guest, rest = GuestRequest.parse(file.readline()), jsontext.parse(file.readline())
+        job = Job(
+            guest=guest,
+            request=_converter().structure(rest["request"], RunRequest),
+            fields=_converter().structure(rest["fields"], Fields),
+        )
         return job, planning.read_opened(path, file)
-
-
-def command(path: Path) -> list[str]:
-    """The command that carries out the job in a file."""
-    return process.python("netesto", "job", str(path))
 
 
 @cache

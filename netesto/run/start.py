@@ -149,26 +149,27 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
     return guests.run_parts(replace(session, record=record), kernel, jobs=jobs)
 
 
-def carry_out(path: Path, job: Job, plan: Plan, watcher: Watcher) -> RunEnd:
-    """Carry out the job in a file: in the guest that this process is in, or in one that it starts
-    for a part of the script."""
-    request, inside = job.request, proc.ground_inside()
+def session_of(job: Job, plan: Plan, watcher: Watcher) -> RunSession:
+    """The session that a job continues."""
+    request = job.request
     assert request.out is not None, "a job has a results folder"
-    session = RunSession(
+    return RunSession(
         request=request,
         plan=plan,
         record=_record(request, plan, request.out),
         fields=job.fields,
-        ground=inside or job.kernel.ground,
+        ground=job.guest.kernel.ground,
         out=request.out,
         watcher=watcher,
-        kernel_hash=job.kernel_hash,
+        kernel_hash=job.guest.kernel_hash,
     )
-    if inside is None:
-        return guests.run_part(session, job.kernel, path)
+
+
+def carry_out(job: Job, plan: Plan, watcher: Watcher) -> RunEnd:
+    """Carry out a job in this process, which is in a guest."""
     from netesto.run import whole
 
-    return whole.run(session)
+    return whole.run(session_of(job, plan, watcher))
 
 
 def _columns(request: RunRequest, plan: Plan) -> Fields:

@@ -419,7 +419,7 @@ BLOCKS: Mapping[str, tuple[Description | Composed, ...]] = {
             row="if known",
         ),
         Description(
-            "uplinkVariation", "max", "",
+            "uplinkVariation", "avg", "",
             "how unevenly flows use the uplinks of a pod of a fat tree",
             details="The coefficient of variation of the numbers of flows on the links from a pod"
             " to the cores: of the pod with the largest one. 0: all have as many.",

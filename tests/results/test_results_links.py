@@ -5,8 +5,9 @@ from pathlib import Path
 
 from netesto.links.routed import RoutedFlow
 from netesto.measured import CounterSamples, InstalledQdisc, LinkSamples
-from netesto.results import carried, links
+from netesto.results import carried, fields, links
 from netesto.results.links import LinkRecord, Links, Way
+from results import samples
 
 RECORD = LinkRecord(
     link="a-b", source="a", destination="b", place="links/a-b", rate_bps=1_000_000.0
@@ -195,6 +196,21 @@ def test_what_befalls_frames_on_a_link_is_known_by_the_program_that_carries_it(
 
 
 def test_the_intervals_of_a_program_add_up() -> None:
-    there = [each for _, each in by_a_program().series if each.record.source == "a"]
-    assert [each.drops for each in there] == [3, 1, 0]
-    assert [each.program for each in there] == [(2, 4, 0), (1, 2, 1), (1, 2, 0)]
+    onward = [each for _, each in by_a_program().series if each.record.source == "a"]
+    assert [each.drops for each in onward] == [3, 1, 0]
+    assert [each.program for each in onward] == [(2, 4, 0), (1, 2, 1), (1, 2, 0)]
+
+
+def test_the_variation_of_uplinks_keeps_its_decimals_in_the_row_of_an_experiment() -> None:
+    loads = tuple(
+        links.Load(
+            record=LinkRecord(link=f"{core}-{a}", source=a, destination=core, place="links/x")
+        )
+        for a in ("a1", "a2")
+        for core in ("c1", "c2")
+    )
+    ways = [Way(("a1", "c1"), ("c1-a1",))] * 8 + [Way(("a1", "c2"), ("c2-a1",))] * 7
+    lab = Links(loads=loads, ways=tuple(ways))
+    groups = [samples.group(samples.instance(), links=lab) for _ in range(2)]
+    columns = fields.load(Path(__file__).parents[2] / "fields.txt")
+    assert samples.row(columns, *groups)["uplinkVariation"] == "0.067"

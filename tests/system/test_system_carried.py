@@ -19,7 +19,7 @@ from netesto.files import paths
 from netesto.lab import records
 from netesto.packets.decode import decode
 from netesto.packets.reader import PacketReader
-from netesto.results import affected, completions, csvfile, manifest
+from netesto.results import completions, csvfile, lostframes, manifest
 from netesto.system import process
 
 # Transfers of the fifth experiment.
@@ -95,7 +95,7 @@ def test_transfers_are_affected_that_lack_a_segment_where_they_arrive(carried: O
         bytes_by_port(folder / f"raw/{host}/capture.1.pcap", transfers(folder))
         for host in ("h1", "h2")
     )
-    losses = affected.read_losses(folder / "raw/s1/losses.s2.csv")
+    losses = lostframes.read_losses(folder / "raw/s1/losses.s2.csv")
     lost = {port for _, port in losses} & transfers(folder)
     assert len(transfers(folder)) == FLOWS
     assert {port for port in sent if sent[port] > arrived[port]} == lost != set()

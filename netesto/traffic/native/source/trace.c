@@ -286,11 +286,11 @@ static void play_connection(struct deed *deed, int64_t begin, int64_t end)
         if (!part && due > now())
             pace(&pacer, due);
         int64_t left = deed->size ? deed->size - deed->sent : LENGTH;
-        int64_t wanted = LENGTH - part < left ? LENGTH - part : left;
+        int64_t wanted = LENGTH - part < left ? LENGTH - part : left, before = now();
         ssize_t put = send(deed->fd, DATA, (size_t)wanted, MSG_NOSIGNAL | MSG_DONTWAIT);
         int64_t time = now();
         if (put > 0) {
-            note_begin(deed, time);
+            note_begin(deed, before);
             deed->sent += put;
             deed->player->sent += put;
             part = (part + put) % LENGTH;
