@@ -25,6 +25,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -40,6 +41,8 @@
 /* Of addresses. The variables of threads (_Thread_local) are on it, too; the C library clears them,
  * so that they take memory in every thread. */
 #define STACK_BYTES (1024 * 1024)
+/* A flow has a thread from so long before its start until its end. */
+#define AHEAD (NS_PER_S / 20)
 #define VALUE_ROOM (1 << 21)
 #define PROGRESS NS_PER_S
 /* The spacing of datagrams varies by so much of it: drop-tail queues lock flows of one constant rate
@@ -70,7 +73,6 @@ struct deed {
     struct failure why;
     struct player *player;
     uint64_t random;
-    pthread_t thread;
 };
 
 struct player {
@@ -82,6 +84,7 @@ struct player {
     int64_t zero, end;
     _Atomic int64_t sent;
     int64_t gets, misses;
+    sem_t done; /* of flows */
 };
 
 static const char DATA[LENGTH];
@@ -340,17 +343,42 @@ static void play_datagrams(struct deed *deed, int64_t begin, int64_t end)
 static void *play(void *argument)
 {
     struct deed *deed = argument;
-    const struct player *player = deed->player;
+    struct player *player = deed->player;
     int64_t begin = player->zero + deed->start;
     int64_t end = deed->size ? player->end : begin + deed->duration;
-    if (end <= begin)
-        return NULL;
     struct pacer pacer = {0};
     pace(&pacer, begin);
     if (player->flow->options.test == TRACE_UDP)
         play_datagrams(deed, begin, end);
     else
         play_connection(deed, begin, end);
+    sem_post(&player->done);
+    return NULL;
+}
+
+/* Flows are in the order of their starts. */
+static void *play_all(void *argument)
+{
+    struct player *player = argument;
+    pthread_attr_t small;
+    size_t started = 0;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK_BYTES);
+    pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+    for (size_t n = 0; n < player->count; n++) {
+        struct deed *deed = &player->deeds[n];
+        pthread_t thread;
+        if (deed->fd < 0 || (!deed->size && deed->duration <= 0))
+            continue;
+        sleep_until(player->zero + deed->start - AHEAD);
+        int error = pthread_create(&thread, &small, play, deed);
+        if (error)
+            fail(&deed->why, "cannot start a thread: %s", strerror(error));
+        started += !error;
+    }
+    while (started)
+        started -= !sem_wait(&player->done);
+    pthread_attr_destroy(&small);
     return NULL;
 }
 
@@ -585,38 +613,25 @@ static int run(struct player *player, struct json *result)
 {
     struct flow *flow = player->flow;
     struct failure *why = flow->why;
-    pthread_attr_t small;
-    size_t started = 0;
-    pthread_t requester;
+    pthread_t worker;
     bool is_kv = flow->options.test == TRACE_KV;
-    int status = 0, error = 0;
+    int status = 0;
     if (be_ready(flow))
         return -1;
     player->zero = flow->options.start ? flow->options.start : now();
     player->end = player->zero + flow->options.duration;
     for (int n = 0; n < player->peer_count; n++)
         say(player->peers[n].flow.control, "zero %lld\n", (long long)player->zero);
-    pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, STACK_BYTES);
-    if (is_kv)
-        error = pthread_create(&requester, NULL, request_all, player);
-    for (; !is_kv && !error && started < player->count; started += !error) {
-        struct deed *deed = &player->deeds[started];
-        if (deed->fd >= 0)
-            error = pthread_create(&deed->thread, &small, play, deed);
-    }
+    sem_init(&player->done, 0, 0);
+    int error = pthread_create(&worker, NULL, is_kv ? request_all : play_all, player);
     if (error)
-        status = fail(why, "cannot start a thread for each of %zu flows: %s", player->count,
-                      strerror(error));
+        status = fail(why, "cannot start a thread: %s", strerror(error));
     struct processor_use before = approach(player->zero);
     reach(player->zero);
     begin(flow, player->zero);
     tell_progress(player);
-    if (is_kv && !status)
-        pthread_join(requester, NULL);
-    for (size_t n = 0; n < started && !is_kv; n++)
-        if (player->deeds[n].fd >= 0)
-            pthread_join(player->deeds[n].thread, NULL);
+    if (!error)
+        pthread_join(worker, NULL);
     json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
     /* What is still queued is dropped. */
     for (size_t n = 0; n < player->count && !is_kv; n++)
