@@ -68,11 +68,12 @@ class _Guests:
 
     def run(self, jobs: int) -> RunEnd:
         """Until all parts have ended, or one shows that the others would fail, too."""
-        session, results, watcher = self._session, self._results, self._session.watcher
+        results, watcher = self._results, self._session.watcher
+        passed = earlier.pass_over(self._session, results, nested=False)
+        session = self._session = earlier.without_numbers(self._session, passed)
         head = session.plan.head
         network = grounds.network(head)
         results.reserve(head.counter, head.last_number)
-        passed = earlier.pass_over(session, results, nested=False)
         parts = [
             *([head.rest] if head.rest is not None else []),
             *(

@@ -57,14 +57,7 @@ class _Whole:
         if not session.is_part:
             results.check_free(head.counter, head.last_number)
         self._passed = earlier.pass_over(session, results, nested=True)
-        if self._passed.parts:
-            # They take no numbers.
-            from netesto.language import planner
-
-            passed = self._passed.parts
-            plan = planner.renumbered(session.plan, counter=head.counter, passed=passed)
-            session = replace(session, plan=plan)
-        self._session = session
+        self._session = earlier.without_numbers(session, self._passed)
         self._request = session.request
         self._watcher = session.watcher
         self._head = head
