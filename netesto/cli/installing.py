@@ -24,9 +24,10 @@ from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, NoAnswerError, UsageError, WorldError
 from netesto.files import atomic, paths
+from netesto.flowspec import ALWAYS_THERE
 from netesto.grounds import HOSTS
 from netesto.limits import allowed
-from netesto.model import ALWAYS_THERE, Endpoint
+from netesto.model import Endpoint
 from netesto.results import csvfile, tablerows
 from netesto.run import agents, status
 from netesto.transport import addresses

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from netesto.cli import console
-from netesto.model import TIMED_TESTS
+from netesto.flowspec import TIMED_TESTS
 from netesto.results import csvfile, numbers, severity
 from netesto.results.columns import SEVERITY, WARNINGS, column, distinguishes
 from netesto.results.table import is_doubtful

@@ -20,6 +20,7 @@ from netesto.controller import onewaydelays, rawfiles
 from netesto.controller.rawfiles import RawFiles
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.files import jsontext
+from netesto.flowspec import LINK_TESTS, TRACE_TESTS, UDP_TESTS
 from netesto.links.routed import RoutedFlow
 from netesto.measured import (
     CounterSamples,
@@ -29,16 +30,7 @@ from netesto.measured import (
     SocketSample,
     TransferResult,
 )
-from netesto.model import (
-    LINK_TESTS,
-    SAME_CLOCK,
-    TRACE_TESTS,
-    UDP_TESTS,
-    Address,
-    ClockOffset,
-    GroupRequest,
-    Ports,
-)
+from netesto.model import SAME_CLOCK, Address, ClockOffset, GroupRequest, Ports
 from netesto.packets.found import Capture, CapturedFlow
 from netesto.results import (
     carried,

@@ -13,8 +13,9 @@ from netesto.controller.experiment import Experiment, GroupState, overall_status
 from netesto.controller.host import HostConnection
 from netesto.controller.run import RunNetwork
 from netesto.files import jsontext
+from netesto.flowspec import REQUEST_TESTS
 from netesto.measured import SocketSample
-from netesto.model import REQUEST_TESTS, GroupRequest
+from netesto.model import GroupRequest
 from netesto.results import crosscheck, flows, hostdiffs, queues, runs, severity
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import (

@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from netesto.flowspec import REQUEST_TESTS
 from netesto.imports.directions import DirectionData, ToolOutput, failed
 from netesto.imports.documents import line, number
 from netesto.measured import Datagrams, GoodputInterval, TransferResult
-from netesto.model import REQUEST_TESTS
 from netesto.results import severity
 
 TITLE = re.compile(
@@ -107,7 +107,7 @@ def read(data: bytes) -> ToolOutput:
 
 
 def _test(title: str, words: Mapping[str, str]) -> str:
-    """The test of model.TESTS; "" if it is unknown."""
+    """The test of flowspec.TESTS; "" if it is unknown."""
     said = " ".join(title.upper().replace("_", " ").split())
     protocol = "UDP" if said.startswith("UDP") or words.get("PROTOCOL") == "UDP" else "TCP"
     if "CONNECT/REQUEST" in said or " CRR" in said or "CONNECT/CLOSE" in said:

@@ -21,6 +21,7 @@ import cattrs
 
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.files import jsontext
+from netesto.flowspec import fault
 from netesto.language import permitted
 from netesto.language.spool import CONVERTER, StepSpool, is_echo, step_of
 from netesto.language.steps import (
@@ -33,7 +34,6 @@ from netesto.language.steps import (
     Requirement,
     Step,
 )
-from netesto.model import fault
 
 V = TypeVar("V")
 

@@ -7,6 +7,14 @@ from pathlib import Path
 from typing import TypedDict
 
 from netesto.errors import Place, written_line
+from netesto.flowspec import (
+    COMPLETION_TESTS,
+    INCOMPLETE,
+    OPTIONS,
+    UDP_TESTS,
+    UNTIL_DONE_S,
+    FlowSpec,
+)
 from netesto.hostsettings import (
     LinkAttribute,
     Sysctl,
@@ -19,7 +27,6 @@ from netesto.language.plan import seed_of
 from netesto.language.scope import MisuseError, NoExperimentError
 from netesto.language.specification import Given
 from netesto.language.steps import REPETITION
-from netesto.model import COMPLETION_TESTS, INCOMPLETE, OPTIONS, UDP_TESTS, UNTIL_DONE_S, FlowSpec
 from netesto.schema.kinds import Value
 from netesto.traces import addresses, workload
 from netesto.traces import format as trace_format

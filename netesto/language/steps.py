@@ -11,10 +11,10 @@ from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
 from netesto.errors import Place, ScriptError
+from netesto.flowspec import ALWAYS_THERE, OPTIONS, RECEIVERS, FlowSpec
 from netesto.hostsettings import Qdisc, Setting
 from netesto.limits import amounts
 from netesto.limits.needs import Kind, Need
-from netesto.model import ALWAYS_THERE, OPTIONS, RECEIVERS, FlowSpec
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"

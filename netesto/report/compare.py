@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from netesto.errors import UsageError
-from netesto.model import TIMED_TESTS
+from netesto.flowspec import TIMED_TESTS
 from netesto.report import conditions, ranks
 from netesto.report.ranks import RelativeChange
 from netesto.results import aggregate, csvfile, numbers, repeated, severity, store, tablerows

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from netesto.model import REQUEST_TESTS
+from netesto.flowspec import REQUEST_TESTS
 from netesto.report import curves, looks, quantities, together
 from netesto.report.context import Context, Reference
 from netesto.report.curves import Points

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from netesto import grounds
-from netesto.model import COMPLETION_TESTS, OPTIONS, TIMED_TESTS, VALUE_BYTES, GroupRequest
+from netesto.flowspec import COMPLETION_TESTS, OPTIONS, TIMED_TESTS, VALUE_BYTES
+from netesto.model import GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
 from netesto.results.flows import INTERVAL_TOLERANCE

@@ -10,7 +10,8 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from netesto.errors import OutputError, ResultsError, UsageError
-from netesto.model import COMPLETION_TESTS, LINK_TESTS, GroupRequest
+from netesto.flowspec import COMPLETION_TESTS, LINK_TESTS
+from netesto.model import GroupRequest
 from netesto.results import completions, integrity, manifest, steady, store, stress, tracetable
 from netesto.results.affected import Parted
 from netesto.results.columns import REPETITION

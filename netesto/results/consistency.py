@@ -5,8 +5,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from netesto.flowspec import STREAM_TESTS, FlowSpec
 from netesto.measured import Datagrams, TransferResult
-from netesto.model import STREAM_TESTS, FlowSpec
 from netesto.results import severity
 
 TOLERANCE = 0.10

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from netesto.flowspec import UDP_TESTS, FlowSpec
 from netesto.measured import CpuSample, Datagrams, SocketSample, TransferResult
-from netesto.model import UDP_TESTS, FlowSpec, GroupRequest
+from netesto.model import GroupRequest
 from netesto.packets.found import CapturedFlow
 from netesto.results import flows, latency, numbers
 from netesto.results.evidence import (

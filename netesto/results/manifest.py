@@ -15,8 +15,9 @@ from cattrs.gen import make_dict_unstructure_fn, override
 from netesto import grounds
 from netesto.errors import ResultsError
 from netesto.files import jsontext, typed
+from netesto.flowspec import OPTIONS
 from netesto.hostsettings import Applied
-from netesto.model import OPTIONS, Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
+from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
 from netesto.results import durable, severity
 from netesto.results.evidence import FAILED, OK, PARTIAL
 from netesto.results.links import LinkRecord

@@ -16,8 +16,9 @@ import cattrs
 
 from netesto.errors import ResultsError
 from netesto.files import jsontext
+from netesto.flowspec import STREAM_TESTS, FlowSpec
 from netesto.measured import CounterSamples, CpuSample, SocketSample
-from netesto.model import STREAM_TESTS, Address, FlowSpec
+from netesto.model import Address
 from netesto.results import durable, flows
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.queues import Queue

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from netesto.flowspec import FlowSpec
 from netesto.measured import CPU_STATES
-from netesto.model import FlowSpec
 from netesto.results import csvfile, imported, numbers, repeated, store, tablerows
 from netesto.results.columns import REPETITION, SEVERITY, WARNINGS
 from netesto.results.evidence import DAMAGED, OK, PARTIAL

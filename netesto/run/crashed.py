@@ -9,10 +9,11 @@ from netesto import traffic
 from netesto.controller import digest, requests
 from netesto.controller.controller import columns_of
 from netesto.errors import GuestError
+from netesto.flowspec import FlowSpec
 from netesto.lab import drawing, guest
 from netesto.language import steps
 from netesto.language.plan import Plan
-from netesto.model import SAME_CLOCK, FlowSpec, HostInfo, Ports
+from netesto.model import SAME_CLOCK, HostInfo, Ports
 from netesto.results import derive, integrity, manifest, runs
 from netesto.results.evidence import FAILED
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest

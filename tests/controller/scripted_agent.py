@@ -13,6 +13,7 @@ from netesto.collectors.clock import Clock
 from netesto.controller.inventory import Inventory
 from netesto.controller.run import RunNetwork, RunOnHosts
 from netesto.errors import AgentBusyError, AgentError, HoldEndedError, MissingError, Place
+from netesto.flowspec import FlowSpec
 from netesto.grounds import GROUNDS
 from netesto.hostsettings import Applied, Command, Setting, Sysctl
 from netesto.language import steps
@@ -26,7 +27,6 @@ from netesto.model import (
     FileEntry,
     FilePiece,
     FinishedExperiment,
-    FlowSpec,
     GroupRequest,
     HostInfo,
     HostState,
