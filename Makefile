@@ -67,9 +67,10 @@ reliability: $(VENV)/.dev ## what make test leaves out: all other faults of docs
 oldest: ## tests of agents and of calls with the oldest grpcio, protobuf and psutil that setup.cfg allows
 	@.ci/oldest $(WORKERS)
 
-truth: $(VENV)/.dev ## links and TCP against theory; writes docs/truth.md (six minutes)
+# With TRUTH=--ci the smallest set that has every kind of link, and no page.
+truth: $(VENV)/.dev ## links and TCP against theory; writes docs/truth.md (ten minutes)
 	@$(COMPILE)
-	@$(BIN)/python tests/truth/truth.py
+	@$(BIN)/python tests/truth/truth.py $(TRUTH)
 
 chance: $(VENV)/.dev ## end 200 runs at random instants, and send 100,000 hostile streams (half an hour)
 	@$(BIN)/pytest $(WORKERS) tests/system/test_system_instants.py --instants 200 --instants-grounds hosts,lab,uml,sim

@@ -10,7 +10,8 @@ from typing import ClassVar, Self, TypeVar
 from netesto.errors import NotAllowedError
 from netesto.limits import allowed
 from netesto.limits.needs import Need
-from netesto.links.settings import LinkSettings, recorded
+from netesto.links.given import recorded
+from netesto.links.settings import LinkSettings
 from netesto.schema import tagged
 from netesto.text.nearest import hint
 from netesto.units import decimal
@@ -316,9 +317,9 @@ class LinkLimits(Setting):
         parentheses with what the kernel shows."""
         return recorded(value.partition(" (")[0])
 
-    def among(self, there: Each, back: Each) -> tuple[Each, ...]:
+    def among(self, forth: Each, back: Each) -> tuple[Each, ...]:
         """Those it is about: of what there is for what the host sends, and for what it gets."""
-        return {"to": (there,), "from": (back,)}.get(self.direction, (there, back))
+        return {"to": (forth,), "from": (back,)}.get(self.direction, (forth, back))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,11 @@ from ipaddress import IPv4Address, IPv6Address
 
 from netesto.model import Address
 
+# An agent may record what belongs to other nodes of a lab: files of these kinds, for each node in a
+# folder of its name in this one.
+OF_NODES = "nodes"
+KINDS_OF_NODES = frozenset({"link", "losses"})
+
 
 @lru_cache(maxsize=4096)
 def address_of(raw: bytes, *, is_ipv4: bool) -> Address:
@@ -235,22 +240,19 @@ TAKEN = frozenset(
         "sockets", "times",
         "rate", "acked_rate", "cwnd", "unacked", "rtt", "minrtt", "retrans", "loss", "jitter",
         "oneway", "backlog", "drops", "cores",
+        "linklost", "linkcopies", "linkbuffers", "linkpauses",
     }
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
-    """What a host counts, read once a second while flows run: all that its file, series, graph and
-    manual need.
+class CounterKind:
+    """What is counted over time: all that its series, graph and manual need.
 
-    `read` gives the values of this host (in a lab: of its network namespace) now, as whole numbers
-    by name. It is called between the samples of sockets, so it must not take more than some ten
-    microseconds; OSError if there are none. `units` are those of the counters in series.json; what
-    else is read is in the file alone. Totals only grow, and are shown as increase per second;
-    `are_levels`: values of the instant. `title` is that of the graph, and `drawn` one or two
-    counters in it, of which the second is dashed. `sentence` explains it. ValueError if the name is
-    invalid or taken.
+    `units` are those of the counters in series.json. Totals only grow, and are shown as increase
+    per second; `are_levels`: values of the instant. `title` is that of the graph, and `drawn` one
+    or two counters in it, of which the second is dashed. `sentence` explains it. ValueError if the
+    name is invalid.
     """
 
     name: str
@@ -258,11 +260,10 @@ class Counters:
     sentence: str
     units: Mapping[str, str]
     drawn: tuple[str, ...]
-    read: Callable[[], Mapping[str, int]]
     are_levels: bool = False
 
     def __post_init__(self) -> None:
-        if _NAME.fullmatch(self.name) is None or self.name in TAKEN:
+        if _NAME.fullmatch(self.name) is None:
             raise ValueError(f"counters cannot have the name {self.name!r}")
         if not 1 <= len(self.drawn) <= 2 or not {*self.drawn} <= self.units.keys():
             raise ValueError(f"drawn: {self.drawn} are not one or two of {[*self.units]}")
@@ -270,6 +271,24 @@ class Counters:
     def unit(self, name: str) -> str:
         """The unit in which a counter is shown."""
         return self.units[name] if self.are_levels else f"{self.units[name]}/s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters(CounterKind):
+    """What a host counts, read once a second while flows run.
+
+    `read` gives the values of this host (in a lab: of its network namespace) now, as whole numbers
+    by name. It is called between the samples of sockets, so it must not take more than some ten
+    microseconds; OSError if there are none. What is read beside `units` is in the file alone.
+    ValueError if the name is taken.
+    """
+
+    read: Callable[[], Mapping[str, int]]
+
+    def __post_init__(self) -> None:
+        CounterKind.__post_init__(self)
+        if self.name in TAKEN:
+            raise ValueError(f"counters cannot have the name {self.name!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from typing import NoReturn
 
 import pytest
 
+from netesto.grounds import GROUNDS
 from netesto.lab import kernels
-from netesto.lab.kernels import Kernel, Kind
+from netesto.lab.kernels import Kernel
 
 
 def unmet(need: str, reason: str) -> NoReturn:
@@ -16,9 +17,9 @@ def unmet(need: str, reason: str) -> NoReturn:
     pytest.skip(f"{need}: {reason}")
 
 
-def kernel_or_reason(ground: Kind) -> Kernel:
+def kernel_or_reason(ground: str) -> Kernel:
     """The kernel of a ground."""
-    kernel = kernels.find(ground)
+    kernel = kernels.find(GROUNDS[ground])
     if kernel is None:
-        unmet(ground, str(kernels.missing(ground)).replace("\n", ": "))
+        unmet(ground, str(kernels.missing(GROUNDS[ground])).replace("\n", ": "))
     return kernel

@@ -9,11 +9,12 @@ from statistics import fmean
 import pytest
 from language.language_asked import Asked, run
 
+from netesto.flowspec import FIELDS, OPTIONS, FlowSpec, Option, fault
 from netesto.language import steps
 from netesto.language.arguments import value_of
 from netesto.language.commands import DO_CLIENT_ARGUMENTS
 from netesto.language.spool import record_of
-from netesto.model import FIELDS, OPTIONS, FlowSpec, GroupRequest, Option, fault
+from netesto.model import GroupRequest
 from netesto.proto import messages as pb
 from netesto.results import manifest
 from netesto.schema.kinds import Kind

@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
+from netesto.grounds import GROUNDS, SIM
 from netesto.lab import kernels, netns
-from netesto.lab.kernels import Kind
 from netesto.run import labs
 from netesto.system import process
 
@@ -119,11 +118,11 @@ def measure_runs() -> None:
         script.write_text(SHORT)
         lab_s = median(lambda: run_s(script, "--ground", "lab"), RUNS)
         print(f"an experiment of 1 s on lab, from command to page: {lab_s:.2f} s")
-        for ground in get_args(Kind):
+        for ground in (each for each in GROUNDS.values() if each.has_guests):
             if kernels.find(ground) is not None:
-                took_s = median(partial(run_s, script, "--ground", ground), RUNS)
-                tell(f"{ground} adds to it", took_s - lab_s, GUEST_ADDS_S[ground])
-    if kernels.find("sim") is not None:
+                took_s = median(partial(run_s, script, "--ground", ground.name), RUNS)
+                tell(f"{ground} adds to it", took_s - lab_s, GUEST_ADDS_S[ground.name])
+    if kernels.find(SIM) is not None:
         script = Path(__file__).parents[2] / "scripts" / "two-flows.nts"
         two_flows_s = median(lambda: run_s(script, "--ground", "sim", *TWO_FLOWS), RUNS)
         tell("two flows of 60 s, 10 Mbit/s and 40 ms, on sim", two_flows_s, TWO_FLOWS_S)

@@ -41,17 +41,12 @@ from netesto.collectors import socketfile  # noqa: E402
 from netesto.controller import digest, record  # noqa: E402
 from netesto.controller.controller import Controller  # noqa: E402
 from netesto.controller.inventory import Inventory  # noqa: E402
-from netesto.controller.run import Ground, RunOnHosts  # noqa: E402
+from netesto.controller.run import RunNetwork, RunOnHosts  # noqa: E402
 from netesto.errors import ProcessError  # noqa: E402
+from netesto.flowspec import FlowSpec  # noqa: E402
+from netesto.grounds import LAB  # noqa: E402
 from netesto.language import steps  # noqa: E402
-from netesto.model import (  # noqa: E402
-    ClockOffset,
-    Endpoint,
-    FlowSpec,
-    GroupRequest,
-    HostInfo,
-    Ports,
-)
+from netesto.model import ClockOffset, Endpoint, GroupRequest, HostInfo, Ports  # noqa: E402
 from netesto.report import page  # noqa: E402
 from netesto.results import derive, fields, manifest  # noqa: E402
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest  # noqa: E402
@@ -196,7 +191,7 @@ def memory_agents(folder: Path) -> bool:
                     connect=connect,
                     observer=Watcher(),
                     name="bench",
-                    ground=Ground(kind="lab"),
+                    network=RunNetwork(ground=LAB),
                 ),
                 fields=columns,
                 claimable=columns,

@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from netesto.grounds import SIM
 from netesto.lab import kernels, netns
 from netesto.run import labs
 from netesto.system import process
@@ -169,7 +170,7 @@ def labs_up(folder: Path) -> Iterable[bool]:
     small_s, large_s = in_turn(lambda: up(4), lambda: up(8))
     print(f"fat trees up and down: {small_s:.2f} and {large_s:.2f} s")
     yield tell("k=8 in namespaces, of k=4", large_s / small_s, LABS_RATIO, "")
-    if kernels.find("sim") is None:
+    if kernels.find(SIM) is None:
         return
     script = "LAB {} rate=1mbit\nDO_COMMAND host=h1,h2 true\n"
     without_s, small_s, large_s = in_turn(

@@ -7,6 +7,7 @@ from pathlib import Path
 from netesto import emulator
 from netesto.agent import asking
 from netesto.errors import AgentError, ProcessError
+from netesto.measured import OF_NODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,14 @@ class StateRecording:
     async def begin(self, interval_s: float) -> None:
         """AgentError if a program has ended."""
         for link in self._links:
-            files = [
-                f"{way}.{kind}={self._folder / name}"
-                for way, ends in (("to", (link.a, link.b)), ("from", (link.b, link.a)))
-                for kind, name in (
-                    ("states", f"link.{'.'.join(ends)}.jsonl"),
-                    ("losses", f"losses.{'.'.join(ends)}.csv"),
-                )
-            ]
+            files = []
+            for way, sender, receiver in (("to", link.a, link.b), ("from", link.b, link.a)):
+                place = self._folder / OF_NODES / sender
+                place.mkdir(parents=True, exist_ok=True)
+                files += [
+                    f"{way}.states={place / f'link.{receiver}.jsonl'}",
+                    f"{way}.losses={place / f'losses.{receiver}.csv'}",
+                ]
             interval = f"interval={round(interval_s * 1e12)}"
             self._before[link] = await _recorded(link, interval, *files)
 

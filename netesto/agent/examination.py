@@ -131,8 +131,8 @@ async def _interfaces(
     used: Iterable[str], premises: Premises, managing: Iterable[str]
 ) -> tuple[InterfaceState, ...]:
     """All interfaces, and the offloads of those that are used."""
-    there = psutil.net_if_stats()
-    names = [name for name in used if name in there]
+    present = psutil.net_if_stats()
+    names = [name for name in used if name in present]
     offloads = dict(zip(names, await asyncio.gather(*map(_offloads, names)), strict=True))
 
     def refusal(name: str) -> str:
@@ -147,7 +147,7 @@ async def _interfaces(
             refusal=refusal(name),
             lacks_carrier=_lacks_carrier(name),
         )
-        for name, state in sorted(there.items())
+        for name, state in sorted(present.items())
     )
 
 

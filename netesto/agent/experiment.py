@@ -25,8 +25,9 @@ from netesto.collectors.cgroup import Quota
 from netesto.collectors.clock import Clock, SystemTime, words_of_step
 from netesto.collectors.sampler import Sampler
 from netesto.errors import AgentError
+from netesto.flowspec import LINK_TESTS
 from netesto.limits import amounts
-from netesto.model import LINK_TESTS, Event, EventKind, GroupRequest, Ports
+from netesto.model import Event, EventKind, GroupRequest, Ports
 from netesto.traffic.base import Tool
 from netesto.traffic.ports import PortRange
 from netesto.transport.codec import members

@@ -11,7 +11,8 @@ from netesto.agent import routes, spool
 from netesto.agent.jobs import FlowJob, Start
 from netesto.agent.observation import Observation
 from netesto.collectors import hostfacts
-from netesto.model import TRACE_TESTS, Event
+from netesto.flowspec import TRACE_TESTS
+from netesto.model import Event
 from netesto.traces import played
 from netesto.transport import channel
 from netesto.transport.codec import members

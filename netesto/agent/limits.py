@@ -177,8 +177,8 @@ def read(table: object) -> AgentLimits:
 
 def absent(names: Iterable[str]) -> tuple[str, ...]:
     """Those of these interfaces that this host does not have."""
-    there = psutil.net_if_stats()
-    return tuple(name for name in names if name not in there)
+    present = psutil.net_if_stats()
+    return tuple(name for name in names if name not in present)
 
 
 def _texts(value: object) -> tuple[str, ...]:

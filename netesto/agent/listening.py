@@ -35,9 +35,9 @@ def listeners() -> frozenset[ListeningSocket]:
     """All listening sockets, of both address families."""
     try:
         with contextlib.closing(SocketDiagnosis()) as diagnosis:
-            told = map(sockdiag.listener, diagnosis.listeners())
+            found = map(sockdiag.listener, diagnosis.listeners())
             return frozenset(
-                ListeningSocket(port, str(inode), count) for port, count, inode in told
+                ListeningSocket(port, str(inode), count) for port, count, inode in found
             )
     except OSError:
         return from_proc()

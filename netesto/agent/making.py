@@ -6,7 +6,6 @@ The functions `plan_…` are pure.
 
 import contextlib
 import errno
-import os
 import platform
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -78,7 +77,7 @@ async def _sysctl(setting: Sysctl, premises: Premises) -> list[SettingPlan]:
 
 async def _of_kernel(setting: Sysctl) -> SettingPlan:
     """For all hosts of a lab whose kernel ends with the run: nothing is put back."""
-    if os.environ.get(proc.GROUND_MARK) is None:
+    if proc.ground_inside() is None:
         raise NotAllowedError(
             f"{setting.words}: belongs to the whole kernel of this machine", remedy=ITS_OWN_KERNEL
         )
@@ -219,9 +218,9 @@ def _device_of(setting: LinkAttribute, premises: Premises) -> str:
 async def _limits(setting: LinkLimits, premises: Premises) -> list[SettingPlan]:
     allowed.check_device(setting.to)
     found = []
-    maker = made.maker(os.environ.get(proc.GROUND_MARK))
-    there, back = await middles.find(premises.links, setting.to)
-    for direction, each in setting.among(("to", there), ("from", back)):
+    maker = made.maker(proc.ground_inside())
+    forth, back = await middles.find(premises.links, setting.to)
+    for direction, each in setting.among(("to", forth), ("from", back)):
         thing = Limits(each.namespace, each.device)
         steps, undo = middles.plan(each, each.after(setting.values), maker)
         one = setting.having(direction=direction)

@@ -15,9 +15,10 @@ from netesto.agent.steps import Run, Step
 from netesto.errors import AgentError, UsageError
 from netesto.files import jsontext
 from netesto.links import made
+from netesto.links.given import changed, recorded
 from netesto.links.made import LinkDirection, Maker
 from netesto.links.queues import QUEUES
-from netesto.links.settings import LinkSettings, changed, recorded, written
+from netesto.links.settings import LinkSettings, written
 from netesto.system import process
 
 _ONTO = re.compile(r"Redirect to device ([^)\s]+)\)")
@@ -77,16 +78,16 @@ async def find(namespace: str, device: str) -> tuple[Middle, Middle]:
     match = _ONTO.search(text)
     if match is None:
         raise error
-    there = match[1]
+    onto = match[1]
     programs: tuple[Program | None, Program | None] = (None, None)
     if recorded(ends[here].get("ifalias", "")).is_carried:
-        there, socket = ends[tap := match[1]]["ifalias"].split(" ")
+        onto, socket = ends[tap := match[1]]["ifalias"].split(" ")
         # The socket has the name of the device at the first end's side.
         is_first = socket.endswith(f"/.{tap}")
         ways = emulator.DIRECTIONS if is_first else emulator.DIRECTIONS[::-1]
         programs = Program(socket, ways[0]), Program(socket, ways[1])
     return (
-        Middle(namespace, there, recorded(ends[there].get("ifalias", "")), programs[0]),
+        Middle(namespace, onto, recorded(ends[onto].get("ifalias", "")), programs[0]),
         Middle(namespace, here, recorded(ends[here].get("ifalias", "")), programs[1]),
     )
 

@@ -14,7 +14,8 @@ from netesto.collectors.clock import Clock
 from netesto.collectors.counters import COUNTERS
 from netesto.collectors.ping import PingCollector
 from netesto.collectors.sampler import Sampled, Sampler, SocketCollector
-from netesto.model import MANY_CONNECTIONS, Address, CaptureRequest
+from netesto.flowspec import MANY_CONNECTIONS
+from netesto.model import Address, CaptureRequest
 
 C = TypeVar("C", bound=Sampled)
 

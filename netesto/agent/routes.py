@@ -55,7 +55,7 @@ def forget() -> None:
     """
     with contextlib.closing(Netlink(opened(_NETLINK_GENERIC))) as netlink:
         request = _COMMAND.pack(_GET_FAMILY, 1) + attribute(_FAMILY_NAME, _TCP_METRICS)
-        [told] = netlink.ask(_NLCTRL, request)
-        (family,) = struct.unpack("=H", attributes(told, _COMMAND.size)[_FAMILY_ID])
+        [reply] = netlink.ask(_NLCTRL, request)
+        (family,) = struct.unpack("=H", attributes(reply, _COMMAND.size)[_FAMILY_ID])
         # Without an address: of all.
         netlink.ask(family, _COMMAND.pack(_DELETE, 1))

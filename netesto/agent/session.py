@@ -11,18 +11,9 @@ from netesto.agent.servers import Servers
 from netesto.agent.settings import Settings
 from netesto.collectors import hostfacts
 from netesto.errors import AgentError
+from netesto.flowspec import TRACE_TESTS, UDP_TESTS, fault
 from netesto.hostsettings import Applied, Setting
-from netesto.model import (
-    EARLIER_RUN,
-    TRACE_TESTS,
-    UDP_TESTS,
-    Address,
-    CaptureRequest,
-    Event,
-    GroupRequest,
-    Ports,
-    fault,
-)
+from netesto.model import EARLIER_RUN, Address, CaptureRequest, Event, GroupRequest, Ports
 from netesto.system import proc
 
 

@@ -31,15 +31,15 @@ def report(options: argparse.Namespace) -> int:
     """Rebuild every derived file from the raw data; FAILED if raw data is damaged."""
     must_be_results(options.folder)
     with Store(options.folder) as results:
-        there = results.experiments()
-        chosen = _chosen(options.experiments, there)
+        existing = results.experiments()
+        chosen = _chosen(options.experiments, existing)
         old = csvfile.by_experiment(csvfile.salvage(results.folder / store.TABLE))
         # Rows without a folder cannot be rebuilt.
-        kept = {exp: rows for exp, rows in old.items() if exp not in there}
+        kept = {exp: rows for exp, rows in old.items() if exp not in existing}
         if kept:
             numbers = ", ".join(map(str, sorted(kept)))
             printing.warn(f"experiments without a folder keep their rows: {numbers}")
-        manifests = {exp: _manifest(results.whole(exp)) for exp in there}
+        manifests = {exp: _manifest(results.whole(exp)) for exp in existing}
         columns = settings.fields_of(results, options.fields).with_names(
             [
                 *(
@@ -63,7 +63,7 @@ def report(options: argparse.Namespace) -> int:
             if exp in chosen or not _is_done(results.whole(exp), columns, old.get(exp, []))
         }
         # Imported experiments, possibly thousands, get pages only on request.
-        kept |= {exp: old[exp] for exp in there if exp not in rebuilt}
+        kept |= {exp: old[exp] for exp in existing if exp not in rebuilt}
         rows = kept | {exp: own for exp, (own, _) in rebuilt.items()}
         results.write_fields(columns)
         results.rewrite(columns, [row for exp in sorted(rows) for row in rows[exp]])
@@ -115,15 +115,15 @@ def _rebuild(
         return [row], True
     for each in damage:
         printing.warn(f"{folder}/{each}")
-    told = integrity.marked(asked, damage, record.doubts(evidence))
-    rows = derive.derive(folder, evidence, told, columns, settings.claimable(columns))
+    marked = integrity.marked(asked, damage, record.doubts(evidence))
+    rows = derive.derive(folder, evidence, marked, columns, settings.claimable(columns))
     is_new = list(map(dict, old)) != list(map(dict, rows))
     if _were_altered(old, rows, same):
         printing.warn(
             f"experiment {asked.exp}: its rows in {store.TABLE} differed from its data; rebuilt"
         )
     if draw or is_new:
-        page.write(folder, told)
+        page.write(folder, marked)
         printing.out(f"rebuilt {folder}")
     return rows, bool(damage)
 
@@ -158,8 +158,8 @@ def show(options: argparse.Namespace) -> int:
     rows = [row for row in rows if tables.number_of(row) not in omitted]
     if options.experiment is not None:
         # A table may be there without the folders of its experiments.
-        there = {*store.experiments(options.folder), *csvfile.by_experiment(rows)}
-        _chosen([options.experiment], sorted(there))
+        existing = {*store.experiments(options.folder), *csvfile.by_experiment(rows)}
+        _chosen([options.experiment], sorted(existing))
         number = str(options.experiment)
         rows = [row for row in rows if tables.number_of(row) == number]
     tables.print_rows(rows)
@@ -196,10 +196,10 @@ def must_be_results(folder: Path) -> None:
         )
 
 
-def _chosen(asked: list[int], there: list[int]) -> list[int]:
+def _chosen(asked: list[int], existing: list[int]) -> list[int]:
     """The requested experiments; all if none is named. UsageError for one that does not exist."""
     for exp in asked:
-        if exp not in there:
-            known = ", ".join(map(str, there)) or "none"
+        if exp not in existing:
+            known = ", ".join(map(str, existing)) or "none"
             raise UsageError(f"no experiment {exp}", remedy=f"Experiments: {known}.")
-    return asked or there
+    return asked or existing

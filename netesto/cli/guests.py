@@ -1,11 +1,11 @@
 """Kernels for the grounds `uml` and `sim`: `netesto kernel build|list`."""
 
 import argparse
-from typing import get_args
 
 from netesto.cli import printing
+from netesto.grounds import GROUNDS
 from netesto.lab import kernelbuild, kernels
-from netesto.lab.kernels import Kernel, Kind
+from netesto.lab.kernels import Kernel
 from netesto.run import status
 
 
@@ -18,10 +18,12 @@ def build(options: argparse.Namespace) -> int:
 
 def show_list(_: argparse.Namespace) -> int:
     """The available kernels."""
-    there = kernels.installed()
-    usual = {ground: kernels.find(ground) for ground in get_args(Kind)}
-    for found in there:
-        printing.out(f"{found.kind}  {found.name:32} {found.path}{_note(found, usual[found.kind])}")
+    installed = kernels.installed()
+    usual = {each: kernels.find(each) for each in GROUNDS.values() if each.has_guests}
+    for found in installed:
+        printing.out(
+            f"{found.kind}  {found.name:32} {found.path}{_note(found, usual[found.ground])}"
+        )
     for ground, kernel in usual.items():
         if kernel is None:
             printing.out(f"{ground}  none; {kernels.missing(ground).remedy}")

@@ -24,8 +24,10 @@ from netesto.deploy.supply import Supply
 from netesto.deploy.target import Target
 from netesto.errors import AgentBusyError, AgentError, NoAnswerError, UsageError, WorldError
 from netesto.files import atomic, paths
+from netesto.flowspec import ALWAYS_THERE
+from netesto.grounds import HOSTS
 from netesto.limits import allowed
-from netesto.model import ALWAYS_THERE, Endpoint
+from netesto.model import Endpoint
 from netesto.results import csvfile, tablerows
 from netesto.run import agents, status
 from netesto.transport import addresses
@@ -239,10 +241,10 @@ def _each_machine_once(
     for host, each in zip(hosts, found, strict=True):
         addresses = () if isinstance(each, AgentError) else each.facts.addresses
         own = [text for text in addresses if not ip_address(text).is_loopback]
-        there = next((text for text in own if text in at), "")
-        if there:
+        earlier = next((text for text in own if text in at), "")
+        if earlier:
             yield AgentError(
-                f"same machine as {at[there]}: ssh reaches both at {there}",
+                f"same machine as {at[earlier]}: ssh reaches both at {earlier}",
                 host=host.name,
                 remedy="Give each machine once. To rename one, change its name in the hosts file"
                 " and install it again.",
@@ -380,7 +382,7 @@ def _prove(path: Path, done: _Done) -> int:
                 hosts=inventory,
                 # Without addresses in the file, agents report those of both versions.
                 family=6 if any(each and 4 not in each for each in found) else 4,
-                ground="hosts",
+                ground=HOSTS,
                 agreed=True,
                 # Somebody else may be testing the same agents.
                 wait_s=PROOF_WAIT_S,

@@ -15,6 +15,7 @@ from netesto.cli.parsers import (
     add_flag,
     add_path,
 )
+from netesto.grounds import GROUNDS
 from netesto.model import MAX_ITERATIONS
 
 
@@ -76,7 +77,7 @@ def _run(commands: Commands) -> None:
         " or -n=json: one JSON object a line")
     add_path(run, "-o", "--out", complete=FOLDERS, metavar="DIR",
         help="results folder (default results/SCRIPT)")
-    run.add_argument("--ground", choices=["lab", "uml", "sim", "hosts"], help=
+    run.add_argument("--ground", choices=list(GROUNDS), help=
         "where it runs: namespaces on this machine's kernel, in a user-mode kernel, in simulated"
         " time, or the hosts of --hosts (default: lab if it can do it, else uml)")
     add_path(run, "--kernel", type=str, complete=FOLDERS, metavar="NAME", help=
@@ -94,7 +95,6 @@ def _run(commands: Commands) -> None:
         "run N cells of a SWEEP, or repetitions of a RUN, side by side, each in a guest of its own"
         " (uml and sim; default in simulated time: as many as this machine has processors)")
     # One of the processes that a run starts.
-    run.add_argument("--run", help=argparse.SUPPRESS)
     add_flag(run, "--resume",
         what="skip the cells of a SWEEP that an earlier run finished in this results folder")
     run.add_argument("--on-failure", default="continue", metavar="WHAT", help=

@@ -47,8 +47,8 @@ def _read(path: Path, flow: int | None) -> Capture:
     chosen = tuple(each for each in found.flows if each.number == flow)
     if not chosen:
         last = max((each.number for each in found.flows), default=0)
-        there = f"there are flows 1 to {last}" if last else "it has none"
-        raise UsageError(f"{path}: no flow {flow}: {there}")
+        known = f"there are flows 1 to {last}" if last else "it has none"
+        raise UsageError(f"{path}: no flow {flow}: {known}")
     return replace(found, flows=chosen)
 
 

@@ -1,13 +1,11 @@
-"""`netesto run` and `netesto plan`: from arguments to a request, and from its end to a status."""
+"""`netesto run` and `netesto plan`: from arguments to a request."""
 
 import argparse
-import contextlib
-import logging
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from netesto import log
-from netesto.cli import console, printing, tables
+from netesto import grounds
+from netesto.cli import console, displayed, printing
 from netesto.cli.display import Display
 from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.deploy import target
@@ -16,10 +14,8 @@ from netesto.language.dryrun import Printer
 from netesto.language.plan import is_plan
 from netesto.language.steps import LabRequest
 from netesto.model import MAX_ITERATIONS
-from netesto.results import tablerows
 from netesto.run import labcommands, labs, start, status
-from netesto.run.request import OnFailure, RunRequest
-from netesto.run.session import RunEnd
+from netesto.run.request import OnFailure, RunRequest, Shown
 from netesto.run.settings import (
     RunSettings,
     library_path,
@@ -31,23 +27,18 @@ from netesto.run.settings import (
 def run(options: argparse.Namespace) -> int:
     """Run a script, or print its steps."""
     asked = _request(options)
-    display = Display(console.to_stderr(), plain=options.plain, quiet=options.quiet)
     if options.dry_run:
+        display = Display(console.to_stderr(), plain=options.plain, quiet=options.quiet)
         printer = Printer(printing.out, form=options.dry_run)
         with start.plan(asked, display, printer.show) as plan:
             printer.finish(plan.head.totals)
         return status.OK
-    configure_log(options.verbose)
-    end = start.run(asked, display)
-    # The reader may be gone; that must not affect the measurements.
-    with contextlib.suppress(BrokenPipeError):
-        _tell(end, display, quiet=options.quiet, pages=asked.pages)
-    return end.status
+    return displayed.run(asked, partial(start.run, asked))
 
 
 def plan(options: argparse.Namespace) -> int:
     """Write the plan of a script."""
-    _check_plan(options, is_part=False)
+    _check_plan(options)
     asked = RunRequest(
         script=options.script, settings=_settings(options), fields=options.fields, lab=_lab(options)
     )
@@ -90,6 +81,7 @@ def _request(options: argparse.Namespace) -> RunRequest:
             "--bundle needs --ssh",
             remedy="It has the packages of the agents that --ssh starts.",
         )
+    ground = grounds.find(options.ground)
     real = next((name for name in ("hosts", "ssh") if getattr(options, name) is not None), "")
     if not real:
         if options.wait is not None:
@@ -97,12 +89,12 @@ def _request(options: argparse.Namespace) -> RunRequest:
                 "--wait needs --hosts or --ssh",
                 remedy="A lab has hosts of its own, for which no run has to wait.",
             )
-        if options.ground == "hosts":
+        if ground is not None and not ground.is_built:
             raise UsageError(
-                "--ground hosts needs --hosts or --ssh",
+                f"--ground {ground} needs --hosts or --ssh",
                 remedy="Name them, or a file of them: --hosts host1,host2. See docs/hosts.md.",
             )
-    elif options.ground not in {None, "hosts"} or options.kernel is not None:
+    elif (ground is not None and ground.is_built) or options.kernel is not None:
         raise UsageError(
             f"--{real} selects real hosts and excludes --ground and --kernel",
             remedy=f"Leave out --{real}, and the script's LAB is built on this machine.",
@@ -117,13 +109,13 @@ def _request(options: argparse.Namespace) -> RunRequest:
         hosts = load(options.ssh, aliases=aliases)
         for endpoint in hosts.endpoints.values():
             target.of(endpoint)
-    _check_plan(options, is_part=bool(options.run))
+    _check_plan(options)
     return RunRequest(
         script=options.script,
         settings=_settings(options),
         out=options.out,
         fields=options.fields,
-        ground=options.ground,
+        ground=ground,
         kernel=options.kernel,
         hosts=hosts,
         brought=options.ssh is not None,
@@ -132,7 +124,6 @@ def _request(options: argparse.Namespace) -> RunRequest:
         aliases=aliases,
         family=options.family,
         jobs=options.jobs,
-        run=options.run or "",
         resume=options.resume,
         on_failure=on_failure,
         agreed=options.yes,
@@ -141,13 +132,18 @@ def _request(options: argparse.Namespace) -> RunRequest:
         max_wall_s=options.max_wall,
         commands=options.commands,
         max_stall_s=options.max_stall,
-        shown=tuple(_shown(options)),
+        shown=Shown(
+            plain=options.plain,
+            quiet=options.quiet,
+            debug=options.debug,
+            verbosity=options.verbose,
+        ),
         pages=not options.no_pages,
         warnings=(*repeated_definitions(options.definitions), *(hosts.warnings if hosts else ())),
     )
 
 
-def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
+def _check_plan(options: argparse.Namespace) -> None:
     """UsageError if an option contradicts a plan."""
     if not is_plan(Path(options.script)):
         return
@@ -157,8 +153,7 @@ def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
         "--seed": options.seed is not None,
         "--lab": options.lab,
         "--memory": options.memory is not None,
-        # A run passes the columns of its results folder to its parts.
-        "--fields": options.fields and not is_part,
+        "--fields": options.fields,
         "--max-iterations": options.max_iterations != MAX_ITERATIONS,
     }
     for option in (name for name, is_given in given.items() if is_given):
@@ -166,37 +161,3 @@ def _check_plan(options: argparse.Namespace, *, is_part: bool) -> None:
             f"{options.script} is a plan: {option} has no effect on it",
             remedy=f"Make another plan: netesto plan {option} … SCRIPT -o {options.script}",
         )
-
-
-def _shown(options: argparse.Namespace) -> Iterator[str]:
-    """The options that select how much of a run is shown."""
-    if options.plain:
-        yield "--plain"
-    if options.quiet:
-        yield "--quiet"
-    if options.debug:
-        yield "--debug"
-    yield from ["--verbose"] * options.verbose
-
-
-def _tell(end: RunEnd, display: Display, *, quiet: bool, pages: bool) -> None:
-    if end.out is None:
-        return
-    if display.experiments and not quiet:
-        printing.out()
-        if rows := tablerows.of(end.out, display.experiments):
-            tables.print_rows(rows)
-            printing.out()
-        if pages and len(display.pages) == 1:
-            printing.out(f"page     {display.pages[0]}")
-        printing.out(f"results  {end.out}/{'exp.html' if pages else 'exp.csv'}")
-    for failure in end.failures:
-        printing.err(f"netesto: {failure}")
-    if end.status == status.INTERRUPTED:
-        printing.err("netesto: interrupted; what was measured is kept")
-
-
-def configure_log(verbosity: int) -> None:
-    """Log to stderr at the level given by -v; the display already shows warnings of the log."""
-    levels = (logging.ERROR, logging.INFO, logging.DEBUG)
-    log.configure(level=levels[min(verbosity, 2)])

@@ -45,8 +45,8 @@ def check(options: argparse.Namespace) -> int:
 
     def unmet(requirement: Requirement, lab: LabRequest | None) -> list[str]:
         """What a REQUIRE needs, and neither these hosts nor else those of the LAB can have."""
-        there = hosts.endpoints if hosts else labs.network(lab).hosts if lab else ()
-        return preflight.unmet(requirement, {}, there=len(there))
+        available = hosts.endpoints if hosts else labs.network(lab).hosts if lab else ()
+        return preflight.unmet(requirement, {}, count=len(available))
 
     def lab_hosts(lab: LabRequest) -> list[str]:
         return [*labs.inventory(labs.network(lab), [], aliases=of_lab).endpoints, *of_lab]

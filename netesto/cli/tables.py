@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from netesto.cli import console
-from netesto.model import TIMED_TESTS
+from netesto.flowspec import TIMED_TESTS
 from netesto.results import csvfile, numbers, severity
 from netesto.results.columns import SEVERITY, WARNINGS, column, distinguishes
 from netesto.results.table import is_doubtful
@@ -70,8 +70,8 @@ def print_rows(rows: Sequence[Row]) -> None:
     shown[1:1] = factors
     cells = {name: [_cell(row, name) for row in shown_rows] for name in shown}
     needed = {
-        name: max(cell_len(SHOWN.get(name, name)), *(cell.cell_len for cell in there))
-        for name, there in cells.items()
+        name: max(cell_len(SHOWN.get(name, name)), *(cell.cell_len for cell in column_cells))
+        for name, column_cells in cells.items()
     }
     output = console.to_stdout()
     widths = _fitting(needed, output.width)

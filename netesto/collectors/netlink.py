@@ -68,10 +68,10 @@ class Netlink:
         is_interrupted = 0
         while True:
             for run in runs(self._socket.recv(BUFFER_BYTES)):
-                _, reply, told, sequence, _ = _HEADER.unpack_from(run)
+                _, reply, its_flags, sequence, _ = _HEADER.unpack_from(run)
                 if sequence != self._sequence:
                     continue
-                is_interrupted |= told & _NLM_F_DUMP_INTR
+                is_interrupted |= its_flags & _NLM_F_DUMP_INTR
                 if reply in (_NLMSG_ERROR, _NLMSG_DONE):
                     # 0 acknowledges; the end of a dump has its status.
                     if error := -struct.unpack_from("=i", run, HEADER_BYTES)[0]:

@@ -328,9 +328,9 @@ def _samples(
     names, formats = dtype["names"], dtype["formats"]
     codes = (_READ.get(name, f"{_bytes(each)}x") for name, each in zip(names, formats, strict=True))
     record = struct.Struct(formats[0][0] + "".join(codes))
-    there = [name for name in names if name in _READ]
+    present = [name for name in names if name in _READ]
     # Fields that this file lacks are the None at the end.
-    pick = operator.itemgetter(*(there.index(name) if name in there else -1 for name in _READ))
+    pick = operator.itemgetter(*(present.index(name) if name in present else -1 for name in _READ))
     for values in record.iter_unpack(records[: len(records) // record.size * record.size]):
         before_s, after_s, local, port, *others = pick((*values, None))
         peer, family, state, unread, send_buffer, receive_buffer, control, cwnd, *info = others

@@ -101,7 +101,7 @@ class Controller:
             command.flow.tool for command in commands if isinstance(command, steps.DoClient)
         )
         hosts = self._run.hosts
-        if self._run.ground.kind == "hosts":
+        if not self._run.ground.is_built:
             if wait_s is not None:
                 self._background.call(
                     waiting.until_held(hosts, self._run.observer, timeout_s=wait_s)
@@ -158,7 +158,7 @@ class Controller:
         settings between them, from the end of the one before: settings take time, too.
         """
         self._settle()
-        now_s = self._run.ground.clock.now()
+        now_s = self._run.network.clock.now()
         end_s = (now_s if self._since_s is None else self._since_s) + seconds
         if self._since_s is not None:
             self._since_s = end_s
@@ -253,10 +253,10 @@ class Controller:
             experiment,
             self._run.hosts.known,
             run=self._run.hosts.run,
-            ground=self._run.ground,
+            network=self._run.network,
             description=notes.description,
             columns=columns_of(notes),
-            ended_s=self._run.ground.clock.now(),
+            ended_s=self._run.network.clock.now(),
         )
         self._recorded = {name: len(host.settings) for name, host in self._run.hosts.known.items()}
         asked, evidence = self._with_ways(folder, asked, digest.evidence(folder, asked))
@@ -291,11 +291,11 @@ class Controller:
     ) -> tuple[Manifest, ExperimentEvidence]:
         """The same with the ways of flows through the lab, which is up only now; they are kept as
         raw data."""
-        if self._run.ground.ways is None:
+        if self._run.network.ways is None:
             return asked, evidence
         flows = list(digest.keys(folder, asked, evidence))
         try:
-            found = self._run.ground.ways([packets for _, _, packets in flows])
+            found = self._run.network.ways([packets for _, _, packets in flows])
         except NetestoError as error:
             text = f"the ways of its flows are unknown: {error.message}"
             return replace(asked, warnings=(*asked.warnings, text)), evidence

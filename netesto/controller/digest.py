@@ -20,6 +20,7 @@ from netesto.controller import onewaydelays, rawfiles
 from netesto.controller.rawfiles import RawFiles
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.files import jsontext
+from netesto.flowspec import LINK_TESTS, TRACE_TESTS, UDP_TESTS
 from netesto.links.routed import RoutedFlow
 from netesto.measured import (
     CounterSamples,
@@ -29,21 +30,20 @@ from netesto.measured import (
     SocketSample,
     TransferResult,
 )
-from netesto.model import (
-    LINK_TESTS,
-    SAME_CLOCK,
-    TRACE_TESTS,
-    UDP_TESTS,
-    Address,
-    ClockOffset,
-    GroupRequest,
-    Ports,
-)
+from netesto.model import SAME_CLOCK, Address, ClockOffset, GroupRequest, Ports
 from netesto.packets.found import Capture, CapturedFlow
-from netesto.results import consistency, flows, queues, silence, systemtime, traces
+from netesto.results import (
+    carried,
+    consistency,
+    flows,
+    lostframes,
+    queues,
+    silence,
+    systemtime,
+    traces,
+)
 from netesto.results import links as link_loads
-from netesto.results.carried import CarriedLinks, joined
-from netesto.results.carried import read as read_carried
+from netesto.results.carried import CarriedLinks
 from netesto.results.evidence import (
     OK,
     CaptureEvidence,
@@ -60,6 +60,7 @@ from netesto.traces import played
 from netesto.traffic.base import Tool
 
 _STATES = re.compile(r"raw/[^/]+/link\.[^/]+\.jsonl")
+_LOSSES = re.compile(r"raw/[^/]+/losses\.[^/]+\.csv")
 
 # The samples of a flow were taken between its start and its end; the sampler and the tool read
 # their clocks at different instants, so the window is wider by this on both sides.
@@ -99,11 +100,12 @@ def evidence(
         for queue in queues.of(node or name, samples)
     ]
     lab = _links(files, manifest, hosts, busy)
-    carried = _carried(files, manifest)
     groups = [
-        replace(_group(files, manifest, group, hosts, known), busy=busy, links=lab, carried=carried)
+        replace(_group(files, manifest, group, hosts, known), busy=busy, links=lab)
         for group in manifest.groups
     ]
+    if lab.programs.ways:
+        groups = _with_losses(files, manifest, groups)
     if manifest.simulated_time:
         groups = list(map(without_cpu, groups))
     return ExperimentEvidence(
@@ -113,7 +115,7 @@ def evidence(
         ended_s=manifest.ended_s,
         groups=silence.without_silent(groups),
         captures=tuple(each for name in sorted(hosts) for each in hosts[name].captures),
-        counters=tuple(_counters_of(hosts)),
+        counters=(*_counters_of(hosts), *_counters_of_programs(lab.programs)),
         queue_gaps_s={name: tuple(_queue_gaps_s(host)) for name, host in hosts.items()},
         unreadable=(
             *_failed_in_traces(files, manifest),
@@ -126,9 +128,31 @@ def evidence(
 def _carried(files: RawFiles, manifest: Manifest) -> CarriedLinks:
     """The links that programs carried. A stress test begins with its link."""
     is_whole = any(record.request.test in LINK_TESTS for record in manifest.groups)
-    read = partial(read_carried, is_whole=is_whole)
+    read = partial(carried.read, is_whole=is_whole)
     paths = [path for path in sorted(files.known) if _STATES.fullmatch(path)]
-    return joined(files.read(path, read, None) for path in paths)
+    return carried.joined(files.read(path, read, None) for path in paths)
+
+
+def _with_losses(
+    files: RawFiles, manifest: Manifest, groups: Iterable[GroupEvidence]
+) -> list[GroupEvidence]:
+    """The groups, whose flows know when links lost frames with their data."""
+    lost_s: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for path in sorted(files.known):
+        if _LOSSES.fullmatch(path):
+            for end, times in files.read(path, lostframes.read_lost_s, {}).items():
+                lost_s[end] += times
+    return [
+        replace(
+            group,
+            instances=tuple(
+                replace(flow, lost_s=tuple(sorted(lost_s.get((address, port), ()))))
+                for flow, port in zip(group.instances, record.ports.data, strict=False)
+            ),
+        )
+        for group, record in zip(groups, manifest.groups, strict=True)
+        for address in (str(record.request.server_address),)
+    ]
 
 
 def _failed_in_traces(files: RawFiles, manifest: Manifest) -> Iterator[str]:
@@ -168,6 +192,7 @@ def _links(
         ),
         busy=busy,
         ways=files.read(link_loads.RAW_WAYS, link_loads.read_ways, ()),
+        programs=_carried(files, manifest),
     )
 
 
@@ -211,14 +236,14 @@ def keys(
         for flow in group.instances:
             port = record.ports.data[flow.instance - 1]
             for own in _client_ports(request, record.ports, flow.instance, flow.result):
-                there = RoutedFlow(
+                key = RoutedFlow(
                     source=request.client_address,
                     destination=request.server_address,
                     protocol="udp" if request.test in UDP_TESTS else "tcp",
                     source_port=own,
                     destination_port=port,
                 )
-                yield request.group, flow.instance, there.reversed if request.is_reverse else there
+                yield request.group, flow.instance, key.reversed if request.is_reverse else key
 
 
 def _counters_of(hosts: Mapping[str, _Host]) -> Iterator[CountersEvidence]:
@@ -226,6 +251,13 @@ def _counters_of(hosts: Mapping[str, _Host]) -> Iterator[CountersEvidence]:
         found = {host: each.counters[name] for host, each in hosts.items()}
         if known := {host: counted for host, counted in found.items() if counted.time_s}:
             yield CountersEvidence(kind, known)
+
+
+def _counters_of_programs(links: CarriedLinks) -> Iterator[CountersEvidence]:
+    """Those of a stress test are over the time of the engine, and in its table."""
+    if ways := {str(way): way.samples for way in links.ways if not way.is_whole}:
+        for kind in carried.KINDS:
+            yield CountersEvidence(kind, ways)
 
 
 def without_cpu(group: GroupEvidence) -> GroupEvidence:
@@ -342,8 +374,8 @@ def _group(
     request = record.request
     client, server = hosts[request.client], hosts[request.server]
     info = manifest.hosts[request.client].info
-    told = files.read(f"raw/{request.client}/group.{request.group}.json", _told, {})
-    counters = _counters(told)
+    recorded = files.read(f"raw/{request.client}/group.{request.group}.json", _told, {})
+    counters = _counters(recorded)
     instances = tuple(
         _instance(files, manifest, record, instance, client=client, server=server)
         for instance in record.instances
@@ -358,10 +390,10 @@ def _group(
         pings=_pings(files, manifest, request, client),
         client_cpu=_under_load(request, instances, client.cpu),
         server_cpu=_under_load(request, instances, server.cpu),
-        device=str(told.get("device", "")),
+        device=str(recorded.get("device", "")),
         counters=counters[1] if counters else None,
         counters_before=counters[0] if counters else None,
-        mtu_bytes=_mtu_bytes(told),
+        mtu_bytes=_mtu_bytes(recorded),
         features=_features(files, request.client),
         queues=_on_path(manifest, request, hosts, known),
         damaged=frozenset(_damaged(files, manifest, request, hosts)),
@@ -635,17 +667,17 @@ def _told(path: Path) -> Mapping[str, Any]:
     return group if isinstance(group, dict) else {}
 
 
-def _mtu_bytes(told: Mapping[str, Any]) -> int | None:
+def _mtu_bytes(recorded: Mapping[str, Any]) -> int | None:
     """The MTU of the test interface; None if it is unknown."""
-    mtu = told.get("mtu_bytes")
+    mtu = recorded.get("mtu_bytes")
     return mtu if type(mtu) is int and 0 < mtu < 2**32 else None
 
 
-def _counters(told: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] | None:
+def _counters(recorded: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]] | None:
     """The counters of the test interface before the group, and their increase; None if unknown, for
     example because another interface has taken its name."""
     try:
-        before, after = told["counters_before"], told["counters_after"]
+        before, after = recorded["counters_before"], recorded["counters_after"]
         gained = {name: after[name] - before[name] for name in before}
         every = (*before.values(), *gained.values())
     except (KeyError, TypeError, IndexError, AttributeError):

@@ -10,7 +10,8 @@ from netesto.collectors.ping import UNMEASURED
 from netesto.controller import rawfiles
 from netesto.controller.wallclock import Stopwatch
 from netesto.files import jsontext
-from netesto.model import COMPLETION_TESTS, TRACE_TESTS, Event, GroupRequest, Ports
+from netesto.flowspec import COMPLETION_TESTS, TRACE_TESTS
+from netesto.model import Event, GroupRequest, Ports
 from netesto.results.evidence import OK
 from netesto.traffic.native import COMPLETION_S
 

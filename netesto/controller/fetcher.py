@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import re
 from pathlib import Path
 
 from netesto.controller.experiment import Experiment
@@ -14,8 +13,6 @@ from netesto.errors import AgentError, ConnectionLostError
 from netesto.model import FileEntry
 from netesto.results.store import Store
 from netesto.transport import files
-
-_OF_LINK = re.compile(r"(link|losses)\.([A-Za-z][\w-]*)\.([\w-]+)\.(jsonl|csv)")
 
 # How often the files of an experiment are requested, each time after a cut.
 FETCH_ATTEMPTS = 5
@@ -89,10 +86,6 @@ class Fetcher:
             self._progress.mark_partial(experiment, f"{host.name}: {text}")
 
         def place(entry: FileEntry) -> Path:
-            # One agent records all links that programs carry: each at its sending end.
-            if match := _OF_LINK.fullmatch(entry.path):
-                kind, sender, receiver, end = match.groups()
-                return self._store.place(experiment.exp, sender, f"{kind}.{receiver}.{end}")
             return self._store.place(experiment.exp, host.name, entry.path)
 
         def keep(entry: FileEntry, path: Path) -> None:

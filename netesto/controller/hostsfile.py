@@ -22,15 +22,15 @@ def with_host(text: str, path: Path, *, name: str, agent: str, addresses: Sequen
     if not addresses:
         del table["addresses"]
     document = _parsed(text)
-    there = None if document is None else document.get(name)
-    if isinstance(there, dict):
+    existing = None if document is None else document.get(name)
+    if isinstance(existing, dict):
         # Without the key, the agent is reached by the name of the table.
-        if there.get("agent", f"ssh://{name}") == agent:
+        if existing.get("agent", f"ssh://{name}") == agent:
             return text
-        table = {**table, **there, "agent": agent}
+        table = {**table, **existing, "agent": agent}
     written = _written(name, table)
     if document is not None:
-        made = _replaced(text, name, written) if there is not None else _appended(text, written)
+        made = _replaced(text, name, written) if existing is not None else _appended(text, written)
         if _parsed(made) == {**document, name: table}:
             return made
     raise UsageError(

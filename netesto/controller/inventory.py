@@ -11,7 +11,7 @@ from pathlib import Path
 from netesto.controller import ansible, hostlist
 from netesto.errors import UsageError, WorldError
 from netesto.files import texts
-from netesto.language.remote import spellings
+from netesto.language.steps import spellings
 from netesto.model import Address, Endpoint
 from netesto.text.nearest import hint, nearest
 from netesto.transport.addresses import (

@@ -54,7 +54,7 @@ def findings(
     found = [
         Finding(text, requirement.place)
         for requirement in requirements
-        for text in unmet(requirement, infos, there=len(inventory.endpoints))
+        for text in unmet(requirement, infos, count=len(inventory.endpoints))
     ]
     for command in commands:
         if all(endpoints[name].host in infos for name in command.hosts):
@@ -65,13 +65,13 @@ def findings(
     return list(first.values())
 
 
-def check_count(requirements: Sequence[steps.Requirement], there: int) -> None:
-    """MissingError if a REQUIRE needs a number of hosts other than `there`."""
+def check_count(requirements: Sequence[steps.Requirement], count: int) -> None:
+    """MissingError if a REQUIRE needs a number of hosts other than `count`."""
     wrong = [
         f"{text} (needed at {requirement.place})"
         for requirement in requirements
         if requirement.what == "hosts"
-        for text in _unmet_hosts(requirement, there)
+        for text in _unmet_hosts(requirement, count)
     ]
     if wrong:
         raise MissingError("\n".join(wrong))
@@ -154,13 +154,13 @@ _OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def unmet(
-    requirement: steps.Requirement, infos: Mapping[str, HostInfo], *, there: int
+    requirement: steps.Requirement, infos: Mapping[str, HostInfo], *, count: int
 ) -> list[str]:
     """What REQUIRE needs and hosts lack, in words, each with its host. With several words, `=`
-    needs all of them, and `!=` none of them. `there`: how many hosts there are.
+    needs all of them, and `!=` none of them. `count`: how many hosts there are.
     """
     if requirement.what == "hosts":
-        return _unmet_hosts(requirement, there)
+        return _unmet_hosts(requirement, count)
     return [
         f"{_written(requirement)}: {name} {text}"
         for name, info in infos.items()
@@ -168,13 +168,13 @@ def unmet(
     ]
 
 
-def _unmet_hosts(requirement: steps.Requirement, there: int) -> list[str]:
+def _unmet_hosts(requirement: steps.Requirement, count: int) -> list[str]:
     """`=` needs at least as many."""
     compare = operator.ge if requirement.operator == "=" else _OPERATORS[requirement.operator]
-    if compare(compare_versions(str(there), requirement.value), 0):
+    if compare(compare_versions(str(count), requirement.value), 0):
         return []
-    verb = "is" if there == 1 else "are"
-    return [f"{_written(requirement)}: there {verb} {units.counted(there, 'host')}"]
+    verb = "is" if count == 1 else "are"
+    return [f"{_written(requirement)}: there {verb} {units.counted(count, 'host')}"]
 
 
 def _written(requirement: steps.Requirement) -> str:
@@ -188,8 +188,8 @@ def _unmet_at(requirement: steps.Requirement, info: HostInfo) -> str:
         is_met = holds(compare_versions(info.kernel, requirement.value), 0)
         return "" if is_met else f"runs {info.kernel}"
     wanted, has = requirement.needs, needs.has(info)
-    there = has[wanted[0].kind]
-    if there is None:
+    available = has[wanted[0].kind]
+    if available is None:
         return f"could not find out which {wanted[0].kind}s its kernel has"
     lacking = needs.unmet(wanted, has)
     if requirement.operator == "!=":
@@ -197,7 +197,7 @@ def _unmet_at(requirement: steps.Requirement, info: HostInfo) -> str:
         return f"has {' '.join(found)}" if found else ""
     installed = info.unusable_tools if requirement.what == "tool" else ()
     absent = [f"usable {n.name}" if n.name in installed else n.name for n in lacking]
-    return f"has no {' '.join(absent)}, only {' '.join(there) or 'none'}" if absent else ""
+    return f"has no {' '.join(absent)}, only {' '.join(available) or 'none'}" if absent else ""
 
 
 def compare_versions(left: str, right: str) -> int:

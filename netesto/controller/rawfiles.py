@@ -8,7 +8,8 @@ from typing import TypeVar
 from netesto import traffic
 from netesto.collectors.counters import COUNTERS
 from netesto.errors import OutputError
-from netesto.model import TRACE_TESTS, GroupRequest
+from netesto.flowspec import TRACE_TESTS
+from netesto.model import GroupRequest
 from netesto.results.manifest import Manifest
 
 # Hosts are not trusted: reading a file takes a multiple of its size in memory. The largest known

@@ -410,7 +410,7 @@ def _of_refused(
     """What a script sets, leaves on purpose, captures or starts on a host that refuses it; the
     first of each."""
     states = {host.endpoint.host: host.state for host in visited if host.state is not None}
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for command in commands:
         of_both = isinstance(command, steps.DoClient)
         for host in dict.fromkeys(
@@ -418,8 +418,8 @@ def _of_refused(
         ):
             state = states.get(host)
             for tell, refusal in _refusals(command, state) if state is not None else ():
-                if refusal and (host, refusal) not in told:
-                    told.add((host, refusal))
+                if refusal and (host, refusal) not in reported:
+                    reported.add((host, refusal))
                     message, _, remedy = refusal.partition("\n")
                     where = told_place(command.place, command.chain)
                     yield replace(tell(f"{command.name} ({where}): {message}", remedy), host=host)

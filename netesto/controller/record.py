@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from netesto.controller import digest, wallclock
+from netesto.controller import digest
 from netesto.controller.experiment import Experiment, GroupState, overall_status
 from netesto.controller.host import HostConnection
-from netesto.controller.run import Ground
+from netesto.controller.run import RunNetwork
 from netesto.files import jsontext
+from netesto.flowspec import REQUEST_TESTS
 from netesto.measured import SocketSample
-from netesto.model import REQUEST_TESTS, GroupRequest
+from netesto.model import GroupRequest
 from netesto.results import crosscheck, flows, hostdiffs, queues, runs, severity
 from netesto.results.evidence import ExperimentEvidence, InstanceEvidence
 from netesto.results.manifest import (
@@ -39,7 +40,7 @@ def manifest(
     hosts: Mapping[str, HostConnection],
     *,
     run: str,
-    ground: Ground,
+    network: RunNetwork,
     description: str,
     columns: Mapping[str, str],
     ended_s: float,
@@ -63,13 +64,13 @@ def manifest(
         ended_s=ended_s,
         started_monotonic_s=experiment.started_monotonic_s,
         ended_monotonic_s=time.monotonic(),
-        ground=ground.kind,
-        simulated_time=ground.kind == wallclock.SIMULATED,
+        ground=network.ground.name,
+        simulated_time=network.ground.is_simulated,
         wall_s=speed.wall_s,
         speed_up=speed.speed_up,
-        topology=ground.topology,
-        paths=ground.paths,
-        links=ground.links,
+        topology=network.topology,
+        paths=network.paths,
+        links=network.links,
         groups=tuple(
             _group(experiment.folder, experiment.groups[number])
             for number in sorted(experiment.groups)
@@ -371,9 +372,9 @@ def _host_warnings(evidence: ExperimentEvidence, *, one_machine: bool) -> Iterat
 def _path_warnings(manifest: Manifest) -> Iterator[str]:
     for path in manifest.paths:
         name = f"path {path.source}→{path.destination}"
-        for asked, measured, unit, scale in (
-            (path.asked_rtt_ms, path.measured_rtt_ms, "ms RTT", 1.0),
-            (path.asked_rate_bps, path.measured_rate_bps, "Mbit/s", 1e-6),
+        for asked, measured, unit, scale, deviation in (
+            (path.asked_rtt_ms, path.measured_rtt_ms, "ms RTT", 1.0, path.rtt_deviation),
+            (path.asked_rate_bps, path.measured_rate_bps, "Mbit/s", 1e-6, path.rate_deviation),
         ):
-            if asked and measured and abs(measured - asked) > asked * PATH_TOLERANCE:
+            if asked and measured and deviation > PATH_TOLERANCE:
                 yield f"{name}: {measured * scale:.3g} {unit}, requested {asked * scale:.3g}"

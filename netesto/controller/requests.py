@@ -7,18 +7,10 @@ from dataclasses import asdict, replace
 from netesto import traffic
 from netesto.controller.inventory import Inventory
 from netesto.errors import MissingError, ScriptError, WorldError
+from netesto.flowspec import ALWAYS_THERE, RECEIVERS, UDP_TESTS, FlowSpec
 from netesto.hostsettings import LinkAttribute, LinkLimits, RouteMetrics, Setting
 from netesto.language import steps
-from netesto.model import (
-    ALWAYS_THERE,
-    RECEIVERS,
-    UDP_TESTS,
-    Address,
-    Endpoint,
-    FlowSpec,
-    GroupRequest,
-    HostInfo,
-)
+from netesto.model import Address, Endpoint, GroupRequest, HostInfo
 from netesto.traces import played
 
 # Tools that rely on computing taking time send endlessly, or everything at once, in simulated time.

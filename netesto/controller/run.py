@@ -23,6 +23,7 @@ from netesto.controller.progress import LATE_S, OVERDUE_GRACE_S, Progress
 from netesto.controller.starter import Starter
 from netesto.controller.wallclock import Stopwatch, await_moment
 from netesto.errors import AgentError, MissingError, WorldError
+from netesto.grounds import Ground
 from netesto.hostsettings import LinkLimits
 from netesto.language import steps
 from netesto.links.routed import RoutedFlow
@@ -51,12 +52,12 @@ ABORT_S, FETCH_S, RELEASE_S = 1.0, 1.2, 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """The ground of a run, for the results: its kind, the lab's drawing, paths and links; what
+class RunNetwork:
+    """The ground of a run, and of its lab, for the results, the drawing, paths and links; what
     finds the ways of flows in the lab, and what shows a link; and the controller's clock, which its
     agents share."""
 
-    kind: str
+    ground: Ground
     topology: str = ""
     paths: tuple[PathRecord, ...] = ()
     links: tuple[LinkRecord, ...] = ()
@@ -76,28 +77,29 @@ class RunOnHosts:
         store: Store,
         connect: Connect,
         observer: Observer,
-        ground: Ground,
+        network: RunNetwork,
         name: str,
         family: int = 4,
     ) -> None:
         # Those that flows of the script name; none if it has no flows.
         self.tools: frozenset[str] = frozenset()
-        self.progress = Progress(self._held, clock=ground.clock, observer=observer)
+        self.progress = Progress(self._held, clock=network.clock, observer=observer)
         self.hosts = Hosts(
             inventory,
             connect=connect,
-            clock=ground.clock,
+            clock=network.clock,
             listener=self.progress,
             run=name,
-            shares_clock=ground.kind != "hosts",
+            shares_clock=network.ground.on_one_machine,
         )
-        self.starter = Starter(self.hosts, self.progress, observer, ground=ground.kind)
+        self.starter = Starter(self.hosts, self.progress, observer, ground=network.ground)
         self.fetcher = Fetcher(self.hosts, self.progress, store, observer)
         self.store = store
         self.observer = observer
-        self.ground = ground
+        self.network = network
+        self.ground = network.ground
         self.family = family
-        self._clock = ground.clock
+        self._clock = network.clock
         # Of links of a lab, by their ends.
         self._changed_rates_bps: dict[tuple[str, str], float | None] = {}
         # Concurrent commands of one host keep their order, and the number of all together is
@@ -115,16 +117,16 @@ class RunOnHosts:
         experiment = self.progress.experiments.get(exp)
         if experiment is None:
             folder = self.store.begin(exp)
-            await_moment(self.ground.kind)
+            await_moment(self.ground)
             experiment = Experiment(
                 exp,
                 exp_name,
                 folder,
                 started_s=self._clock.now(),
                 started_monotonic_s=time.monotonic(),
-                stopwatch=Stopwatch(folder / ".wall", ground=self.ground.kind),
+                stopwatch=Stopwatch(folder / ".wall", is_simulated=self.ground.is_simulated),
                 system=SystemTime(self._clock, lambda moved_s: self._on_step(exp, moved_s)),
-                quota=Quota.now() if self.ground.kind == "lab" else None,
+                quota=Quota.now() if self.ground.in_this_kernel else None,
             )
             self.progress.experiments[exp] = experiment
             self.observer.experiment_started(exp, exp_name)
@@ -217,12 +219,12 @@ class RunOnHosts:
                 raise AssertionError(f"{command.name}: an unknown command")
 
     async def _show_link(self, command: steps.ShowLink) -> None:
-        if self.ground.show_link is None:
+        if self.network.show_link is None:
             raise MissingError("SHOW_LINK: only a lab has links that netesto carries")
         a, b = self.hosts.inventory.find(command.host).host, command.to
         with contextlib.suppress(WorldError):  # not a host: a switch or a router, by its own name
             b = self.hosts.inventory.find(command.to).host
-        self.observer.echo(await asyncio.to_thread(self.ground.show_link, a, b))
+        self.observer.echo(await asyncio.to_thread(self.network.show_link, a, b))
 
     async def _configure(self, command: steps.Configure) -> None:
         host = await self.hosts.named(command.host)
@@ -234,8 +236,8 @@ class RunOnHosts:
             for setting in each.settings:
                 if isinstance(setting, LinkLimits) and "rate" in setting.given:
                     rate_bps = SETTINGS["rate"].read(setting.values["rate"])
-                    there, back = (configured.name, setting.to), (setting.to, configured.name)
-                    for direction in setting.among(there, back):
+                    forth, back = (configured.name, setting.to), (setting.to, configured.name)
+                    for direction in setting.among(forth, back):
                         self._changed_rates_bps[direction] = rate_bps
 
     async def _do_server(self, command: steps.DoServer) -> None:
@@ -281,7 +283,7 @@ class RunOnHosts:
             await self.hosts.named(command.host),
             await self.hosts.named(command.server),
         )
-        if isinstance(command, steps.DoTrace) and self.ground.kind == "hosts":
+        if isinstance(command, steps.DoTrace) and not self.ground.on_one_machine:
             raise MissingError(
                 "DO_TRACE needs a lab: its hosts have one clock",
                 remedy="Run the script without --hosts.",
@@ -459,12 +461,12 @@ class RunOnHosts:
     def note_throttling(self, experiment: Experiment) -> None:
         """Report what a quota of processors did to a lab on this machine; other agents report their
         own."""
-        said = cgroup.words(experiment.quota, Quota.now()) if self.ground.kind == "lab" else ""
+        said = cgroup.words(experiment.quota, Quota.now()) if self.ground.in_this_kernel else ""
         if said:
             self.progress.warn(experiment, f"this machine: {said}")
 
     def _on_step(self, exp: int, moved_s: float) -> None:
         """Somebody has set this machine's time: in a lab, that of all hosts."""
-        where = "the controller" if self.ground.kind == "hosts" else "this machine"
+        where = "this machine" if self.ground.on_one_machine else "the controller"
         text = f"{where}: {words_of_step(moved_s, self._clock.now())}"
         self.progress.mark_partial(self.progress.experiments[exp], text)

@@ -8,8 +8,9 @@ from netesto.controller.experiment import Experiment, GroupState
 from netesto.controller.hosts import Hosts
 from netesto.controller.observer import Observer
 from netesto.controller.progress import Progress
-from netesto.controller.wallclock import SIMULATED, await_moment
+from netesto.controller.wallclock import await_moment
 from netesto.errors import AgentError, MissingError
+from netesto.grounds import Ground
 from netesto.transport import channel
 
 # START_FLOWS tells clients that are ready an instant at least so far ahead, in simulated time that
@@ -26,7 +27,7 @@ class Starter:
     """Starts flows on the hosts of a run."""
 
     def __init__(
-        self, hosts: Hosts, progress: Progress, observer: Observer, *, ground: str
+        self, hosts: Hosts, progress: Progress, observer: Observer, *, ground: Ground
     ) -> None:
         self._hosts = hosts
         self._progress = progress
@@ -76,7 +77,7 @@ class Starter:
     async def _ahead_s(self, hosts: Collection[str], accepting_s: float) -> float:
         """How far ahead an instant has to be for all hosts to know it in time, if the last of them
         has accepted its flows within `accepting_s`. Clocks are measured on this occasion."""
-        if self._ground == SIMULATED:
+        if self._ground.is_simulated:
             return SAMPLED_FIRST_S
         begun_s = self._clock.now()
         # A host that is lost now does not start its flows either.
@@ -85,7 +86,7 @@ class Starter:
         # the time to accept flows. What keeps a machine busy comes and goes.
         told_s = max(RELEASE_LEAD_S, accepting_s / 3, 2 * (self._clock.now() - begun_s))
         # The hosts of a large lab take samples first, one after the other.
-        machine_hosts = 1 if self._ground == "hosts" else len(self._hosts.inventory.endpoints)
+        machine_hosts = len(self._hosts.inventory.endpoints) if self._ground.on_one_machine else 1
         return told_s + SAMPLED_EACH_PACE_S * (channel.pace(machine_hosts) - 1)
 
     async def _start_or_mark_partial(self, experiment: Experiment, group: GroupState) -> float:

@@ -90,11 +90,11 @@ def _begin(
     folder: Path, part: Path, entries: Sequence[FileEntry], host: str
 ) -> Sequence[FileEntry]:
     """The files that earlier calls have not fetched; what they have is in `part` from now on."""
-    there = folder if folder.exists() else part
-    durable.make_folder(there)
-    with durable.writing(there):
-        missing = [each for each in entries if not _is_here(there / each.path, each, host)]
-        there.rename(part)
+    fetched = folder if folder.exists() else part
+    durable.make_folder(fetched)
+    with durable.writing(fetched):
+        missing = [each for each in entries if not _is_here(fetched / each.path, each, host)]
+        fetched.rename(part)
     return missing
 
 

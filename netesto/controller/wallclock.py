@@ -10,8 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-# The ground whose time is simulated.
-SIMULATED = "sim"
+from netesto.grounds import Ground
 
 # A run reaches its first experiment some microseconds earlier or later, depending on the number of
 # its files and the length of their names. The kernel's clock ticks at whole milliseconds, so
@@ -33,25 +32,25 @@ class Speed:
     speed_up: float | None = None
 
 
-def await_moment(ground: str) -> None:
+def await_moment(ground: Ground) -> None:
     """In simulated time, wait for the next tenth of a second, which takes no real time.
 
     After much computing at one instant, reading the clock takes 256 ns, and a wait is too long by
     this much. So a first wait ends shortly before, and the second begins at a fresh instant.
     """
-    if ground == SIMULATED:
+    if ground.is_simulated:
         for early_ns in (EARLY_NS, 0):
             left_ns = (BETWEEN_TICKS_NS - time.monotonic_ns()) % MOMENT_NS - early_ns
             time.sleep(max(left_ns - _HALF_NS, 0) / 1e9)
 
 
 class Stopwatch:
-    """Runs from its creation on. `path` is a file that it may create, in a folder of the machine
-    outside."""
+    """Runs from its creation on, in real or simulated time. `path` is a file that it may create, in
+    a folder of the machine outside."""
 
-    def __init__(self, path: Path, *, ground: str) -> None:
+    def __init__(self, path: Path, *, is_simulated: bool) -> None:
         self._path = path
-        self._is_simulated = ground == SIMULATED
+        self._is_simulated = is_simulated
         self._since_wall_s = self._dated_s()
         self._since_s = time.monotonic()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from netesto.collectors import cpu
 from netesto.errors import OutputError, ResultsError
+from netesto.flowspec import COMPLETION_TESTS
 from netesto.measured import CpuSample
-from netesto.model import COMPLETION_TESTS
 from netesto.results import flows, integrity, manifest
 from netesto.results.imported import FIRST_DROPPED, LAST_DROPPED, CpuFile, Side, cores_of
 from netesto.results.manifest import GroupRecord, Manifest

@@ -334,14 +334,14 @@ class Brought:
     ) -> None:
         """Wait for this stage of the agent. AgentError with the reason if it fails. `say` is told
         the name of another run."""
-        name, told = self.host.name, 0
+        name, reported = self.host.name, 0
 
         def is_told() -> bool:
-            nonlocal told
+            nonlocal reported
             waits = [each["waits"] for each in self._replies() if "waits" in each]
-            for other in waits[told:]:
+            for other in waits[reported:]:
                 say(f"waiting: {name}: in use by {other}")
-            told = len(waits)
+            reported = len(waits)
             return bool(self._ends(stage, or_stage)) or self.is_gone
 
         begun_s, timeout = time.monotonic(), _READY_S + (wait_s or 0.0)

@@ -381,9 +381,9 @@ def connections(path: str) -> List[Tuple[int, int]]:
                 if kind != 20:
                     return found
                 inode = struct.unpack_from("=I", data, 20)[0]
-                told = dict(attributes(data[32:length]))
-                if told.get(0, b"").rstrip(b"\0") == path.encode():
-                    found.append((inode, struct.unpack("=I", told.get(2, bytes(4)))[0]))
+                found_attributes = dict(attributes(data[32:length]))
+                if found_attributes.get(0, b"").rstrip(b"\0") == path.encode():
+                    found.append((inode, struct.unpack("=I", found_attributes.get(2, bytes(4)))[0]))
                 data = data[length + 3 & ~3 :]
 
 

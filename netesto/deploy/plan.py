@@ -148,15 +148,15 @@ def install(facts: Facts, wanted: WantedHost, *, name: str) -> HostPlan:
         has = " ".join(facts.interfaces)
         raise AgentError(f"has no interface {wanted.device}; it has {has}")
     packages = fitting(facts, wanted)
-    there = facts.installed
-    if there is None and facts.existing:
+    installed = facts.installed
+    if installed is None and facts.existing:
         found = ", ".join(sorted(facts.existing))
         raise AgentError(
             f"has an agent that 'hosts install' did not install: {found}",
             remedy="Stop it and move these files away first.",
         )
     host = _Host(facts, wanted, name, packages)
-    if _is_done(there, host) and not host.added:
+    if _is_done(installed, host) and not host.added:
         return HostPlan(facts, notes=tuple(host.notes()))
     if facts.free_bytes < ROOM_BYTES:
         raise AgentError(
@@ -166,13 +166,13 @@ def install(facts: Facts, wanted: WantedHost, *, name: str) -> HostPlan:
     return HostPlan(facts, tuple(host.steps()), tuple(host.notes()), _text(host.record()))
 
 
-def _is_done(there: Installation | None, host: "_Host") -> bool:
+def _is_done(installed: Installation | None, host: "_Host") -> bool:
     return (
-        there is not None
-        and there.runs
+        installed is not None
+        and installed.runs
         # A configuration that its user changed is valid.
-        and set(there.changed) <= {host.places.config}
-        and there.record == host.record()
+        and set(installed.changed) <= {host.places.config}
+        and installed.record == host.record()
     )
 
 
@@ -187,15 +187,15 @@ class _Host:
         self.wanted = wanted
         self.name = name
         self.packages = packages
-        self.there = facts.installed
+        self.installed = facts.installed
         prefix = self.places.prefix
         self.archive = wanted.code(facts.machine)
         self.code = f"{prefix}/{self.archive.name}"
         self.others = f"{prefix}/{_folder_of(packages, facts, wanted.requirements)}"
         self.texts = {self.places.launcher: self._launcher()}
         config = self.places.config
-        self.keeps_config = self.there is not None and (
-            config in self.there.changed and config in facts.existing
+        self.keeps_config = self.installed is not None and (
+            config in self.installed.changed and config in facts.existing
         )
         if not self.keeps_config:
             self.texts[config] = self._config()
@@ -205,7 +205,7 @@ class _Host:
     @property
     def device(self) -> str:
         """The interface that was named for tests, now or when the agent was installed before."""
-        earlier = self.there.record.get("device", "") if self.there else ""
+        earlier = self.installed.record.get("device", "") if self.installed else ""
         return self.wanted.device or str(earlier)
 
     @property
@@ -261,11 +261,11 @@ class _Host:
 
     def record(self) -> dict[str, Any]:
         """The record of the finished installation."""
-        places, there = self.places, self.there
+        places, installed = self.places, self.installed
         files = {path: _digest(text) for path, text in self.texts.items()}
-        made = there.record.get("made", []) if there else self._made()
-        if self.keeps_config and there is not None:
-            files[places.config] = there.record["files"][places.config]
+        made = installed.record.get("made", []) if installed else self._made()
+        if self.keeps_config and installed is not None:
+            files[places.config] = installed.record["files"][places.config]
         return {
             "version": __version__,
             "name": self.name,
@@ -274,7 +274,9 @@ class _Host:
             "service": self._service(),
             "spool": f"{places.state}/spool",
             # They stay when everything else is removed.
-            "tools": sorted({*self.added, *(there.record.get("tools", ()) if there else ())}),
+            "tools": sorted(
+                {*self.added, *(installed.record.get("tools", ()) if installed else ())}
+            ),
             **({"made": made} if made else {}),
             **({"device": self.device} if self.device else {}),
         }
@@ -330,9 +332,11 @@ class _Host:
 
     def steps(self) -> Iterator[Step]:
         """The steps from the present state to the record."""
-        facts, places, there = self.facts, self.places, self.there
-        folders = set(there.record["folders"]) - set(there.changed) if there else set()
-        old = sorted(set(there.record["folders"]) - {self.code, self.others}) if there else []
+        facts, places, installed = self.facts, self.places, self.installed
+        folders = set(installed.record["folders"]) - set(installed.changed) if installed else set()
+        old = (
+            sorted(set(installed.record["folders"]) - {self.code, self.others}) if installed else []
+        )
         yield Step("", "folder", {"path": places.prefix, "mode": 0o755})
         # First, so that an interrupted installation can be repeated, and removed.
         yield self._write_record(
@@ -359,8 +363,8 @@ class _Host:
         return Step("", "write", values)
 
     def _start(self) -> Iterator[Step]:
-        places, there = self.places, self.there
-        if there is not None and there.record["service"]["kind"] == "supervisor":
+        places, installed = self.places, self.installed
+        if installed is not None and installed.record["service"]["kind"] == "supervisor":
             yield Step("stop the agent", "stop", {"lock": places.alive})
         if self.by_systemd:
             scope = self._service()["scope"]
@@ -414,30 +418,28 @@ def brought(facts: Facts, wanted: WantedHost) -> tuple[list[Step], list[str]]:
 def remove(facts: Facts, *, force: bool) -> HostPlan:
     """Remove what `install` created, except packages with tools, which others may use by now. With
     `force` also unfetched measurements."""
-    places, there = facts.places, facts.installed
+    places, installed = facts.places, facts.installed
     notes = []
     steps: list[Step] = []
-    if there is not None and not force:
+    if installed is not None and not force:
         # First: a refusal leaves everything as it is.
-        steps.append(Step("", "spare", {"spool": there.record["spool"]}))
-    brought = sorted(name for name in facts.cached if name.startswith(_BROUGHT))
-    if len(brought) < len(facts.cached):
+        steps.append(Step("", "spare", {"spool": installed.record["spool"]}))
+    own = sorted(name for name in facts.cached if name.startswith(_BROUGHT))
+    if len(own) < len(facts.cached):
         # A controller, too: what it keeps there stays, such as its kernels.
-        steps += [
-            _remove(f"remove {facts.cache}/{name}", f"{facts.cache}/{name}") for name in brought
-        ]
-    elif brought:
+        steps += [_remove(f"remove {facts.cache}/{name}", f"{facts.cache}/{name}") for name in own]
+    elif own:
         steps.append(_remove(f"remove {facts.cache}", facts.cache))
         if facts.made_above_cache:
             steps.append(_remove_if_empty(facts.cache.rpartition("/")[0]))
-    if there is None:
+    if installed is None:
         above = [path for path in facts.absent if places.lock.startswith(f"{path}/")]
         if steps and above:
             # The lock of the removal itself made them.
             steps.append(_remove("", places.lock))
             steps += map(_remove_if_empty, sorted(above, reverse=True))
         return HostPlan(facts, tuple(steps))
-    record = there.record
+    record = installed.record
     files = [_remove(f"remove {path}", path, digest) for path, digest in record["files"].items()]
     if record["service"]["kind"] == "systemd":
         scope, unit = record["service"]["scope"], record["service"]["unit"]
@@ -445,7 +447,7 @@ def remove(facts: Facts, *, force: bool) -> HostPlan:
         # systemctl does not disable what has no unit file, as after an interruption.
         if places.unit in facts.existing:
             steps.append(_systemctl(words, *scope, "disable", "--now", unit))
-        elif there.runs:
+        elif installed.runs:
             steps.append(_systemctl(words, *scope, "stop", unit))
         steps += [*files, _systemctl("", *scope, "daemon-reload")]
     else:
@@ -461,7 +463,7 @@ def remove(facts: Facts, *, force: bool) -> HostPlan:
     values = {"path": places.prefix, "digest": "", "last": places.record.rpartition("/")[2]}
     steps.append(Step(f"remove {places.prefix}", "remove", values))
     steps += map(_remove_if_empty, record.get("made", ()))
-    if places.config in there.changed and places.config in facts.existing:
+    if places.config in installed.changed and places.config in facts.existing:
         notes.append(f"kept: {places.config}, which was changed")
     if tools := record.get("tools"):
         notes.append(f"kept: the packages with {', '.join(tools)}, installed with the agent")

@@ -32,9 +32,9 @@ def program() -> str:
     return str(PROGRAM)
 
 
-def words(there: LinkSettings, back: LinkSettings) -> list[str]:
+def words(forth: LinkSettings, back: LinkSettings) -> list[str]:
     """The settings of both directions as the program reads them."""
-    return [*words_of("to", there), *words_of("from", back)]
+    return [*words_of("to", forth), *words_of("from", back)]
 
 
 def words_of(direction: str, settings: LinkSettings) -> list[str]:

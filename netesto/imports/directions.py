@@ -35,15 +35,15 @@ class DirectionData:
         if result is None:
             return None
         of_datagrams = None if result.datagrams is None else result.datagrams.sent_bps
-        told = (result.sent_bps, of_datagrams, result.rate_bps)
-        return next((bps for bps in told if bps is not None), None)
+        rates_bps = (result.sent_bps, of_datagrams, result.rate_bps)
+        return next((bps for bps in rates_bps if bps is not None), None)
 
     @property
     def retransmits(self) -> int | None:
         """Of its sender."""
         result = self.result
-        told = (result.local_retransmits, result.remote_retransmits) if result is not None else ()
-        return next((count for count in told if count is not None), None)
+        counts = (result.local_retransmits, result.remote_retransmits) if result is not None else ()
+        return next((count for count in counts if count is not None), None)
 
     def at(self, zero_s: float) -> "DirectionData":
         """The same, whose measurement began at `zero_s`."""

@@ -133,12 +133,12 @@ def _group(
     pings: tuple[PingSample, ...] = ()
     if direction is not None and status == OK:
         # iperf3 counts the time anew after the omitted part.
-        there = direction.at(manifest.started_s + request.omit_s)
-        samples, pings = there.samples, there.pings
-        if there.result is not None:
-            told = there.result
-            took_s = told.elapsed_s or request.duration_s
-            result = consistency.checked(replace(told, elapsed_s=took_s), request)
+        moved = direction.at(manifest.started_s + request.omit_s)
+        samples, pings = moved.samples, moved.pings
+        if moved.result is not None:
+            reported = moved.result
+            took_s = reported.elapsed_s or request.duration_s
+            result = consistency.checked(replace(reported, elapsed_s=took_s), request)
     is_reverse = request.is_reverse
     # In the order of the run's files, not of the data.
     is_swapped = direction is not None and direction.is_from_server and not is_reverse

@@ -15,7 +15,16 @@ from netesto.imports.mpstat import CpuLoad
 from netesto.imports.source import NOBODY, RunSource
 from netesto.imports.tree import CpuSource, File, RunFiles
 from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports
-from netesto.results import crosscheck, derive, durable, imported, integrity, manifest, runs
+from netesto.results import (
+    crosscheck,
+    derive,
+    durable,
+    imported,
+    integrity,
+    manifest,
+    runs,
+    severity,
+)
 from netesto.results.evidence import FAILED, OK, PARTIAL
 from netesto.results.fields import Fields
 from netesto.results.imported import CpuFile, ImportedRun
@@ -56,12 +65,12 @@ def build(
     seen = evidence.build(
         known, found.output, sender=found.of("sender"), receiver=found.of("receiver")
     )
-    told = (*findings.of(found), *findings.of_evidence(run.output, seen))
+    remarks = (*findings.of(found), *findings.of_evidence(run.output, seen))
     warnings = (
-        f"imported from {run.output.name}: what its files do not report is unknown",
+        severity.note(f"imported from {run.output.name}: what its files do not report is unknown"),
         *(
             f"{each.file}: {each.kind}: {each.detail}"
-            for each in told
+            for each in remarks
             if each.kind != findings.DOUBT
         ),
         *crosscheck.warnings(seen),
@@ -80,7 +89,7 @@ def build(
         reason=found.output.reason,
         columns=found.columns,
         cpu=cpu,
-        findings=told,
+        findings=remarks,
     )
     manifest.write(known, folder / manifest.NAME)
     imported.write(folder, evidence.summarised(made, found.output))
@@ -248,7 +257,7 @@ def _group(
     )
 
 
-def _host(name: str, kernel: str, address: Address, **told: Any) -> HostRecord:
+def _host(name: str, kernel: str, address: Address, **known: Any) -> HostRecord:
     """The few known facts of a host."""
     info = HostInfo(
         host=name,
@@ -256,9 +265,9 @@ def _host(name: str, kernel: str, address: Address, **told: Any) -> HostRecord:
         kernel=kernel,
         cpus=0,
         memory_bytes=0,
-        device=told.get("device", ""),
+        device=known.get("device", ""),
         addresses=() if address == NOBODY else (str(address),),
-        tools=told.get("tools", {}),
+        tools=known.get("tools", {}),
         congestion_controls=(),
         qdiscs=(),
     )
@@ -268,8 +277,8 @@ def _host(name: str, kernel: str, address: Address, **told: Any) -> HostRecord:
 def _options(found: RunSource, direction: DirectionData) -> dict[str, Any]:
     """The options of a flow, from its output and its command."""
     asked = found.arguments
-    told = found.columns.get("parallel", "")
-    parallel = int(told) if told.isdecimal() and len(told) < 6 else direction.parallel or 1
+    text = found.columns.get("parallel", "")
+    parallel = int(text) if text.isdecimal() and len(text) < 6 else direction.parallel or 1
     # iperf3's is that of each stream.
     stream_bps = documents.number(found.planned("target_bitrate")) or 0.0
     return {

@@ -108,11 +108,11 @@ def _points(value: object, series: object) -> Iterator[tuple[float, float]]:
 
 
 def _step_s(value: object) -> float:
-    told = number(value, "metadata", "STEP_SIZE")
+    step_s = number(value, "metadata", "STEP_SIZE")
     times = [number(each) for each in items(value, "x_values")[:2]]
     if len(times) == 2 and None not in times and (times[1] or 0) > (times[0] or 0):
         return (times[1] or 0) - (times[0] or 0)
-    return told or 1.0
+    return step_s or 1.0
 
 
 def _flow(
@@ -162,17 +162,17 @@ def _mean(
     covered_s = len(points) * _step_s(value)
     own = sum(each for _, each in points) / len(points) if points else None
     share = covered_s / length_s if length_s else 1.0
-    told = number(meta, "MEAN_VALUE")
-    if told is None:
+    mean = number(meta, "MEAN_VALUE")
+    if mean is None:
         if own is None or share >= _KNOWN_SHARE:
             return own, []
         covers = f"its values cover {covered_s:.3g} of {length_s:.3g} s"
         return None, [f"rate is unknown: {covers}, and the file has no mean"]
-    if own is None or abs(own - told) <= _TOLERANCE * max(own, told):
-        return told, []
+    if own is None or abs(own - mean) <= _TOLERANCE * max(own, mean):
+        return mean, []
     covers = f"which cover {covered_s:.3g} of {length_s:.3g} s"
-    of_file = f"rate {told:.4g} Mbit/s is the mean of the file"
-    return told, [f"{of_file}; that of its values, {covers}, is {own:.4g} Mbit/s"]
+    of_file = f"rate {mean:.4g} Mbit/s is the mean of the file"
+    return mean, [f"{of_file}; that of its values, {covers}, is {own:.4g} Mbit/s"]
 
 
 def _pings(points: Iterator[tuple[float, float]]) -> Iterator[PingSample]:
@@ -184,8 +184,8 @@ def _request(
     name: str, meta: object, points: list[tuple[float, float]], value: object
 ) -> DirectionData:
     """A flow of small requests, one after the other: its latency over time is drawn as pings."""
-    told = number(meta, "MEAN_VALUE")
-    mean_ms = sum(each for _, each in points) / len(points) if points and told is None else told
+    mean = number(meta, "MEAN_VALUE")
+    mean_ms = sum(each for _, each in points) / len(points) if points and mean is None else mean
     if mean_ms is None:
         return DirectionData(test="UDP_RR", name=name, reason="no values")
     return DirectionData(

@@ -77,7 +77,8 @@ def find(request: ImportRequest, *, out: Path) -> Tree:
         raise UsageError(
             f"{names}: nothing to import",
             remedy="Name a tree with src-cmd:HOST:N files, or files of iperf3, netperf or flent;"
-            " --name PATTERN says how files are called.",
+            " --name PATTERN says how files are called. What netperf -P 0 prints tells neither its"
+            " test nor its unit: measure with -k, or without -P 0.",
         )
     return found
 
@@ -137,18 +138,18 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
             raise
         _move_in(results, staging)
     numbers = list(range(first, first + len(fresh)))
-    there = imported.runs(results.folder)
-    failed = sum(bool(run.reason) for run in there if run.exp >= first)
+    all_runs = imported.runs(results.folder)
+    failed = sum(bool(run.reason) for run in all_runs if run.exp >= first)
     # An existing run may have new files.
     new = {run.output.path for run in fresh}
     again = (file for run in found.runs if run.output.path not in new for file in run.cpu)
     loose = _keep_loose(
-        results.folder, there, (*found.loose, *again), found.findings, is_copy=request.is_copy
+        results.folder, all_runs, (*found.loose, *again), found.findings, is_copy=request.is_copy
     )
-    everything, orphans = imported.joined(there, loose)
-    told = {each for run in everything for each in run.findings}
-    told |= {*loose.findings, *findings.of_cpus(everything, orphans)}
-    imported.write_findings(results.folder, told)
+    everything, orphans = imported.joined(all_runs, loose)
+    remarks = {each for run in everything for each in run.findings}
+    remarks |= {*loose.findings, *findings.of_cpus(everything, orphans)}
+    imported.write_findings(results.folder, remarks)
     results.write_run(
         runs.RunRecord(
             name=run_name, argv=tuple(argv), script_path="", script="", seed=None,
@@ -161,7 +162,7 @@ def bring(results: Store, found: Tree, columns: Fields, claimable: Fields, reque
         experiments=numbers,
         failed=failed,
         known=len(found.runs) - len(fresh),
-        findings=Counter(finding.kind for finding in told),
+        findings=Counter(finding.kind for finding in remarks),
         ignored=found.ignored,
     )
 
@@ -253,9 +254,9 @@ def _end_with_parent() -> None:
 
 def _keep_loose(
     folder: Path,
-    there: Iterable[ImportedRun],
+    runs_there: Iterable[ImportedRun],
     sources: Iterable[CpuSource],
-    told: Iterable[FileRemark],
+    remarks: Iterable[FileRemark],
     *,
     is_copy: bool,
 ) -> Loose:
@@ -263,9 +264,11 @@ def _keep_loose(
     that belongs to no run."""
     before = imported.read_loose(folder)
     cpu = list(before.cpu)
-    findings_ = {*before.findings, *told}
+    findings_ = {*before.findings, *remarks}
     # Files of several runs may be equal.
-    known = Counter(file.key for file in (*(f for run in there for f in run.cpu.values()), *cpu))
+    known = Counter(
+        file.key for file in (*(f for run in runs_there for f in run.cpu.values()), *cpu)
+    )
     for each in sources:
         digest = integrity.sha256_of(each.file.path)
         key = replace(each.told, sha256=digest).key

@@ -51,26 +51,28 @@ def read(data: bytes, *, received_is_enough: bool = False) -> ToolOutput:
     if not text.strip():
         return failed("empty", "empty")
     found = list(_documents(text))
-    told, count = (found[0], len(found)) if found else iperf3text.document(text)
-    if told is None:
+    document, count = (found[0], len(found)) if found else iperf3text.document(text)
+    if document is None:
         first = next(each.strip() for each in text.splitlines() if each.strip())
         said = _SAID.findall(text)
         if '"start"' in text and first.startswith("{"):
             return failed("no result: incomplete JSON")
         return failed(f"no result: {line(said[-1] if said else first)}")
-    made = replace(_of_document(told), document=told, documents=count if found else 0)
+    made = replace(_of_document(document), document=document, documents=count if found else 0)
     if count > 1:
         made = replace(made, documents=count)
-    return _judged(made, told, text, received_is_enough=received_is_enough)
+    return _judged(made, document, text, received_is_enough=received_is_enough)
 
 
-def _judged(made: ToolOutput, told: Document, text: str, *, received_is_enough: bool) -> ToolOutput:
+def _judged(
+    made: ToolOutput, document: Document, text: str, *, received_is_enough: bool
+) -> ToolOutput:
     """The output with the reason for which its run failed, if it did."""
-    if (error := told.get("error")) is not None:
+    if (error := document.get("error")) is not None:
         reason = line(str(error)) or "an error without a text"
         return replace(made, directions=(), reason=reason, kind="error")
     # A server may print many tests.
-    is_alone = made.documents < 2 or not _is_server(told)
+    is_alone = made.documents < 2 or not _is_server(document)
     said = [each for each in _SAID.findall(text) if each != _ENDED]
     if said and is_alone:
         return replace(made, directions=(), reason=line(said[-1]), kind="error")
@@ -181,8 +183,8 @@ class _Part:
         """Whether datagrams were sent."""
         protocol = words(self.document, "start", "test_start", "protocol")
         sums = (self._sent, self._received, self._sum)
-        told = (at(each, key) for each in sums for key in ("packets", "lost_packets"))
-        return protocol == "UDP" or any(each is not None for each in told)
+        counts = (at(each, key) for each in sums for key in ("packets", "lost_packets"))
+        return protocol == "UDP" or any(each is not None for each in counts)
 
     @cached_property
     def _omit_s(self) -> float:
@@ -325,8 +327,8 @@ class _Part:
 
     @cached_property
     def _has_server_output(self) -> bool:
-        told = at(self.document, "server_output_json", "intervals")
-        return isinstance(told, list) and self._sends and not self.is_bidir
+        intervals = at(self.document, "server_output_json", "intervals")
+        return isinstance(intervals, list) and self._sends and not self.is_bidir
 
     def _measured(self) -> Iterator[Any]:
         """The sums of the intervals that count: of datagrams the receiver's, if they are there."""

@@ -122,8 +122,8 @@ def _document(text: str) -> Mapping[str, Any] | None:
     parts: dict[str, dict[str, Any]] = {name: {} for name, *_ in _TOLD}
     for line in text.splitlines():
         for part, name, convert, expression in _TOLD:
-            if name not in parts[part] and (told := expression.search(line)) is not None:
-                parts[part][name] = convert(told[1])
+            if name not in parts[part] and (match := expression.search(line)) is not None:
+                parts[part][name] = convert(match[1])
     test, end = parts["test_start"], dict(parts["end"])
     if cpu := parts["cpu_utilization_percent"]:
         end["cpu_utilization_percent"] = cpu

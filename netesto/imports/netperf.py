@@ -17,10 +17,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from netesto.flowspec import REQUEST_TESTS
 from netesto.imports.directions import DirectionData, ToolOutput, failed
 from netesto.imports.documents import line, number
 from netesto.measured import Datagrams, GoodputInterval, TransferResult
-from netesto.model import REQUEST_TESTS
+from netesto.results import severity
 
 TITLE = re.compile(
     r"^(?:MIGRATED )?(?P<test>(?:TCP|UDP|SCTP|OMNI) ?[A-Za-z/|_ ]*?) TEST (?:from|to) ",
@@ -93,8 +94,10 @@ def read(data: bytes) -> ToolOutput:
         said = [each.strip() for each in text.splitlines() if each.strip()]
         said = [each for each in said if not TITLE.match(each)]
         reason = "; ".join(said[:_SHOWN_LINES])
-        if is_told and test == "" and not unit:
+        if is_told and not unit and test == "":
             reason = "neither the test nor the unit of THROUGHPUT is known: -k THROUGHPUT_UNITS"
+        elif not unit and test in REQUEST_TESTS and _decimal(words.get("THROUGHPUT", "")):
+            reason = "the unit of THROUGHPUT is not known: -k THROUGHPUT_UNITS"
         return failed(f"no result: {line(reason)}")
     intervals = tuple(_intervals(text))
     if test != "UDP_STREAM" and intervals and made.test not in REQUEST_TESTS:
@@ -104,7 +107,7 @@ def read(data: bytes) -> ToolOutput:
 
 
 def _test(title: str, words: Mapping[str, str]) -> str:
-    """The test of model.TESTS; "" if it is unknown."""
+    """The test of flowspec.TESTS; "" if it is unknown."""
     said = " ".join(title.upper().replace("_", " ").split())
     protocol = "UDP" if said.startswith("UDP") or words.get("PROTOCOL") == "UDP" else "TCP"
     if "CONNECT/REQUEST" in said or " CRR" in said or "CONNECT/CLOSE" in said:
@@ -149,7 +152,7 @@ class _Words:
         if not self.test:
             return None
         if self.test in REQUEST_TESTS:
-            return self._requests(unit or _TRANSACTIONS)
+            return self._requests(unit)
         unit_bps = _UNITS.get(unit or _DEFAULT)
         rate = self._number("THROUGHPUT")
         if unit_bps is None or (rate is None and "REMOTE_RECV_THROUGHPUT" not in self.words):
@@ -178,22 +181,24 @@ class _Words:
                 remote_retransmits=remote if is_reverse else None,
                 mss_bytes=self._whole("TRANSPORT_MSS"),
                 datagrams=datagrams,
-                doubts=self._doubts(rate_bps),
+                doubts=self._doubts(rate_bps, unit),
             ),
         )
 
-    def _doubts(self, rate_bps: float) -> tuple[str, ...]:
-        """A throughput that bytes and time contradict has another unit."""
+    def _doubts(self, rate_bps: float, unit: str) -> tuple[str, ...]:
+        """A throughput that bytes and time contradict has another unit; one that has none, and that
+        they do not confirm, may have any."""
         elapsed_s = self._number("ELAPSED_TIME")
         keys = ("LOCAL_BYTES_SENT", "REMOTE_BYTES_SENT", "LOCAL_BYTES_RECVD", "REMOTE_BYTES_RECVD")
         known = [value for key in keys if (value := self._number(key))]
         if not elapsed_s or not known or self.test == "UDP_STREAM":
-            return ()
+            return () if unit else (_untold(_DEFAULT),)
         there_bps = min((8 * value / elapsed_s for value in known), key=lambda b: abs(b - rate_bps))
         if abs(there_bps - rate_bps) <= 0.1 * max(there_bps, rate_bps):
             return ()
         said = f"rate {rate_bps / 1e6:.4g} Mbit/s by THROUGHPUT, {there_bps / 1e6:.4g} Mbit/s by"
-        return (f"{said} the transferred bytes: is its unit another one?",)
+        doubt = f"{said} the transferred bytes: is its unit another one?"
+        return (severity.invalidates(doubt),)
 
     def _datagrams(self, rate_bps: float, sent_bps: float | None) -> Datagrams | None:
         """Counts of the table, or bytes of datagrams of one size."""
@@ -212,14 +217,22 @@ class _Words:
     def _requests(self, unit: str) -> DirectionData | None:
         elapsed_s = self._number("ELAPSED_TIME")
         request, reply = self._whole("REQUEST_SIZE"), self._whole("RESPONSE_SIZE")
-        rate = self._number("TRANSACTION_RATE")
-        if rate is None and unit == _TRANSACTIONS:
-            rate = self._number("THROUGHPUT")
-        bps = self._number("THROUGHPUT") if unit in _UNITS else None
-        if rate is None and bps is not None and request is not None and reply is not None:
+        doubts = []
+        if request is None:
+            doubts.append("the size of its requests is unknown, and rate with it")
+        rate, throughput = self._number("TRANSACTION_RATE"), self._number("THROUGHPUT")
+        if rate is None and unit in {"", _TRANSACTIONS}:
+            rate, mean_us = throughput, self._number("MEAN_LATENCY")
+            if not unit and rate and mean_us is None:
+                doubts.append(_untold(_TRANSACTIONS))
+            elif not unit and rate and rate * (mean_us or 0) / 1e6 < 1 - _LATENCY_TOLERANCE:
+                # Less than one at a time.
+                return None
+        elif rate is None and None not in (throughput, request, reply) and unit in _UNITS:
             # With -f m it counts the bits of both directions.
-            bits = 8 * (request + reply)
-            rate = bps * _UNITS[unit] / bits if bits else None
+            bits = 8 * ((request or 0) + (reply or 0))
+            rate = (throughput or 0) * _UNITS[unit] / bits if bits else None
+            doubts.append(f"transactions are computed from {self.words['THROUGHPUT']} {unit}")
         if rate is None or number(rate) is None:
             return None
         is_none = rate == 0
@@ -237,9 +250,7 @@ class _Words:
                 elapsed_s=elapsed_s or 0.0,
                 transactions_per_s=rate,
                 mss_bytes=self._whole("TRANSPORT_MSS"),
-                doubts=()
-                if request is not None
-                else ("the size of its requests is unknown, and rate with it",),
+                doubts=tuple(doubts),
                 min_latency_us=least,
                 max_latency_us=most,
                 mean_latency_us=mean,
@@ -248,6 +259,10 @@ class _Words:
                 p99_latency_us=p99,
             ),
         )
+
+
+def _untold(unit: str) -> str:
+    return f"the unit of its THROUGHPUT is not told: read as {unit}, the default of netperf"
 
 
 def _decimal(text: str) -> float | None:
@@ -265,8 +280,10 @@ def _table(text: str, test: str) -> dict[str, str]:
     if test in REQUEST_TESTS:
         row = next((row for row in rows if len(row) >= 6), None)
         if row is not None:
-            names = ("REQUEST_SIZE", "RESPONSE_SIZE", "ELAPSED_TIME", "TRANSACTION_RATE")
-            return dict(zip(names, row[2:6], strict=True))
+            # With -f m the last one is in bits.
+            rate = "THROUGHPUT" if unit in _UNITS else "TRANSACTION_RATE"
+            names = ("REQUEST_SIZE", "RESPONSE_SIZE", "ELAPSED_TIME", rate)
+            return found | dict(zip(names, row[2:6], strict=True))
     elif test == "UDP_STREAM":
         place = next((at for at, row in enumerate(rows) if len(row) >= 6), None)
         if place is not None and len(rows) > place + 1 and len(rows[place + 1]) >= 4:

@@ -37,9 +37,9 @@ class RunSource:
     @property
     def host(self) -> str:
         """The server, by its name in the tree, else in the client's command."""
-        told = documents.words(self.document, "start", "connecting_to", "host")
+        words = documents.words(self.document, "start", "connecting_to", "host")
         own = self._system[1] if len(self._system) > 1 and self.is_of_server else ""
-        return self.run.host or _folder_name(told) or _folder_name(own) or "server"
+        return self.run.host or _folder_name(words) or _folder_name(own) or "server"
 
     @property
     def is_of_server(self) -> bool:
@@ -138,8 +138,8 @@ class RunSource:
     @cached_property
     def server_address(self) -> Address:
         key = "local_host" if self.is_of_server else "remote_host"
-        told = documents.at(self.plan, "start", "connected", 0, key)
-        return _address(told) or _address(self.host) or NOBODY
+        address = documents.at(self.plan, "start", "connected", 0, key)
+        return _address(address) or _address(self.host) or NOBODY
 
     @property
     def client_kernel(self) -> str:
@@ -158,9 +158,9 @@ class RunSource:
     @property
     def started_s(self) -> float:
         """Its start, if known: from its output, from DATE, or from the time of the file."""
-        told = self.output.begun_s
-        if told is not None and told < 2**33:
-            return told
+        begun_s = self.output.begun_s
+        if begun_s is not None and begun_s < 2**33:
+            return begun_s
         if self.run.date:
             with suppress(ValueError):
                 date = datetime.strptime(self.run.date, "%Y-%m-%d:%H:%M").replace(tzinfo=UTC)

@@ -229,8 +229,8 @@ def harness(files: Sequence[File]) -> Tree:
             file=where.file.name,
         )
         owner = _nearest(where, by_key[told.section, told.host, told.number])
-        there = loose if owner is None else owned[owner.file.path]
-        there.append(CpuSource(where.file, told))
+        owners = loose if owner is None else owned[owner.file.path]
+        owners.append(CpuSource(where.file, told))
     commands, unread = _sections(jobs)
     runs = tuple(
         _run(
@@ -244,7 +244,7 @@ def harness(files: Sequence[File]) -> Tree:
         for client, match in clients
     )
     kept = {file.path for run in runs for _, file in run.beside}
-    each_other = (where.file for there in others.values() for where in there)
+    each_other = (where.file for placed in others.values() for where in placed)
     left = [file for file in each_other if file.path not in kept]
     return Tree(
         runs=runs,
@@ -408,8 +408,8 @@ def listed(files: Iterable[File], text: str, form_of: Callable[[File], Form | No
 def unmatched(text: str, findings: Iterable[FileRemark]) -> UsageError:
     """That no file has a name of the pattern."""
     first = next(iter(findings), None)
-    there = f"; there is, for example, {first.file}" if first else ""
-    return UsageError(f"--name {text}: no file has such a name{there}", remedy=_EXAMPLE)
+    example = f"; there is, for example, {first.file}" if first else ""
+    return UsageError(f"--name {text}: no file has such a name{example}", remedy=_EXAMPLE)
 
 
 def recognised(files: Iterable[tuple[File, Form | None]]) -> Tree:

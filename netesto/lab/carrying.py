@@ -46,10 +46,10 @@ def states(record: Record) -> list[LinkState]:
 
 def _state(socket: Path) -> LinkState:
     try:
-        told = process.run(
+        answer = process.run(
             [emulator.program(), "tell", str(socket), "state"], timeout=READY_TIMEOUT_S
         )
-        return linkstate.read(told.stdout)
+        return linkstate.read(answer.stdout)
     except (ProcessError, OutputError) as error:
         raise LabError(f"the program of {socket} does not answer: {error}") from None
 

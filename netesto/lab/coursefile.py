@@ -25,7 +25,8 @@ from netesto.lab.graph import (
     Weight,
 )
 from netesto.lab.topology import separate
-from netesto.links.settings import as_text, link_settings
+from netesto.links.given import link_settings
+from netesto.links.settings import as_text
 from netesto.text.nearest import hint
 from netesto.traces import addresses
 

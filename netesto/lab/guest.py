@@ -53,9 +53,6 @@ MOST_MEMORY_MB = 8192
 # The kernel's message if this machine refuses it its memory.
 _NO_ADDRESSES = "setup_physmem - mapping"
 
-# In guest time. Simulated time passes in bursts and needs a shorter interval.
-BEAT_S: Mapping[str, float] = {"uml": 1.0, "sim": 0.1}
-
 # A fact of a guest.
 _KERNEL_HASH = "kernel hash"
 
@@ -89,11 +86,6 @@ CPU_LOOK_S = 0.1
 # The C library then takes memory for each request from a place of its own, and none from behind the
 # program, where the guest's memory is (physmem.h).
 HEAP: Mapping[str, str] = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=0"}
-
-
-def ground_inside() -> str | None:
-    """The ground of the guest that this process runs in, None outside of guests."""
-    return os.environ.get(proc.GROUND_MARK)
 
 
 def kernel_inside() -> str:
@@ -151,8 +143,8 @@ def run(
         modules_folder=str(kernel.modules) if kernel.modules else None,
         modules=MODULES if kernel.modules else (),
         hostname=kernel.kind,
-        seed=seed if kernel.kind == "sim" else None,
-        beat_s=BEAT_S[kernel.kind],
+        seed=seed if kernel.ground.is_simulated else None,
+        beat_s=kernel.ground.beat_s,
         defers_interrupts=defers_interrupts,
     )
     with (
@@ -202,7 +194,7 @@ def environment(given: Mapping[str, str], kernel: Kernel, *, memory_mb: int) -> 
     the guest. For a `netesto run` inside, the mark wins over --ground: it builds its lab there. In
     simulated time sets of Python have the same order in every run."""
     kept = {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
-    same = {"PYTHONHASHSEED": "0"} if kernel.kind == "sim" else {}
+    same = {"PYTHONHASHSEED": "0"} if kernel.ground.is_simulated else {}
     known = facts(memory_mb, kernel.sha256())
     lines = "\n".join(f"{name}: {text}" for name, text in known.items())
     return kept | same | {proc.GROUND_MARK: kernel.kind, proc.GUEST_FACTS: lines}
@@ -244,7 +236,7 @@ def command(
         *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{orders},null"),
         # A crash ends the guest at once; its report needs all of the kernel's messages.
         *("quiet", "loglevel=7", "panic=1"),
-        *(simulated if kernel.kind == "sim" else distributed),
+        *(simulated if kernel.ground.is_simulated else distributed),
         # A plain interpreter: a virtual environment's needs its site packages to be found.
         word(f"init={Path(sys.executable).resolve()}"),
         *("--", "-I", "-S", word(inside.__file__)),
@@ -287,7 +279,7 @@ def _booted(
         env = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(folder),
-            "TMPDIR": str(_memory_folder(memory_mb if kernel.kind == "uml" else 0, folder)),
+            "TMPDIR": str(_memory_folder(0 if kernel.ground.is_simulated else memory_mb, folder)),
             **HEAP,
         }
         try:
@@ -314,7 +306,7 @@ def _booted(
             resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (most, most))
         end = os.pidfd_open(child.pid)
         stack.callback(os.close, end)
-        yield Guest(kernel.kind, folder, ours, end, child)
+        yield Guest(kernel.ground, folder, ours, end, child)
 
 
 def _idlest_cpu() -> int:

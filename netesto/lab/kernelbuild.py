@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
+from netesto.grounds import SIM
 from netesto.lab import kernelconfig, kernels
 from netesto.lab.kernels import Kernel
 from netesto.system import life, owned, process
@@ -111,12 +112,12 @@ def choose(word: str) -> Kernel:
 
     UsageError if it is unknown. MissingError if the tree has changed since the build.
     """
-    there = kernels.installed()
-    named = [kernel for kernel in there if kernel.name == word]
+    installed = kernels.installed()
+    named = [kernel for kernel in installed if kernel.name == word]
     if named:
         return named[0]
     if "/" not in word and not Path(word).is_dir():
-        names = ", ".join(kernel.name for kernel in there) or "none"
+        names = ", ".join(kernel.name for kernel in installed) or "none"
         raise UsageError(
             f"--kernel {word}: neither a kernel's name nor a kernel source",
             remedy=f"Kernels (netesto kernel list): {names}",
@@ -124,7 +125,7 @@ def choose(word: str) -> Kernel:
     tree = source_folder(Path(word))
     built = _built(kernels.cache_folder() / key_of(tree), lambda _: None)
     if built is None:
-        former = any(kernel.source == str(tree) for kernel in there)
+        former = any(kernel.source == str(tree) for kernel in installed)
         what = "was changed since its kernel was built" if former else "has no kernel yet"
         raise MissingError(f"{tree} {what}", remedy=f"netesto kernel build --source {word}")
     return built
@@ -381,7 +382,7 @@ def _described(made: Path, given: Path) -> Kernel:
         raise LabError(f"the new kernel does not run: {error}") from error
     return Kernel(
         name=f"sim-{version}",
-        kind="sim",
+        kind=SIM.name,
         path=made,
         modules=None,
         version=version,

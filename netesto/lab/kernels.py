@@ -8,14 +8,13 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from netesto.errors import MissingError, OutputError, ProcessError
 from netesto.files import jsontext, paths
+from netesto.grounds import GROUNDS, UML, Ground
 from netesto.lab import kernelconfig
 from netesto.system import process
 
-Kind = Literal["uml", "sim"]
 # The folder of the modules of Debian's user-mode-linux, with a folder for each release.
 MODULES = Path("/usr/lib/uml/modules")
 
@@ -24,18 +23,23 @@ MODULES = Path("/usr/lib/uml/modules")
 class Kernel:
     """A kernel that runs as a process. `modules` is None if everything is built in.
 
-    `config_hash` is that of its configuration; `recipe` that of the build (kernelconfig), "" for
-    the distribution's.
+    `kind` is the name of the ground that it is for. `config_hash` is that of its configuration;
+    `recipe` that of the build (kernelconfig), "" for the distribution's.
     """
 
     name: str
-    kind: Kind
+    kind: str
     path: Path
     modules: Path | None
     version: str
     config_hash: str
     recipe: str = ""
     source: str = ""
+
+    @property
+    def ground(self) -> Ground:
+        """The ground that it is for."""
+        return GROUNDS[self.kind]
 
     def sha256(self) -> str:
         """The hexadecimal SHA-256 of the kernel itself."""
@@ -44,22 +48,24 @@ class Kernel:
     @property
     def is_own(self) -> bool:
         """Whether it was built from the user's tree; then it is used only by name."""
-        return self.kind == "sim" and ".tar." not in Path(self.source).name
+        return self.ground.kernel == "built" and ".tar." not in Path(self.source).name
 
 
-def find(ground: Kind) -> Kernel | None:
+def find(ground: Ground) -> Kernel | None:
     """The kernel for a ground, None if this machine has none yet (see `missing`).
 
     A kernel built from the user's tree is chosen only by name (kernelbuild.choose).
     """
-    if ground == "uml":
-        return _distribution()
-    recipe = kernelconfig.recipe()
-    usual = (kernel for kernel in _cached() if kernel.recipe == recipe and not kernel.is_own)
-    return next(usual, None)
+    if ground.kernel == "distribution":
+        found = _distribution()
+    else:
+        recipe = kernelconfig.recipe()
+        usual = (kernel for kernel in _cached() if kernel.recipe == recipe and not kernel.is_own)
+        found = next(usual, None)
+    return found and dataclasses.replace(found, kind=ground.name)
 
 
-def need(ground: Kind) -> Kernel:
+def need(ground: Ground) -> Kernel:
     """`find`, or MissingError with the command that installs or builds the kernel."""
     kernel = find(ground)
     if kernel is None:
@@ -67,11 +73,11 @@ def need(ground: Kind) -> Kernel:
     return kernel
 
 
-def missing(ground: Kind) -> MissingError:
+def missing(ground: Ground) -> MissingError:
     """The error for a ground without a kernel, with its remedy."""
-    if ground == "uml":
+    if ground.kernel == "distribution":
         return MissingError(
-            "ground uml: no user-mode kernel on this machine",
+            f"ground {ground}: no user-mode kernel on this machine",
             remedy="sudo apt-get install user-mode-linux",
         )
     built = _cached()
@@ -80,7 +86,7 @@ def missing(ground: Kind) -> MissingError:
     choice = f" (or, of your own tree: --kernel {own[0]})" if own else ""
     stale = "of this version " if len(built) > len(own) else ""
     return MissingError(
-        f"ground sim: no kernel for simulated time {stale}yet",
+        f"ground {ground}: no kernel for simulated time {stale}yet",
         remedy=f"netesto kernel build{choice}",
     )
 
@@ -108,7 +114,7 @@ def _distribution() -> Kernel | None:
     modules = MODULES / version
     return Kernel(
         name=f"uml-{version}",
-        kind="uml",
+        kind=UML.name,
         path=Path(path),
         modules=modules if modules.is_dir() else None,
         version=version,
@@ -133,9 +139,12 @@ def read_record(path: Path) -> Kernel:
     """A built kernel from its kernel.json. OutputError if that is invalid."""
     try:
         value = jsontext.read(path)
-        return Kernel(**{**value, "path": path.parent / "linux", "modules": None})
+        kernel = Kernel(**{**value, "path": path.parent / "linux", "modules": None})
+        if kernel.kind not in GROUNDS:
+            raise ValueError(f"for a ground {kernel.kind}, which does not exist")
     except (OSError, ValueError, TypeError) as error:
         raise OutputError(f"{path}: not a record of a kernel: {error}") from error
+    return kernel
 
 
 def write_record(kernel: Kernel, path: Path) -> None:

@@ -30,6 +30,7 @@ from ipaddress import (
 from typing import TypeAlias
 
 from netesto import units
+from netesto.errors import UsageError
 from netesto.lab import addressing
 from netesto.lab.addressing import LinkEnd
 from netesto.lab.graph import LONGEST_NODE_NAME, Node, Topology
@@ -244,7 +245,7 @@ def plan(topology: Topology, *, prefix: str, maker: Maker = Maker()) -> LabPlan:
     """The plan of a lab. The same arguments always give the same plan.
 
     `maker` says what links are made of. UsageError if the topology has too many nodes for its
-    addresses.
+    addresses, or two links between the same nodes that the program carries.
     """
     ways = Routes(topology)
     ends = ways.ends
@@ -325,9 +326,18 @@ def socket_name(tap: str) -> str:
 
 
 def _carried(ends: Sequence[LinkEnd], middles: Sequence[_Middle | None]) -> Iterator[ProgramLink]:
+    joined: set[frozenset[str]] = set()
     for end, middle in zip(ends[::2], middles, strict=True):
         if middle is not None and middle[1].settings.is_carried:
             here, there = middle
+            nodes = frozenset((end.link.a, end.link.b))
+            if nodes in joined:
+                # Files, SHOW_LINK and LAB name such a link by its nodes.
+                raise UsageError(
+                    f"two links between {end.link.a} and {end.link.b}: the program carries one",
+                    remedy="Put a router into the second, or let the kernel carry it.",
+                )
+            joined.add(nodes)
             yield ProgramLink(
                 a=end.link.a,
                 b=end.link.b,

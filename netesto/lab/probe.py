@@ -68,9 +68,6 @@ LEAST_BUSY_SHARE = 0.97
 # A deviating rate is measured again: the machine may have been busy for a moment.
 TRAINS = 3
 
-# ping cuts a time to whole microseconds.
-RESOLUTION_MS = 0.001
-
 # Pings must not measure each other's processes.
 PINGERS = 4
 
@@ -88,14 +85,7 @@ class PathMeasurement(PathRecord):
     @property
     def deviation(self) -> float:
         """The larger relative error of RTT and rate; 0 if nothing was requested. Jitter is none."""
-        errors = [0.0]
-        if self.asked_rtt_ms and self.measured_rtt_ms is not None:
-            off_ms = abs(self.measured_rtt_ms - self.sending_ms - self.asked_rtt_ms)
-            if off_ms > RESOLUTION_MS:
-                errors.append(max(0.0, off_ms - self.jitter_ms) / self.asked_rtt_ms)
-        if self.asked_rate_bps and self.measured_rate_bps is not None:
-            errors.append(abs(self.measured_rate_bps - self.asked_rate_bps) / self.asked_rate_bps)
-        return max(errors)
+        return max(self.rtt_deviation, self.rate_deviation)
 
     def describe(self) -> str:
         """One line: "client1 → server1: RTT 40.1 ms (requested 40 ms), 99.9 Mbit/s (…)"."""
@@ -179,9 +169,9 @@ def refuse(paths: Iterable[PathMeasurement]) -> None:
 
 
 def _asked_rtt_ms(plan: LabPlan, source: str, destination: str) -> float:
-    there, back = plan.path(source, destination), plan.path(destination, source)
+    forth, back = plan.path(source, destination), plan.path(destination, source)
     # In one order, so that a path and the same one back have twice its delay, to the last digit.
-    ways = ([end.settings.delay_ms for end in way] for way in (there, back[::-1]))
+    ways = ([end.settings.delay_ms for end in way] for way in (forth, back[::-1]))
     return sum(map(sum, ways))
 
 

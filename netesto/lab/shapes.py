@@ -22,15 +22,10 @@ from typing import TypeAlias
 from netesto import units
 from netesto.errors import UsageError
 from netesto.lab.graph import Link, Node, Topology
+from netesto.links.given import link_settings, value
 from netesto.links.queues import QUEUES
-from netesto.links.settings import (
-    LINK_SETTINGS,
-    LinkSettings,
-    link_settings,
-    meant,
-    value,
-    whole_number,
-)
+from netesto.links.settings import LINK_SETTINGS, LinkSettings
+from netesto.links.values import meant, whole_number
 
 # A host's number is the last byte of its IPv4 address; routers count down from 254.
 MOST_HOSTS = 200

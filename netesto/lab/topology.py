@@ -23,15 +23,9 @@ from netesto.lab.graph import (
 )
 from netesto.lab.routes import Routes
 from netesto.lab.shapes import SHAPES
-from netesto.links.settings import (
-    FIELDS_OF_BOTH,
-    LINK_SETTINGS,
-    OF_BOTH,
-    LinkSettings,
-    link_settings,
-    meant,
-    merged,
-)
+from netesto.links.given import link_settings, merged
+from netesto.links.settings import LINK_SETTINGS, OF_BOTH, LinkSettings
+from netesto.links.values import meant
 
 __all__ = ["Link", "Node", "Topology", "build", "load"]
 
@@ -86,7 +80,7 @@ def _one_way(topology: Topology, direction: str, what: str) -> Topology:
 
 
 def _sending(link: Link, direction: str) -> Link:
-    plain = LinkSettings(**{field: getattr(link.settings, field) for field in FIELDS_OF_BOTH})
+    plain = LinkSettings(**{field: getattr(link.settings, field) for field in OF_BOTH})
     if direction == "to":
         return replace(link, back=plain)
     return replace(link, settings=plain, back=link.settings)
@@ -127,9 +121,9 @@ def _meant(topology: Topology, name: str, what: str) -> tuple[int, str]:
 
 def _changed(link: Link, given: Mapping[str, str], sender: str, what: str) -> Link:
     both = {key: text for key, text in given.items() if key in OF_BOTH}
-    there = merged(link.settings, given if sender in {"", link.a} else both, what=what)
+    forth = merged(link.settings, given if sender in {"", link.a} else both, what=what)
     back = merged(link.sent_by(link.b), given if sender in {"", link.b} else both, what=what)
-    return replace(link, settings=there, back=None if back == there else back)
+    return replace(link, settings=forth, back=None if back == forth else back)
 
 
 def _from_file_setting(settings: Mapping[str, str], script: str, text: str) -> Topology:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netesto.errors import GuestError
+from netesto.grounds import Ground
 from netesto.lab import inside, mconsole, spinner
-from netesto.lab.kernels import Kind
 from netesto.system import interrupts, process
 
 # The maximum processor time of a guest without a sign of life. In real time the sign is that its
@@ -86,7 +86,7 @@ class Guest:
     """A started guest: its folder, our end of the pipe for orders, its process; the descriptor
     `end` is readable when it has ended."""
 
-    kind: Kind
+    ground: Ground
     folder: Path
     orders: int
     end: int
@@ -194,7 +194,8 @@ class Watch:
         # The last reading of the simulated time that passed during polling, and the processor time
         # of its processes then; None if there is no report to make.
         self._polled_s = 0.0
-        self._ticks_polled: dict[int, int] | None = {} if warn and guest.kind == "sim" else None
+        self._is_simulated = guest.ground.is_simulated
+        self._ticks_polled: dict[int, int] | None = {} if warn and self._is_simulated else None
         self._waiting_orders: list[str] = []
         self._was_interrupted = False
         # The command was asked to end; it cannot notice while another program never waits.
@@ -240,7 +241,7 @@ class Watch:
 
     def _note_clock(self, now: float) -> None:
         time_s, idle_s = self._guest.clock()
-        lives = idle_s != self._idle_s if self._guest.kind == "sim" else time_s != self._guest_time
+        lives = idle_s != self._idle_s if self._is_simulated else time_s != self._guest_time
         self._guest_time, self._idle_s = time_s, idle_s
         if lives:
             self._last_sign, self._sign_s = now, time_s
@@ -334,7 +335,7 @@ class Watch:
             )
         found = spinner.busiest(self._guest.leader, self._ticks or {})
         may_end = (
-            self._guest.kind == "sim"
+            self._is_simulated
             and self._warn is not None
             and not self._has_ended_spinner
             and found is not None
@@ -343,7 +344,7 @@ class Watch:
             # The guest's process 1: while it boots on a busy machine, or the user interrupts it.
             and inside.__file__ not in found.argv
         )
-        if not may_end and self._guest.kind == "sim" and (self._is_in_haste or self._patience == 1):
+        if not may_end and self._is_simulated and (self._is_in_haste or self._patience == 1):
             self._is_in_haste, self._patience = False, DOUBT
             return
         doing = self._guest.doing()
@@ -361,7 +362,7 @@ class Watch:
         if not doing:
             last = crash_report(console(self._guest.folder))
             return GuestError(f"{message}; its last lines:\n{last}")
-        if self._guest.kind == "sim":
+        if self._is_simulated:
             return GuestError(
                 f"{message}: {described(doing, argv)} {self._stands_still()}", remedy=NEVER_WAITS
             )

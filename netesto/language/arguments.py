@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
+from netesto.flowspec import FIELDS, FlowSpec
 from netesto.language.lines import refuse
 from netesto.language.scope import MisuseError, needed, plain, unquoted
 from netesto.language.specification import MAX_ARGUMENTS, MAX_VALUE, Given, Specification
-from netesto.model import FIELDS, FlowSpec
 from netesto.schema.kinds import Argument, Kind, Value, looks_like_range
 from netesto.text.nearest import hint, nearest
 

@@ -18,8 +18,8 @@ from netesto.language.interpreter import Interpreter, read_script
 from netesto.language.misuse import misuses, sweep_misuses
 from netesto.language.plan import STANDARD_INPUT, Head, Warned
 from netesto.language.reading import SourceReading
-from netesto.language.remote import spellings
 from netesto.language.scope import ColumnError, MisuseError, NoExperimentError, UndefinedError
+from netesto.language.steps import spellings
 from netesto.language.survey import Survey
 from netesto.language.usage import Usage
 from netesto.language.values import values_of

@@ -6,10 +6,10 @@ The defaults of the classic commands are those of the classic tool, because scri
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from netesto.flowspec import FIELDS, LINK_TESTS, MAX_SECONDS, OPTIONS, TRACE_TESTS, Option
 from netesto.language.hostcommands import HOST_COMMANDS
 from netesto.language.specification import COMMON, EXPERIMENT, Specification, named, remote
 from netesto.limits.allowed import INT_MAX
-from netesto.model import FIELDS, LINK_TESTS, MAX_SECONDS, OPTIONS, TRACE_TESTS, Option
 from netesto.schema.kinds import Argument, Kind
 
 SERVER = Argument("server", Kind.HOST, required=True)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from netesto.flowspec import FlowSpec
 from netesto.language import steps
-from netesto.model import FlowSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

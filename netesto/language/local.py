@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from netesto import units
+from netesto.flowspec import MAX_SECONDS
 from netesto.language import ast, steps
 from netesto.language.arguments import check_once, read
 from netesto.language.claims import check_kinds, claim, verdict
@@ -20,7 +21,6 @@ from netesto.language.scope import Frame, MisuseError, NoExperimentError, check_
 from netesto.language.specification import MAX_ARGUMENTS
 from netesto.language.steps import REPETITION
 from netesto.language.values import Count, values_of
-from netesto.model import MAX_SECONDS
 from netesto.schema.kinds import flag
 
 Words: TypeAlias = tuple[str, ...]

@@ -21,6 +21,7 @@ import cattrs
 
 from netesto.errors import Place, ScriptError, UsageError
 from netesto.files import jsontext
+from netesto.flowspec import fault
 from netesto.language import permitted
 from netesto.language.spool import CONVERTER, StepSpool, is_echo, step_of
 from netesto.language.steps import (
@@ -33,7 +34,6 @@ from netesto.language.steps import (
     Requirement,
     Step,
 )
-from netesto.model import fault
 
 V = TypeVar("V")
 
@@ -286,11 +286,16 @@ def read(path: Path) -> Plan:
     was modified."""
     try:
         with _opened(path) as file:
-            return _Reader(path, file).read()
+            return read_opened(path, file)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
         raise UsageError(f"{path}: damaged: {error}", remedy=MAKE_AGAIN) from error
+
+
+def read_opened(path: Path, file: BinaryIO) -> Plan:
+    """The plan that is the rest of an opened file. UsageError as of `read`."""
+    return _Reader(path, file).read()
 
 
 class _Reader:

@@ -1,12 +1,20 @@
 """Remote commands: resolves sticky host, exp and expName, group numbers and defaults."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict
 
 from netesto.errors import Place, written_line
+from netesto.flowspec import (
+    COMPLETION_TESTS,
+    INCOMPLETE,
+    OPTIONS,
+    UDP_TESTS,
+    UNTIL_DONE_S,
+    FlowSpec,
+)
 from netesto.hostsettings import (
     LinkAttribute,
     Sysctl,
@@ -19,7 +27,6 @@ from netesto.language.plan import seed_of
 from netesto.language.scope import MisuseError, NoExperimentError
 from netesto.language.specification import Given
 from netesto.language.steps import REPETITION
-from netesto.model import COMPLETION_TESTS, INCOMPLETE, OPTIONS, UDP_TESTS, UNTIL_DONE_S, FlowSpec
 from netesto.schema.kinds import Value
 from netesto.traces import addresses, workload
 from netesto.traces import format as trace_format
@@ -40,12 +47,6 @@ TRACE_LEAD_S = 0.2
 SHORTEST_TRACE_S = 0.001
 # These run at both ends; with all others the receiver of the data uses cubic (the classic rule).
 SYMMETRIC_CONGESTION_CONTROLS = frozenset({"dctcp", "nv"})
-
-
-def spellings(host: str, suffixes: Iterable[str]) -> list[str]:
-    """`host` as given, and without each of the suffixes of HOST_SUFFIX."""
-    ends = [f".{suffix}" for suffix in suffixes if suffix]
-    return [host, *(host.removesuffix(end) for end in ends if host.endswith(end))]
 
 
 class Common(TypedDict):

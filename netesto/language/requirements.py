@@ -3,10 +3,11 @@
 import re
 from collections.abc import Collection, Mapping
 
+from netesto.flowspec import TRAFFIC_TOOLS
 from netesto.language import ast, steps
 from netesto.language.commands import LOCAL
 from netesto.language.scope import MisuseError
-from netesto.model import QDISCS, TRAFFIC_TOOLS
+from netesto.model import QDISCS
 from netesto.text.nearest import hint
 
 _CONDITION = re.compile(r"(\w+)(==|!=|>=|<=|=|<|>)(.*)")

@@ -9,6 +9,7 @@ from typing import TypeAlias, get_args
 from cattrs.gen import make_dict_unstructure_fn
 
 from netesto.files import jsontext, typed
+from netesto.flowspec import FlowSpec
 from netesto.language.steps import (
     Close,
     Configure,
@@ -22,7 +23,6 @@ from netesto.language.steps import (
     ShowLink,
     Step,
 )
-from netesto.model import FlowSpec
 
 Record: TypeAlias = dict[str, object]
 

@@ -5,16 +5,16 @@ checked every type and range. `arguments` of a command are the same as text, all
 for showing.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
 from netesto.errors import Place, ScriptError
+from netesto.flowspec import ALWAYS_THERE, OPTIONS, RECEIVERS, FlowSpec
 from netesto.hostsettings import Qdisc, Setting
 from netesto.limits import amounts
 from netesto.limits.needs import Kind, Need
-from netesto.model import ALWAYS_THERE, OPTIONS, RECEIVERS, FlowSpec
 
 # The `server` of a DO_TCPDUMP that captures packets of all hosts.
 EVERYBODY = "X"
@@ -386,3 +386,9 @@ class ColumnKnowledge:
 
     table: ColumnTable
     kinds: Mapping[str, ColumnKind]
+
+
+def spellings(host: str, suffixes: Iterable[str]) -> list[str]:
+    """`host` as given, and without each of the suffixes of HOST_SUFFIX."""
+    ends = [f".{suffix}" for suffix in suffixes if suffix]
+    return [host, *(host.removesuffix(end) for end in ends if host.endswith(end))]

@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 from netesto import units
 from netesto.errors import NotAllowedError
-from netesto.model import FlowSpec
+from netesto.flowspec import FlowSpec
 
 P = ParamSpec("P")
 

@@ -50,16 +50,16 @@ def unmet(needs: Iterable[Need], host: Has) -> list[Need]:
 
 def lack(need: Need, info: HostInfo) -> tuple[str, str]:
     """That a host lacks it, and the remedy."""
-    there = has(info)[need.kind] or ()
+    present = has(info)[need.kind] or ()
     match need.kind:
         case "command":
             allow = f"Write [commands.{need.name}] in the agent.toml of an installed agent."
             said = f"{info.host}: its agent allows no {need}"
-            return said, hint(need.name, there, otherwise=allow)
+            return said, hint(need.name, present, otherwise=allow)
         case "tool":
-            return f"{info.host}: no {need}", hint(need.name, there)
+            return f"{info.host}: no {need}", hint(need.name, present)
         case "qdisc" | "congestion control":
             module = f"{'sch' if need.kind == 'qdisc' else 'tcp'}_{need.name}"
             said = f"{info.host}: {need}: not in this kernel ({info.kernel}), which has"
             otherwise = f"Use another one, or a kernel with {module}."
-            return f"{said} {', '.join(there)}", hint(need.name, there, otherwise=otherwise)
+            return f"{said} {', '.join(present)}", hint(need.name, present, otherwise=otherwise)

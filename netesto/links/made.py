@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from netesto import units
+from netesto.grounds import SHAPER_BURST_S, Ground
 from netesto.links.queues import FRAME_HEADER_BYTES, QUEUES, RED_PACKET_BYTES
 from netesto.links.settings import LinkSettings, as_text
 
@@ -25,14 +26,6 @@ Words: TypeAlias = tuple[str, ...]
 
 # The qdisc by which packets enter the middle of a link, and at which a policer drops what it does.
 ENTRANCE = "clsact"
-
-# A token bucket achieves its rate only if it never overflows between two refills. Timers of a busy
-# virtual machine are late by some hundred microseconds.
-BURST_S = 0.001
-
-# A user-mode kernel is a process and has to wait for a processor: at 100 Mbit/s, beside three
-# programs that kept both processors busy, 1 ms gave 86 % of the rate, and 5 ms all of it.
-_GROUND_BURSTS_S: Mapping[str, float] = {"uml": 0.005}
 
 # The minimum burst: a packet being sent and the next one.
 _SMALLEST_BURST_PACKETS = 2
@@ -66,12 +59,12 @@ class Maker:
     the burst of its token buckets, in seconds of their rates."""
 
     has_wires: bool = False
-    burst_s: float = BURST_S
+    burst_s: float = SHAPER_BURST_S
 
 
-def maker(ground: str | None) -> Maker:
-    """That of this kernel, on a ground."""
-    return Maker(_WIRE_MARK.exists(), _GROUND_BURSTS_S.get(ground or "", BURST_S))
+def maker(ground: Ground | None) -> Maker:
+    """That of this kernel, on the ground of a guest, or outside of guests."""
+    return Maker(_WIRE_MARK.exists(), ground.shaper_burst_s if ground else SHAPER_BURST_S)
 
 
 # The least common multiple of a microsecond and a tick of tc (64 ns).
@@ -197,7 +190,7 @@ def wanted_by(link: LinkSettings, kind: str) -> str:
     return f"qdisc={link.qdisc}" if link.qdisc else f"limit={link.limit}"
 
 
-def burst_bytes(rate_bps: float, mtu: int, burst_s: float = BURST_S) -> int:
+def burst_bytes(rate_bps: float, mtu: int, burst_s: float = SHAPER_BURST_S) -> int:
     """The burst of a shaper in bytes."""
     least = _SMALLEST_BURST_PACKETS * (mtu + FRAME_HEADER_BYTES)
     return max(least, math.ceil(rate_bps / 8 * burst_s))

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from netesto.report import looks, rendering
 from netesto.report.context import Reference
-from netesto.report.figures import Curve, Stroke
+from netesto.report.figures import Curve, Losses, Stroke
 from netesto.report.looks import Look
 
 STYLE = Path(__file__).with_name("templates") / "netesto.mplstyle"
@@ -55,6 +55,23 @@ def draw_line(axes: Axes, line: Curve) -> None:
             zorder=6,
         )
         _name(crosses, line.name.replace("flow", "marks"))
+
+
+def lost(axes: Axes, losses: Losses) -> None:
+    """Strokes on the time axis."""
+    (drawn,) = axes.plot(
+        losses.time_s,
+        [0.0] * len(losses.time_s),
+        transform=axes.get_xaxis_transform(),
+        linestyle="none",
+        marker="|",
+        markersize=9,
+        markeredgewidth=1.0,
+        color=losses.look.color,
+        clip_on=False,
+        zorder=6,
+    )
+    _name(drawn, losses.name)
 
 
 def dash(line: Line2D, look: Look) -> None:

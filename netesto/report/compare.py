@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from netesto.errors import UsageError
-from netesto.model import TIMED_TESTS
+from netesto.flowspec import TIMED_TESTS
 from netesto.report import conditions, ranks
 from netesto.report.ranks import RelativeChange
 from netesto.results import aggregate, csvfile, numbers, repeated, severity, store, tablerows
@@ -317,11 +317,11 @@ def _of_warnings(every: _Pair, used: _Pair) -> Iterable[str]:
                 f"{'them' if count > 1 else 'it'} (--with-invalid counts them); the first, "
                 f"{first.get('exp', '')}: {first.get('warning', '')}"
             )
-        told = [row for row in runs.rows if severity.matters(row.get(SEVERITY))]
-        if told:
+        marked = [row for row in runs.rows if severity.matters(row.get(SEVERITY))]
+        if marked:
             yield (
-                f"{counted(len(told), 'run')} of {runs.name} with warnings; the first, "
-                f"{told[0].get('exp', '')}: {told[0].get('warning', '')}"
+                f"{counted(len(marked), 'run')} of {runs.name} with warnings; the first, "
+                f"{marked[0].get('exp', '')}: {marked[0].get('warning', '')}"
             )
 
 
@@ -463,12 +463,12 @@ def _more_runs(one: ComparedMeasure, change: RelativeChange, threshold: float, a
     is_paired = one.is_paired
     needed = ranks.runs_needed(base, new, part, alpha=alpha, is_paired=is_paired)
     what = "pairs" if is_paired else "runs on each side"
-    there = min(len(base), len(new))
+    fewest = min(len(base), len(new))
     if needed is None:
         return f"the number of {what} needed is unknown"
-    if needed > there:
+    if needed > fewest:
         return f"about {needed} {what} are needed"
-    return f"close to the threshold: more than these {there} {what} may be needed"
+    return f"close to the threshold: more than these {fewest} {what} may be needed"
 
 
 # ---- remarks -----------------------------------------------------------------------------

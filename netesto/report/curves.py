@@ -49,10 +49,10 @@ def band(each: Iterable[Points]) -> Band:
         return Band((), (), (), ())
     grid = _grid(arrays)
     values = np.stack([np.interp(grid, t, v, left=np.nan, right=np.nan) for t, v in arrays])
-    there = ~np.all(np.isnan(values), axis=0)
+    is_known = ~np.all(np.isnan(values), axis=0)
     low, high = BAND_PERCENT
-    found = np.nanpercentile(values[:, there], [low, 50.0, high], axis=0)
-    return Band(grid[there].tolist(), *(row.tolist() for row in found))
+    found = np.nanpercentile(values[:, is_known], [low, 50.0, high], axis=0)
+    return Band(grid[is_known].tolist(), *(row.tolist() for row in found))
 
 
 def counted(each: Sequence[Points], *, bin_s: float) -> Points:

@@ -58,6 +58,8 @@ def _draw_graph(graph: Graph) -> str:
         artists.draw_line(top, Curve("sum", "sum", Look(looks.INK), "sum", graph.total))
     for reference in graph.references:
         artists.across(top, reference, artists.LIMIT)
+    for each in graph.losses:
+        artists.lost(axes, each)
     for part in {top, axes}:
         part.set_xlim(0, max(graph.end_s, 1.0) * 1.01)
         part.set_ylim(0, part.dataLim.y1 * HEADROOM if part.dataLim.y1 > 0 else 1)
@@ -83,6 +85,7 @@ def _with_tooltips(svg: str, graph: Graph) -> str:
     """`svg` where each line names its flow to a pointer."""
     titles = {"sum": "sum"} | {fan.name: fan.label for fan in graph.fans}
     titles |= {line.name: line.label for line in graph.lines}
+    titles |= {each.name: f"frames of {each.label} that a link lost" for each in graph.losses}
     for number, change in enumerate(graph.changes, 1):
         titles |= {_change(number, is_top): change.label for is_top in (True, False)}
 
@@ -104,6 +107,10 @@ def _graph_axes(figure: Figure, graph: Graph) -> tuple[Axes, Axes]:
     if graph.is_marked:
         handles.append(
             Line2D([], [], linestyle="none", marker="x", color=looks.AXIS, label="retransmission")
+        )
+    if graph.losses:
+        handles.append(
+            Line2D([], [], linestyle="none", marker="|", color=looks.AXIS, label="frame lost")
         )
     columns, shown = _arranged(handles)
     rows = -(-len(shown) // columns)

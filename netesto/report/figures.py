@@ -55,6 +55,16 @@ class Fan:
 
 
 @dataclass(frozen=True, slots=True)
+class Losses:
+    """Instants at which links lost frames of a flow, which the time axis shows."""
+
+    name: str
+    label: str
+    look: Look
+    time_s: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
 class Shade:
     """A time in which `share` (0 to 1) of the most flows that ever ran together ran."""
 
@@ -77,6 +87,7 @@ class Graph:
     references: Sequence[Reference] = ()
     shades: Sequence[Shade] = ()
     changes: Sequence[Reference] = ()
+    losses: Sequence[Losses] = ()
     caption: str = ""
 
     @property

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from netesto.model import REQUEST_TESTS
+from netesto.flowspec import REQUEST_TESTS
 from netesto.report import curves, looks, quantities, together
 from netesto.report.context import Context, Reference
 from netesto.report.curves import Points
-from netesto.report.figures import Curve, Entry, Fan, Graph, Shade, Stroke
+from netesto.report.figures import Curve, Entry, Fan, Graph, Losses, Shade, Stroke
 from netesto.report.looks import Look
 from netesto.report.quantities import (
     ACKED_RATE,
@@ -50,8 +50,10 @@ def of(series: Series, context: Context) -> Iterator[Graph]:
         return
     end_s = max((flow.end_s for flow in series.flows if flow.end_s is not None), default=0.0)
     shades = _shades(series)
+    lost = _losses(series, entries)
     for quantity in quantities.of(series).values():
         fans: list[Fan] = []
+        losses: list[Losses] = []
         if quantity in _OF_HOSTS or quantity.is_counted:
             named = _OF_HOSTS.get(quantity, partial(_queues, quantity))(series, context)
             lines = [line for _, line in named]
@@ -63,6 +65,7 @@ def of(series: Series, context: Context) -> Iterator[Graph]:
                 if any(quantities.flow_lines(quantity, series.flows[i]) for i in entry.flows)
             ]
             lines, fans = _lines(quantity, series, shown, is_marked=not is_crowded(entries))
+            losses = lost
         if not lines:
             continue
         total = _total(series) if quantity is RATE else ((), ())
@@ -71,7 +74,9 @@ def of(series: Series, context: Context) -> Iterator[Graph]:
         near = [each for each in every if each.value <= REFERENCE_ABOVE * highest]
         references = _apart(near, highest)
         changes = [each for each in context.changes if each.value <= end_s]
-        graph = Graph(quantity, end_s, shown, lines, fans, total, references, shades, changes)
+        graph = Graph(
+            quantity, end_s, shown, lines, fans, total, references, shades, changes, losses
+        )
         yield replace(graph, caption=" ".join(_caption(graph, series, context)))
 
 
@@ -97,6 +102,16 @@ def legend(series: Series) -> list[Entry]:
         )
         for place, members in enumerate(groups.values())
     ]
+
+
+def _losses(series: Series, entries: Sequence[Entry]) -> list[Losses]:
+    """Those of each entry of the legend."""
+    found = []
+    for entry in entries:
+        times = sorted({time_s for i in entry.flows for time_s in series.flows[i].lost_s})
+        if times:
+            found.append(Losses(f"lost-{entry.flows[0]}", entry.label, entry.look, times))
+    return found
 
 
 def _group_label(flow: FlowSeries, count: int) -> str:
@@ -333,6 +348,8 @@ def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
     if graph.references:
         what = "link rate, headers included" if quantity.unit == "Mbit/s" else "idle path's RTT"
         yield f"The dotted line is the {what}."
+    if graph.losses:
+        yield "Strokes on the time axis show when links lost frames with data of a flow."
     if graph.changes:
         which = "1" if len(graph.changes) == 1 else f"1 to {len(graph.changes)}"
         yield f"Upright lines show when settings were changed: {which} in the table of settings."
@@ -340,9 +357,11 @@ def _caption(graph: Graph, series: Series, context: Context) -> Iterator[str]:
 
 def _of_rates(graph: Graph, series: Series) -> Iterator[str]:
     for source, what in _OTHER_SOURCES.items():
-        told = [flow for flow in series.flows if flow.goodput.source == source]
+        measured = [flow for flow in series.flows if flow.goodput.source == source]
         # A request with a reply is in no buffer; datagrams are counted by receivers.
-        others = [each for each in told if each.test not in REQUEST_TESTS and not each.datagrams]
+        others = [
+            each for each in measured if each.test not in REQUEST_TESTS and not each.datagrams
+        ]
         if labels := [flow.label for flow in others]:
             yield f"{_names(labels)}: {what}."
     if graph.shades:

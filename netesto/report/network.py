@@ -115,7 +115,8 @@ def _words(row: Mapping[str, str]) -> str:
     rate = row["rate_bps"]
     of = f" of {numbers.figure(repr(float(rate) / 1e6), 4)} Mbit/s" if rate else ""
     share = f"{100 * float(row['utilisation']):.1f} %{of}" if row["utilisation"] else "no rate"
-    counts = [f"{row[name]} {name}" for name in ("packets", "drops", "marks") if row[name]]
+    names = ("packets", "drops", "marks", *links.PROGRAM_COLUMNS)
+    counts = [f"{row[name]} {name.replace('_', ' ')}" for name in names if row.get(name)]
     return ", ".join([share, *counts])
 
 

@@ -28,7 +28,7 @@ _UNSEEN = re.compile(
 
 _OUTSIDE = re.compile(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*|<style.*?</style>", re.DOTALL)
 _ROOT = re.compile(r'(<svg\b[^>]*?) width="[^"]*" height="[^"]*"([^>]*>)')
-_FLOW = re.compile(r'<g id="(?:sum|(?:flow|median|band|count|marks)-(\d+)(?:-\d+)?)">')
+_FLOW = re.compile(r'<g id="(?:sum|(?:flow|median|band|count|marks|lost)-(\d+)(?:-\d+)?)">')
 
 
 def render(template: str, **values: object) -> str:

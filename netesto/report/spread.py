@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from netesto.errors import OutputError
-from netesto.model import TIMED_TESTS
+from netesto.flowspec import TIMED_TESTS
 from netesto.report import looks
 from netesto.report.figures import Chart, Layer
 from netesto.results import completions, integrity

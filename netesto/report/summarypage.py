@@ -43,7 +43,9 @@ def harness(
     data: Data, cells: Sequence[summary.SummaryCell], rows: Sequence[Mapping[str, str]], title: str
 ) -> str:
     """The page of the table of tests and hosts: for each host its throughputs as bars."""
-    plots = [_of_host(host, there) for host, there in summary.by_host(cells).items()]
+    plots = [
+        _of_host(host, cells_of_host) for host, cells_of_host in summary.by_host(cells).items()
+    ]
     return _render(title, plots, rows, data)
 
 

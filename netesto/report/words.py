@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from netesto.model import COMPLETION_TESTS, OPTIONS, TIMED_TESTS, VALUE_BYTES, GroupRequest
+from netesto import grounds
+from netesto.flowspec import COMPLETION_TESTS, OPTIONS, TIMED_TESTS, VALUE_BYTES
+from netesto.model import GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
 from netesto.results.flows import INTERVAL_TOLERANCE
@@ -13,13 +15,11 @@ from netesto.results.numbers import UNKNOWN
 from netesto.schema.described import differing
 from netesto.units import format_size, format_time
 
-GROUNDS = {
-    "lab": "a lab of network namespaces on one machine",
-    "uml": "a lab inside a user-mode Linux kernel",
-    "sim": "a lab inside a kernel in simulated time",
-    "hosts": "real hosts",
-    "imported": "imported",
-}
+
+def ground(manifest: Manifest) -> str:
+    """Where an experiment was measured; what was imported has no ground."""
+    known = grounds.find(manifest.ground)
+    return known.words if known is not None else manifest.ground
 
 
 def date(time_s: float) -> str:
@@ -156,17 +156,28 @@ def happened(group: GroupRecord) -> str:
     sentences = [f"{which} ran with {tool} and succeeded"]
     if (skew := _range([flow.start_skew_ms for flow in good], "ms")) != "":
         sentences.append(f"started {skew} after the requested instant")
-    requested_ms = group.request.interval_s * 1000
-    if (gap := _range([flow.achieved_interval_ms for flow in good], "ms")) != "":
-        worst_ms = max(flow.achieved_interval_worst_ms or 0.0 for flow in good)
-        worst = f", at worst {worst_ms:.1f} ms apart" if misses(worst_ms, requested_ms) else ""
-        sentences.append(
-            f"sockets were sampled every {gap} (requested: {requested_ms:g} ms){worst}"
-        )
+    if sampled := _sampled(group.request, good):
+        sentences.append(sampled)
     sizes = sorted({flow.effective_mss_bytes for flow in good if flow.effective_mss_bytes})
     if sizes:
         sentences.append(f"segments held {' or '.join(map(str, sizes))} bytes")
     return "; ".join(sentences) + "."
+
+
+def _sampled(request: GroupRequest, good: Sequence[InstanceRecord]) -> str:
+    """The achieved intervals between the samples of sockets: of both ends if they differ. "" if
+    nothing is known."""
+    requested_ms = request.interval_s * 1000
+    sender = _range([flow.achieved_interval_ms for flow in good], "ms")
+    receiver = _range([flow.receiver_interval_ms for flow in good], "ms")
+    both = f"{sender} at the sender and {receiver} at the receiver"
+    gap = both if sender and receiver and sender != receiver else sender or receiver
+    if not gap:
+        return ""
+    ends = [(flow.achieved_interval_worst_ms, flow.receiver_interval_worst_ms) for flow in good]
+    worst_ms = max((each for end in ends for each in end if each is not None), default=0.0)
+    worst = f", at worst {worst_ms:.1f} ms apart" if misses(worst_ms, requested_ms) else ""
+    return f"sockets were sampled every {gap} (requested: {requested_ms:g} ms){worst}"
 
 
 def _range(values: Sequence[float | None], unit: str) -> str:

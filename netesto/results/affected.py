@@ -4,69 +4,21 @@ A transfer is affected if the link lost a frame with data of it. Without a file 
 (docs/data-formats.md) it is affected if its sender sent something again.
 """
 
-import csv
-import math
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netesto.errors import OutputError
 from netesto.results.completions import CompletedTransfer, Times
+from netesto.results.lostframes import Losses, LostFrame
 
 PARTS = ("unaffected", "affected", "all")
 
-# A flow lost its tail if the frame had one of so many last segments.
-TAIL_SEGMENTS = 3
-
 # Instants are written with nanoseconds, and numbers of this size are exact to a quarter of one µs.
 _SLACK_S = 1e-6
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class LostFrame:
-    """A lost frame with data: when, how much, and the number of its first byte, counted from the
-    connection's SYN; 0 without one."""
-
-    time_s: float
-    payload: int
-    tcp_seq: int
-
-    def is_tail_of(self, size: int) -> bool:
-        """Whether it was one of the last segments of a flow of so many bytes. Segments before the
-        last one are equally large."""
-        behind = size - (self.tcp_seq - 1 + self.payload)
-        if self.tcp_seq == 0 or behind < 0:
-            return False
-        return math.ceil(behind / self.payload) < TAIL_SEGMENTS
-
-
-Losses: TypeAlias = Mapping[tuple[str, int], Sequence[LostFrame]]
-"""By address and port of the sender, in the order of time."""
-
-
-def read_losses(path: Path) -> Losses:
-    """The lost frames with data in `losses.TO.csv`. OSError; OutputError if it has none."""
-    found: dict[tuple[str, int], list[LostFrame]] = defaultdict(list)
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                payload = int(row["payload"] or 0)
-                if not payload or not row["sport"]:
-                    continue
-                time_s = float(row["time_s"])
-                if not math.isfinite(time_s):
-                    raise ValueError("a time is not a number")
-                loss = LostFrame(time_s, payload, int(row["tcp_seq"] or 0))
-                found[row["source"], int(row["sport"])].append(loss)
-    except (ValueError, KeyError, TypeError, csv.Error) as error:
-        raise OutputError(f"{path}: no lost frames: {error}") from error
-    return {key: sorted(losses) for key, losses in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

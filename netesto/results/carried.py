@@ -1,30 +1,95 @@
 """What happened on links that a program carries, from their `link.TO.jsonl`. Pure."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from netesto.errors import OutputError
 from netesto.files import jsontext
+from netesto.measured import CounterKind, CounterSamples
 
 # The names of what is counted, in a line of the file.
-_COUNTS = ("wire_frames", "wire_lost", "resent", "given_up")
+_COUNTS = (
+    "wire_frames", "wire_lost", "resent", "given_up", "drops", "marks", "tx_bytes", "rx_bytes",
+)  # fmt: skip
+# Those of times there, which are counted in microseconds.
+_TIMES = ("paused_s", "stalled_s")
+
+# What the page of an experiment draws of it.
+KINDS = (
+    CounterKind(
+        name="linklost",
+        title="Frames lost on links",
+        sentence="Frames that a link lost, copies included, and (dashed) gave up for good.",
+        units={"wire_lost": "frames", "given_up": "frames"},
+        drawn=("wire_lost", "given_up"),
+    ),
+    CounterKind(
+        name="linkcopies",
+        title="Copies sent by links",
+        sentence="Copies of lost frames that the sender of a link put on the wire.",
+        units={"resent": "frames"},
+        drawn=("resent",),
+    ),
+    CounterKind(
+        name="linkbuffers",
+        title="Buffers of links",
+        sentence="What the receiver of a link holds, and (dashed) what its sender keeps copies of.",
+        units={"rx_bytes": "bytes", "tx_bytes": "bytes"},
+        drawn=("rx_bytes", "tx_bytes"),
+        are_levels=True,
+    ),
+    CounterKind(
+        name="linkpauses",
+        title="Pauses of links",
+        sentence="How long a link's sender was paused by its receiver, and (dashed) waited for"
+        " room.",
+        units={"paused_s": "µs", "stalled_s": "µs"},
+        drawn=("paused_s", "stalled_s"),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedWay:
-    """One direction of a link during an experiment. `frames` were put on the wire, copies included;
-    `lost` are those of them that did not arrive. `loses`: losses or a protection were set at its
-    end."""
+    """One direction of a link during an experiment, and the states of it: counts since the program
+    began, times in µs, by their names in the file.
 
-    frames: int
-    lost: int
-    resent: int
-    given_up: int
-    paused_s: float
-    span_s: float
+    `loses`: losses or a protection were set at its end. `is_whole`: the counts began with the
+    experiment.
+    """
+
+    source: str
+    destination: str
+    samples: CounterSamples
     loses: bool
+    is_whole: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.source}→{self.destination}"
+
+    def total(self, name: str) -> int:
+        """The increase of a count."""
+        column = self.samples.counts[name]
+        return (column[-1] or 0) - (0 if self.is_whole else column[0] or 0)
+
+    def increase(self, name: str, start_s: float, end_s: float, *, goes_on: bool = False) -> int:
+        """That from the last state up to an instant (if it `goes_on` from an earlier time: from the
+        first one from it on) to the first one from another on."""
+        times, column = self.samples.time_s, self.samples.counts[name]
+        most = len(times) - 1
+        first = bisect_left(times, start_s) if goes_on else bisect_right(times, start_s) - 1
+        last = bisect_left(times, end_s)
+        return (column[min(last, most)] or 0) - (column[min(max(first, 0), most)] or 0)
+
+    @property
+    def paused_percent(self) -> float | None:
+        times = self.samples.time_s
+        span_s = times[-1] - (0 if self.is_whole else times[0])
+        return 100 * self.total("paused_s") / 1e6 / span_s if span_s > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,52 +105,63 @@ class CarriedLinks:
 
     def total(self, name: str) -> int | None:
         """The sum of a count; None without such a link."""
-        return sum(getattr(way, name) for way in self.counting) if self.ways else None
+        return sum(way.total(name) for way in self.counting) if self.ways else None
 
     @property
     def loss_percent(self) -> float | None:
-        frames, lost = self.total("frames"), self.total("lost")
+        """Of the frames on the wire, copies included."""
+        frames, lost = self.total("wire_frames"), self.total("wire_lost")
         return 100 * lost / frames if frames and lost is not None else None
 
     @property
     def paused_percent(self) -> float | None:
         """Of the direction that paused longest."""
-        shares = [100 * way.paused_s / way.span_s for way in self.counting if way.span_s > 0]
-        return max(shares, default=None)
+        shares = [way.paused_percent for way in self.counting]
+        return max((share for share in shares if share is not None), default=None)
 
 
 def read(path: Path, *, is_whole: bool) -> CarriedWay | None:
-    """The difference of the last and the first line; `is_whole`: everything up to the last. None
-    without a line. OutputError if it is not such a file, OSError if it cannot be read."""
+    """None without a line. OutputError if it is not such a file, OSError if it cannot be read."""
+    receiver = path.name.removeprefix("link.").removesuffix(".jsonl")
     with path.open(encoding="utf-8") as lines:
-        return of(list(jsontext.lines(lines)), is_whole=is_whole, what=str(path))
+        found = list(jsontext.lines(lines))
+    return of(found, path.parent.name, receiver, is_whole=is_whole)
 
 
-def of(lines: Sequence[object], *, is_whole: bool, what: str = "") -> CarriedWay | None:
+def of(
+    lines: Sequence[object], source: str, destination: str, *, is_whole: bool = False
+) -> CarriedWay | None:
     """`read` of lines that are read."""
     if not lines:
         return None
-    first, last = lines[0], lines[-1]
-    if not isinstance(first, dict) or not isinstance(last, dict):
-        raise OutputError(f"{what}: not the states of a link")
     try:
-        before = {} if is_whole else first
-        counts = {name: _difference(last, before, name) for name in _COUNTS}
+        states = [_state(line) for line in lines]
+        last = states[-1]
         return CarriedWay(
-            frames=round(counts["wire_frames"]),
-            lost=round(counts["wire_lost"]),
-            resent=round(counts["resent"]),
-            given_up=round(counts["given_up"]),
-            paused_s=_difference(last, before, "paused_s"),
-            span_s=_difference(last, before, "time_s"),
+            source=source,
+            destination=destination,
+            samples=CounterSamples(
+                tuple(float(state["time_s"]) for state in states),
+                {
+                    **{name: tuple(int(each[name]) for each in states) for name in _COUNTS},
+                    **{name: tuple(map(partial(_us, name), states)) for name in _TIMES},
+                },
+            ),
             loses=last["protect"] != "off" or last["loss_set"] > 0,
+            is_whole=is_whole,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise OutputError(f"{what}: not the states of a link: {error}") from None
+        raise OutputError(f"{source}→{destination}: not the states of a link: {error}") from None
 
 
-def _difference(last: Mapping[str, Any], before: Mapping[str, Any], name: str) -> float:
-    return float(last[name]) - float(before.get(name, 0))
+def _state(line: object) -> Mapping[str, Any]:
+    if not isinstance(line, dict):
+        raise TypeError("a line is no object")
+    return line
+
+
+def _us(name: str, state: Mapping[str, Any]) -> int:
+    return round(float(state[name]) * 1e6)
 
 
 def joined(ways: Iterable[CarriedWay | None]) -> CarriedLinks:

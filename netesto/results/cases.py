@@ -10,12 +10,14 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from netesto.errors import OutputError, ResultsError, UsageError
-from netesto.model import COMPLETION_TESTS, LINK_TESTS, GroupRequest
+from netesto.flowspec import COMPLETION_TESTS, LINK_TESTS
+from netesto.model import GroupRequest
 from netesto.results import completions, integrity, manifest, steady, store, stress, tracetable
-from netesto.results.affected import Losses, Parted, read_losses
+from netesto.results.affected import Parted
 from netesto.results.columns import REPETITION
 from netesto.results.completions import Times
 from netesto.results.evidence import OK, ExperimentEvidence
+from netesto.results.lostframes import Losses, read_losses
 from netesto.results.manifest import GroupRecord, Manifest
 from netesto.results.tracetable import Played
 

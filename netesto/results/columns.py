@@ -353,8 +353,8 @@ _TABLE: tuple[Column, ...] = (
     _measured("uplinkVariation", lambda g: g.evidence.links.uplink_variation, 3,
               show=numbers.figure),
     # ---- the links that programs carry
-    _measured("linkFrames", lambda g: g.evidence.carried.total("frames"), show=numbers.count),
-    _measured("linkLost", lambda g: g.evidence.carried.total("lost"), show=numbers.count),
+    _measured("linkFrames", lambda g: g.evidence.carried.total("wire_frames"), show=numbers.count),
+    _measured("linkLost", lambda g: g.evidence.carried.total("wire_lost"), show=numbers.count),
     _measured("linkLoss%", lambda g: g.evidence.carried.loss_percent, 4, show=numbers.hundredths),
     _measured("linkResent", lambda g: g.evidence.carried.total("resent"), show=numbers.count),
     _measured("linkGivenUp", lambda g: g.evidence.carried.total("given_up"), show=numbers.count),

@@ -152,11 +152,11 @@ def read_transfers(path: Path) -> tuple[list[CompletedTransfer], int]:
 
 def _of_transfers(content: bytes) -> tuple[Times, int]:
     rows = csv.DictReader(io.StringIO(content.decode()))
-    told = [float(row["us"]) if row["status"] == "ok" else None for row in rows]
-    times = np.array([us for us in told if us is not None], np.float64)
+    found_us = [float(row["us"]) if row["status"] == "ok" else None for row in rows]
+    times = np.array([us for us in found_us if us is not None], np.float64)
     if not np.isfinite(times).all():
         raise ValueError("a time is not a number")
-    return times, told.count(None)
+    return times, found_us.count(None)
 
 
 def _of_transactions(content: bytes) -> tuple[Times, int]:

@@ -5,8 +5,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from netesto.flowspec import STREAM_TESTS, FlowSpec
 from netesto.measured import Datagrams, TransferResult
-from netesto.model import STREAM_TESTS, FlowSpec
+from netesto.results import severity
 
 TOLERANCE = 0.10
 # Counts of one receiver belong to one instant. Rates in the text of iperf3 have three digits.
@@ -36,17 +37,17 @@ def _loss_doubt(found: Datagrams) -> str:
     lost, sent, received, numbered = found.lost, found.sent, found.received, found.numbered
     if lost is None:
         return ""
-    told = f"reports {lost} lost datagrams"
+    text = f"reports {lost} lost datagrams"
     if sent is not None and lost > sent:
-        return f"{told} of {sent} that were sent"
+        return f"{text} of {sent} that were sent"
     if received is None:
         return ""
     missing = received + lost
     if numbered is not None and _differ(missing, numbered, _COUNTS_TOLERANCE):
-        return f"{told}, where {received} arrived of {numbered} that the receiver knew of"
+        return f"{text}, where {received} arrived of {numbered} that the receiver knew of"
     # Datagrams may wait in queues at the end.
     if sent is not None and _differ(missing, sent, TOLERANCE):
-        return f"{told}, where {sent} were sent and {received} arrived"
+        return f"{text}, where {sent} were sent and {received} arrived"
     return ""
 
 
@@ -74,7 +75,7 @@ def _of_rates(result: TransferResult, asked: FlowSpec) -> Iterator[str]:
     # What was sent in the omitted time may arrive behind it.
     is_comparable = None not in (rate_bps, sent_bps) and not asked.omit_s
     if is_comparable and (rate_bps or 0) > (sent_bps or 0) * (1 + TOLERANCE):
-        yield (
+        yield severity.invalidates(
             f"rate {_mbit(rate_bps or 0)} as {asked.tool} reports is above the sent rate, "
             f"{_mbit(sent_bps or 0)}"
         )
@@ -86,7 +87,7 @@ def _of_rates(result: TransferResult, asked: FlowSpec) -> Iterator[str]:
     share = max(0.0, min(1.0, covered_s / elapsed_s) - TOLERANCE)
     if not min(known) * elapsed_s * share <= bits <= max(known) * elapsed_s * (1 + TOLERANCE):
         total = min(known, key=lambda bps: abs(bps * elapsed_s - bits))
-        yield (
+        yield severity.invalidates(
             f"{_megabytes(total * elapsed_s)} in all as {asked.tool} reports, "
             f"{_megabytes(bits)} in its intervals, which cover {covered_s:.3g} of {elapsed_s:.3g} s"
         )

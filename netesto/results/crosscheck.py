@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
 
+from netesto.flowspec import REQUEST_TESTS, TRACE_TESTS, VALUE_BYTES
 from netesto.measured import Datagrams, SocketSample, TransferResult
-from netesto.model import REQUEST_TESTS, TRACE_TESTS, VALUE_BYTES, GroupRequest
+from netesto.model import GroupRequest
 from netesto.results import flows, formulas, numbers, overall, severity
 from netesto.results.evidence import ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.formulas import MeasuredGroup

@@ -35,10 +35,10 @@ def writing(path: Path) -> Iterator[None]:
 
 def check_folder(path: Path) -> None:
     """ResultsError if this path, or one above it, is a file; nothing is created."""
-    there = next((each for each in (path, *path.parents) if each.exists()), path)
-    if there.exists() and not there.is_dir():
+    existing = next((each for each in (path, *path.parents) if each.exists()), path)
+    if existing.exists() and not existing.is_dir():
         raise ResultsError(
-            f"{path}: cannot write: {there} is a file", remedy=_REMEDIES[errno.ENOTDIR]
+            f"{path}: cannot write: {existing} is a file", remedy=_REMEDIES[errno.ENOTDIR]
         )
 
 

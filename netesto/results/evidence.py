@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from netesto.measured import (
-    Counters,
+    CounterKind,
     CounterSamples,
     CpuSample,
     PingSample,
@@ -39,7 +39,7 @@ class InstanceEvidence:
     """One flow. `status` is "ok" or the reason it failed; then `result` is None, as it is if the
     tool's output is damaged. Samples are those of the flow's data connections alone, in time order,
     at its two ends. `captured` are its data connections that a capture at the sending end contains
-    completely.
+    completely. `lost_s`: when links that programs carry lost frames with data of it.
     """
 
     instance: int
@@ -52,6 +52,7 @@ class InstanceEvidence:
     server_samples: tuple[SocketSample, ...] = ()
     last_lines: str = ""
     captured: tuple[CapturedFlow, ...] = ()
+    lost_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class GroupEvidence:
     `queues`: those on the path of the data, as far as they are known, over the whole experiment.
     `damaged`: the sources whose files have changed since the measurement; they are not read. `busy`
     is from the first start to the last end of any flow of the experiment, None if none started.
-    `links` are those of the whole lab, `carried` those of them that programs carry.
+    `links` are those of the whole lab.
     """
 
     request: GroupRequest
@@ -98,14 +99,19 @@ class GroupEvidence:
     queues: tuple[Queue, ...] = ()
     damaged: frozenset[Source] = frozenset()
     links: Links = field(default_factory=Links)
-    carried: CarriedLinks = field(default_factory=CarriedLinks)
+
+    @property
+    def carried(self) -> CarriedLinks:
+        """The links of the lab that programs carry."""
+        return self.links.programs
 
 
 @dataclass(frozen=True, slots=True)
 class CountersEvidence:
-    """Counters of a kind, as hosts recorded them."""
+    """Counters of a kind, as hosts recorded them; of the directions of links that programs carry,
+    as these did."""
 
-    kind: Counters
+    kind: CounterKind
     hosts: Mapping[str, CounterSamples]
 
 

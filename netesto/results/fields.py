@@ -73,10 +73,10 @@ class Fields:
 
     def with_added(self, fields: Iterable[Field]) -> "Fields":
         """These columns, followed by those of `fields` that are missing."""
-        there = {canonical(field.name) for field in self.columns}
+        present = {canonical(field.name) for field in self.columns}
         fresh: dict[str, Field] = {}
         for field in fields:
-            if canonical(field.name) not in there:
+            if canonical(field.name) not in present:
                 fresh.setdefault(canonical(field.name), field)
         new = tuple(fresh.values())
         return replace(self, columns=(*self.columns, *new), added=(*self.added, *new))

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from netesto.flowspec import COMPLETION_TESTS, MANY_CONNECTIONS, TRACE_TESTS, UDP_TESTS, FlowSpec
 from netesto.measured import SocketSample, TransferResult
-from netesto.model import COMPLETION_TESTS, MANY_CONNECTIONS, TRACE_TESTS, UDP_TESTS, FlowSpec
 from netesto.results import numbers
 from netesto.results.evidence import OK, GroupEvidence, InstanceEvidence
 from netesto.results.manifest import InstanceRecord

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from netesto.flowspec import UDP_TESTS, FlowSpec
 from netesto.measured import CpuSample, Datagrams, SocketSample, TransferResult
-from netesto.model import UDP_TESTS, FlowSpec, GroupRequest
+from netesto.model import GroupRequest
 from netesto.packets.found import CapturedFlow
 from netesto.results import flows, latency, numbers
 from netesto.results.evidence import (
@@ -184,7 +185,7 @@ class MeasuredGroup:
     def _final(
         self,
         count: Callable[[SocketSample], int | None],
-        told: Callable[[FlowSpec, TransferResult], int | None],
+        get: Callable[[FlowSpec, TransferResult], int | None],
     ) -> float | None:
         """The final value of a counter, summed over all flows.
 
@@ -197,7 +198,7 @@ class MeasuredGroup:
         for flow, samples in zip(self.good, self.samples, strict=True):
             seen = flows.total(samples, count)
             if seen is not None and flow.result and not flows.are_ends_known(samples):
-                seen = max(seen, told(self.request, flow.result) or 0)
+                seen = max(seen, get(self.request, flow.result) or 0)
             found.append(seen)
         return numbers.total(found)
 

@@ -158,8 +158,8 @@ def joined(runs: Sequence[ImportedRun], loose: Loose) -> tuple[list[ImportedRun]
         by_key.setdefault((run.section, run.host, run.number), []).append(run)
     orphans = []
     for file in loose.cpu:
-        there = by_key.get((file.section, file.host, file.number), [])
-        fitting = [run for run in there if not file.date or not run.date or run.date == file.date]
+        owners = by_key.get((file.section, file.host, file.number), [])
+        fitting = [run for run in owners if not file.date or not run.date or run.date == file.date]
         if fitting:
             owner = max(fitting, key=lambda run: run.date == file.date)
             found[owner.exp][f"{LOOSE_FILES}/{file.sha256}"] = file

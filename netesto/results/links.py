@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -20,6 +20,7 @@ from netesto.links import routed
 from netesto.links.routed import RoutedFlow
 from netesto.measured import InstalledQdisc, LinkSamples
 from netesto.results import csvfile, durable
+from netesto.results.carried import CarriedLinks
 from netesto.results.queues import POLICER, SHAPERS, Column
 
 LINKS, SERIES, WAYS = "links.csv", "links-series.csv", "ways.csv"
@@ -27,7 +28,8 @@ RAW_WAYS = f"raw/{WAYS}"
 
 _COUNTS = ("rate_bps", "bytes", "packets", "drops", "marks", "utilisation")
 LINK_COLUMNS = ("link", "from", "to", *_COUNTS)
-SERIES_COLUMNS = (*LINK_COLUMNS, "t_s")
+# Those of labs where programs carry links.
+PROGRAM_COLUMNS = ("lost", "resent", "given_up")
 WAY_COLUMNS = (
     "group", "flow", "source", "destination", "protocol", "sport", "dport", "way",
 )  # fmt: skip
@@ -108,7 +110,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class CarriedTraffic:
-    """What one direction of a link carried in some seconds."""
+    """What one direction of a link carried in some seconds. `program`: what is counted of one that
+    a program carries, as PROGRAM_COLUMNS."""
 
     record: LinkRecord
     rate_bps: float | None = None
@@ -117,6 +120,7 @@ class CarriedTraffic:
     packets: int | None = None
     drops: int | None = None
     marks: int | None = None
+    program: tuple[int, ...] = field(default=(), kw_only=True)
 
     @property
     def utilisation(self) -> float | None:
@@ -145,16 +149,31 @@ class Links:
     loads: tuple[Load, ...] = ()
     busy: tuple[float, float] | None = None
     ways: tuple[Way, ...] = ()
+    programs: CarriedLinks = field(default_factory=CarriedLinks)
 
     @cached_property
     def carried(self) -> list[CarriedTraffic]:
         """A value for each direction, without counts if it was not sampled."""
         return [
             CarriedTraffic(load.record, load.record.rate_bps)
-            if (window := self._window(load)) is None
-            else load.between(*window)
+            if self.busy is None or (window := self._window(load)) is None
+            else self._with_program(load.between(*window), *self.busy)
             for load in self.loads
         ]
+
+    def _with_program(
+        self, traffic: CarriedTraffic, start_s: float, end_s: float, *, goes_on: bool = False
+    ) -> CarriedTraffic:
+        """With what the program that carries the link tells: the kernel knows nothing of it."""
+        ends = traffic.record.source, traffic.record.destination
+        for way in self.programs.ways:
+            if (way.source, way.destination) == ends:
+                drops, marks, *others = (
+                    way.increase(name, start_s, end_s, goes_on=goes_on)
+                    for name in ("drops", "marks", "wire_lost", "resent", "given_up")
+                )
+                return replace(traffic, drops=drops, marks=marks, program=tuple(others))
+        return traffic
 
     def _window(self, load: Load) -> tuple[int, int] | None:
         return None if self.busy is None else load.window(*self.busy)
@@ -166,8 +185,12 @@ class Links:
             if (window := self._window(load)) is None or self.busy is None:
                 continue
             for first, last in itertools.pairwise(range(window[0], window[1] + 1)):
-                found = load.between(first, last)
-                if found.bytes or found.drops:
+                found = self._with_program(
+                    load.between(first, last),
+                    *(load.time_s[first], load.time_s[last]),
+                    goes_on=first > window[0],
+                )
+                if found.bytes or found.drops or any(found.program):
                     yield load.time_s[last] - self.busy[0], found
 
     @cached_property
@@ -310,12 +333,19 @@ def write(folder: Path, links: Links) -> None:
     """The files of an experiment of a lab; none of any other."""
     if not links.loads:
         return
-    rows = [each.cells for each in links.carried]
-    durable.replace(folder / LINKS, csvfile.text([LINK_COLUMNS], rows))
-    series = [(*each.cells, f"{t_s:.6f}") for t_s, each in links.series]
-    durable.replace(folder / SERIES, csvfile.text([SERIES_COLUMNS], series))
+    added = PROGRAM_COLUMNS if links.programs.ways else ()
+    columns = (*LINK_COLUMNS, *added)
+    rows = [_row(each, len(added)) for each in links.carried]
+    durable.replace(folder / LINKS, csvfile.text([columns], rows))
+    series = [(*_row(each, len(added)), f"{t_s:.6f}") for t_s, each in links.series]
+    durable.replace(folder / SERIES, csvfile.text([(*columns, "t_s")], series))
     known = [[row[name] for name in WAY_COLUMNS] for row in read_table(folder / RAW_WAYS)]
     durable.replace(folder / WAYS, csvfile.text([WAY_COLUMNS], known))
+
+
+def _row(traffic: CarriedTraffic, added: int) -> tuple[str, ...]:
+    """Those of the kernel's links have empty cells for what programs count."""
+    return (*traffic.cells, *(map(str, traffic.program) if traffic.program else ("",) * added))
 
 
 def read_table(path: Path) -> Iterator[dict[str, str]]:

@@ -12,10 +12,12 @@ from typing import Any
 import cattrs
 from cattrs.gen import make_dict_unstructure_fn, override
 
+from netesto import grounds
 from netesto.errors import ResultsError
 from netesto.files import jsontext, typed
+from netesto.flowspec import OPTIONS
 from netesto.hostsettings import Applied
-from netesto.model import OPTIONS, Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
+from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
 from netesto.results import durable, severity
 from netesto.results.evidence import FAILED, OK, PARTIAL
 from netesto.results.links import LinkRecord
@@ -36,6 +38,9 @@ REQUEST_FIRST = (
     "exp", "group", "exp_name", "test", "tool", "client", "server", "client_address",
     "server_address",
 )  # fmt: skip
+
+# ping cuts a time to whole microseconds.
+PING_RESOLUTION_MS = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +119,10 @@ class HostRecord:
     queue_sampling: SamplingRecord | None = None
 
 
+# ping cuts a time to whole microseconds.
+PING_RESOLUTION_MS = 0.001
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRecord:
     """A lab path: requested, and measured before traffic. Rates in bit/s, None: not requested.
@@ -134,6 +143,24 @@ class PathRecord:
     jitter_ms: float = 0.0
     queues: tuple[str, ...] = ()
     queues_back: tuple[str, ...] = ()
+
+    @property
+    def rtt_deviation(self) -> float:
+        """The relative error of the RTT, beyond what its jitter, the time to send a packet and the
+        digits of ping explain; 0 if nothing was requested or measured."""
+        if not self.asked_rtt_ms or self.measured_rtt_ms is None:
+            return 0.0
+        off_ms = abs(self.measured_rtt_ms - self.sending_ms - self.asked_rtt_ms)
+        if off_ms <= PING_RESOLUTION_MS:
+            return 0.0
+        return max(0.0, off_ms - self.jitter_ms) / self.asked_rtt_ms
+
+    @property
+    def rate_deviation(self) -> float:
+        """The relative error of the rate; 0 if nothing was requested or measured."""
+        if not self.asked_rate_bps or self.measured_rate_bps is None:
+            return 0.0
+        return abs(self.measured_rate_bps - self.asked_rate_bps) / self.asked_rate_bps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +206,8 @@ class Manifest:
     @property
     def on_one_machine(self) -> bool:
         """Whether all hosts are namespaces of one machine, whose CPUs they share."""
-        return self.ground in {"lab", "uml", "sim"}
+        ground = grounds.find(self.ground)
+        return ground is not None and ground.on_one_machine
 
 
 @cache

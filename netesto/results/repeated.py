@@ -12,8 +12,8 @@ _NUMBERED = frozenset({"exp", "expNumber"})
 def of(folder: Path) -> Mapping[int, int]:
     """The experiments of a results folder that have no folder of their own any more, and the same
     rows as an imported one, with the number of that one."""
-    there = store.experiments(folder) if folder.is_dir() else []
-    known = [exp for exp in there if (folder / str(exp) / imported.NAME).is_file()]
+    numbers = store.experiments(folder) if folder.is_dir() else []
+    known = [exp for exp in numbers if (folder / str(exp) / imported.NAME).is_file()]
     if not known:
         return {}
     rows = csvfile.by_experiment(csvfile.salvage(folder / store.TABLE))

@@ -16,8 +16,9 @@ import cattrs
 
 from netesto.errors import ResultsError
 from netesto.files import jsontext
+from netesto.flowspec import STREAM_TESTS, FlowSpec
 from netesto.measured import CounterSamples, CpuSample, SocketSample
-from netesto.model import STREAM_TESTS, Address, FlowSpec
+from netesto.model import Address
 from netesto.results import durable, flows
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.queues import Queue
@@ -82,6 +83,7 @@ class DatagramSeries:
 class FlowSeries:
     """One flow. `ca` is the congestion control that its sender really used, if known.
 
+    `lost_s`: when links that programs carry lost frames with data of it, to the millisecond.
     `number` is the instance, or `group.instance` if the rest of the label is that of another group.
     """
 
@@ -98,6 +100,7 @@ class FlowSeries:
     goodput: RateSeries
     sockets: tuple[SocketSeries, ...]
     datagrams: DatagramSeries | None = None
+    lost_s: tuple[float, ...] = ()
 
     @property
     def has_run(self) -> bool:
@@ -265,6 +268,7 @@ def _flow(group: GroupEvidence, flow: InstanceEvidence, zero_s: float) -> FlowSe
         goodput=_goodput(request, flow, sockets, zero_s),
         sockets=sockets,
         datagrams=_datagrams(flow, zero_s),
+        lost_s=tuple(dict.fromkeys(round(time_s - zero_s, 3) for time_s in flow.lost_s)),
     )
 
 

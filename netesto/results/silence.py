@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from netesto.flowspec import REQUEST_TESTS, TRACE_TESTS, UDP_TESTS
 from netesto.measured import SocketSample
-from netesto.model import REQUEST_TESTS, TRACE_TESTS, UDP_TESTS, GroupRequest
+from netesto.model import GroupRequest
 from netesto.results.evidence import GroupEvidence, InstanceEvidence
 
 # States in which the kernel may have counted the peer's FIN as a received byte, or its own as an

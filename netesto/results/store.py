@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from netesto.errors import AgentError, ResultsError
 from netesto.files import atomic, jsontext
+from netesto.measured import KINDS_OF_NODES, OF_NODES
 from netesto.model import LARGEST_EXPERIMENT
 from netesto.results import csvfile, durable, fields, integrity, manifest, runs
 from netesto.results.fields import Fields
@@ -189,9 +190,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
     def place(self, exp: int, host: str, path: str) -> Path:
         """The place of a host's file `path` in the experiment; its folder need not exist.
 
-        0/… and 1/… hold the statistics of all hosts, as HOST.KIND; the rest is under raw/HOST. HOST
-        is `host`, the name in the script, even if the agent has another name. AgentError if the
-        path is outside of the experiment.
+        0/… and 1/… hold the statistics of all hosts, as HOST.KIND; nodes/NODE/… what one agent of a
+        lab recorded of another node, which is under raw/NODE; the rest is under raw/HOST. HOST is
+        `host`, the name in the script, even if the agent has another name. AgentError if the path
+        is outside of the experiment.
         """
         parts = PurePosixPath(path).parts
         if "/" in host or host in {"", ".", ".."}:
@@ -203,6 +205,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
             if len(parts) != 2 or not kind or kind == parts[1]:
                 raise AgentError(f"{path!r} is not a file of host statistics", host=host)
             return self.partial(exp) / parts[0] / f"{host}.{kind}"
+        if parts[0] == OF_NODES:
+            if len(parts) != 3 or parts[2].partition(".")[0] not in KINDS_OF_NODES:
+                raise AgentError(f"{path!r} is not a file of another node", host=host)
+            return self.partial(exp).joinpath("raw", *parts[1:])
         return self.partial(exp).joinpath("raw", host, *parts)
 
     def drop(self, exp: int) -> None:

@@ -54,21 +54,21 @@ class Test:
 def read(text: str) -> Test:
     """The result in the output of netesto-link. OutputError if there is none."""
     try:
-        told = jsontext.parse(text.splitlines()[-1])
+        reported = jsontext.parse(text.splitlines()[-1])
         return Test(
-            protect=str(told["protect"]),
-            loss=None if "loss" not in told else float(told["loss"]),
-            seconds=float(told["seconds"]),
-            recovery_p50_us=_known(told, "recovery_p50_us"),
-            recovery_max_us=_known(told, "recovery_max_us"),
-            **{name: int(told[name]) for name in (*_COUNTS, *_BUFFERS)},
+            protect=str(reported["protect"]),
+            loss=None if "loss" not in reported else float(reported["loss"]),
+            seconds=float(reported["seconds"]),
+            recovery_p50_us=_known(reported, "recovery_p50_us"),
+            recovery_max_us=_known(reported, "recovery_max_us"),
+            **{name: int(reported[name]) for name in (*_COUNTS, *_BUFFERS)},
         )
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise OutputError(f"no result of a stress test: {error}") from None
 
 
-def _known(told: Mapping[str, Any], name: str) -> float | None:
-    return None if told.get(name) is None else float(told[name])
+def _known(reported: Mapping[str, Any], name: str) -> float | None:
+    return None if reported.get(name) is None else float(reported[name])
 
 
 def row(case: str, tests: Sequence[Test]) -> dict[str, Value]:

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from netesto.flowspec import FlowSpec
 from netesto.measured import CPU_STATES
-from netesto.model import FlowSpec
 from netesto.results import csvfile, imported, numbers, repeated, store, tablerows
 from netesto.results.columns import REPETITION, SEVERITY, WARNINGS
 from netesto.results.evidence import DAMAGED, OK, PARTIAL
@@ -70,8 +70,8 @@ OwnLoads: TypeAlias = Callable[[Path], Mapping[int, tuple[CpuFile, ...]]]
 
 def read(folder: Path, own_loads: OwnLoads) -> Data:
     """The runs of a results folder, imported ones or ours. ResultsError if it cannot be read."""
-    brought, orphans = imported.joined(imported.runs(folder), imported.read_loose(folder))
-    known = {run.exp for run in brought}
+    imported_runs, orphans = imported.joined(imported.runs(folder), imported.read_loose(folder))
+    known = {run.exp for run in imported_runs}
     rows = csvfile.by_experiment(csvfile.read(folder / store.TABLE))
     omitted = repeated.of(folder)
     factors = store.factors(folder)
@@ -79,23 +79,23 @@ def read(folder: Path, own_loads: OwnLoads) -> Data:
     names = dict.fromkeys([*(name for cell in factors.values() for name in cell), *_REQUESTED])
     own = [
         (run, {name: ({**run.columns, **factors.get(exp, {})}).get(name, "") for name in names})
-        for exp, there in rows.items()
+        for exp, exp_rows in rows.items()
         if exp not in known and exp not in omitted
         for run in _own(
-            [tablerows.with_own_values(folder, row) for row in there],
+            [tablerows.with_own_values(folder, row) for row in exp_rows],
             own_loads(folder / str(exp)),
         )
     ]
     return Data(
-        runs=[*map(_imported, brought), *_told_apart(own)],
+        runs=[*map(_imported, imported_runs), *_told_apart(own)],
         loose=orphans,
-        are_files=bool(brought) and all(run.form != "harness" for run in brought),
-        is_harness=any(run.form == "harness" for run in brought),
+        are_files=bool(imported_runs) and all(run.form != "harness" for run in imported_runs),
+        is_harness=any(run.form == "harness" for run in imported_runs),
         findings=imported.read_findings(folder),
         damaged=[
             exp
-            for exp, there in rows.items()
-            if exp not in known and any(row.get("status") == DAMAGED for row in there)
+            for exp, exp_rows in rows.items()
+            if exp not in known and any(row.get("status") == DAMAGED for row in exp_rows)
         ],
     )
 
@@ -128,8 +128,8 @@ def _own(
         sender = (
             "remoteRetrans" if FlowSpec(test=row.get("test", "")).is_reverse else "localRetrans"
         )
-        told = (numbers.parse(row.get(name, "")) for name in (sender, "retrans_total"))
-        again = next((number for number in told if number is not None), None)
+        counts = (numbers.parse(row.get(name, "")) for name in (sender, "retrans_total"))
+        again = next((number for number in counts if number is not None), None)
         yield ResultRun(
             test=row.get("expName", ""),
             host=row.get("server", ""),
@@ -294,9 +294,9 @@ def harness_text(found: Sequence[SummaryCell]) -> str:
     lines: list[str] = []
     for cell in found:
         lines += _part_one(cell)
-    for host, there in by_host(found).items():
+    for host, cells in by_host(found).items():
         lines.append(f"IP Address: {host}")
-        lines += map(_part_two, there)
+        lines += map(_part_two, cells)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -306,7 +306,7 @@ def by_host(found: Sequence[SummaryCell]) -> dict[str, list[SummaryCell]]:
     for cell in found:
         if cell.good:
             hosts[cell.host].append(cell)
-    return {host: sorted(there, key=lambda cell: -cell.mean) for host, there in hosts.items()}
+    return {host: sorted(own, key=lambda cell: -cell.mean) for host, own in hosts.items()}
 
 
 def _part_one(cell: SummaryCell) -> Iterator[str]:

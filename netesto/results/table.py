@@ -6,7 +6,7 @@ Values have the significant digits only; an unknown value is "—".
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from netesto.model import REQUEST_TESTS, TESTS, TIMED_TESTS
+from netesto.flowspec import REQUEST_TESTS, TESTS, TIMED_TESTS
 from netesto.results import formulas, numbers
 from netesto.results.columns import column
 from netesto.results.evidence import OK

@@ -23,12 +23,12 @@ def of(folder: Path, wanted: Collection[int]) -> list[Mapping[str, str]]:
 def altered(folder: Path) -> Iterator[str]:
     """Warnings, in words, of complete experiments in `folder` whose rows in exp.csv are missing, or
     differ from those derived from their data; experiments without derived files are skipped."""
-    there = store.experiments(folder) if folder.is_dir() else []
-    known = {exp: derived(folder / str(exp)) for exp in there}
+    numbers = store.experiments(folder) if folder.is_dir() else []
+    known = {exp: derived(folder / str(exp)) for exp in numbers}
     if not any(known.values()):
         return
     found = csvfile.by_experiment(csvfile.salvage(folder / store.TABLE))
-    for exp in there:
+    for exp in numbers:
         if known[exp] and not _agree(known[exp], found.get(exp, [{}]), exp):
             yield (
                 f"{folder / store.TABLE}: the rows of experiment {exp} differ from those derived"

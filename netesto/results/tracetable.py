@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from netesto.files import jsontext
+from netesto.flowspec import TRACE_TESTS, UDP_TESTS
 from netesto.links import cuts
-from netesto.model import TRACE_TESTS, UDP_TESTS
 from netesto.results import links
 from netesto.results.links import LinkRecord
 from netesto.results.manifest import Manifest

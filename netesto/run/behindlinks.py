@@ -9,12 +9,13 @@ from itertools import pairwise
 from netesto import units
 from netesto.controller.inventory import Inventory
 from netesto.errors import ScriptError, UsageError, WorldError
+from netesto.flowspec import LINK_TESTS
 from netesto.hostsettings import LinkLimits, Qdisc, Setting
 from netesto.lab.graph import Link, Topology
 from netesto.language import steps
 from netesto.language.plan import Warned
-from netesto.links.settings import LinkSettings, changed, merged
-from netesto.model import LINK_TESTS
+from netesto.links.given import changed, merged
+from netesto.links.settings import LinkSettings
 
 # The options that set the rate of a shaping qdisc.
 RATE_WORDS = frozenset({"bandwidth", "rate"})

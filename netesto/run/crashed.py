@@ -9,10 +9,11 @@ from netesto import traffic
 from netesto.controller import digest, requests
 from netesto.controller.controller import columns_of
 from netesto.errors import GuestError
+from netesto.flowspec import FlowSpec
 from netesto.lab import drawing, guest
 from netesto.language import steps
 from netesto.language.plan import Plan
-from netesto.model import SAME_CLOCK, FlowSpec, HostInfo, Ports
+from netesto.model import SAME_CLOCK, HostInfo, Ports
 from netesto.results import derive, integrity, manifest, runs
 from netesto.results.evidence import FAILED
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
@@ -36,7 +37,7 @@ def record(session: RunSession, results: Store, error: GuestError) -> None:
     results.write_run(
         replace(
             own,
-            ground=session.ground,
+            ground=session.ground.name,
             ended=runs.utc(time.time()),
             exit_status=status.FAILED,
             failures=(*own.failures, error.message),
@@ -76,7 +77,7 @@ def _fail(
     groups = tuple(
         _group(
             each,
-            requests.in_simulation(each.flow) if session.ground == "sim" else each.flow,
+            requests.in_simulation(each.flow) if session.ground.is_simulated else each.flow,
             client=inventory.find(each.host).host,
             server=inventory.find(each.server).host,
             error=error,
@@ -96,8 +97,8 @@ def _fail(
         ended_s=now_s,
         started_monotonic_s=time.monotonic(),
         ended_monotonic_s=time.monotonic(),
-        ground=session.ground,
-        simulated_time=session.ground == "sim",
+        ground=session.ground.name,
+        simulated_time=session.ground.is_simulated,
         topology=drawing.draw(network),
         groups=groups,
         hosts={name: _host(name, head.memory_mb * 2**20) for name in sorted(names)},

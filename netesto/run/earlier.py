@@ -3,7 +3,7 @@
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from netesto.controller import digest
 from netesto.language import steps
@@ -76,6 +76,19 @@ def pass_over(session: RunSession, results: Store, *, nested: bool) -> Passed:
     for failed in failures:
         watcher.warn(f"assertion failed: {failed}")
     return Passed(done, tuple(failures))
+
+
+def without_numbers(session: RunSession, passed: Passed) -> RunSession:
+    """The session with a plan in which the skipped parts take no numbers of experiments."""
+    if not passed.parts:
+        return session
+    # The interpreter takes a moment to import, and is rarely needed.
+    from netesto.language import planner
+
+    counter = session.plan.head.counter
+    return replace(
+        session, plan=planner.renumbered(session.plan, counter=counter, passed=passed.parts)
+    )
 
 
 def untried_first(session: RunSession, results: Store, parts: Sequence[Part]) -> list[Part]:

@@ -68,7 +68,7 @@ class Executor:
         self._earlier = {exp for experiments in passed.values() for exp in experiments}
         # Settings of skipped parts that have not been made again yet.
         self._owed = Standing[steps.Configure]()
-        self._keeps = session.ground == "hosts"
+        self._keeps = not session.ground.is_built
         # The process that started a failed part repeats it, in a new guest.
         self._on_failure = CONTINUE if session.is_part else session.request.on_failure
         self._steps: Iterator[steps.Step] = iter(())

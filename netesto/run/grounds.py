@@ -9,6 +9,7 @@ from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
 from netesto.errors import LabError, MissingError, ScriptError, UsageError
+from netesto.grounds import HOSTS, LAB, UML, Ground
 from netesto.hostsettings import Sysctl
 from netesto.lab import guest, kernelbuild, kernels, netns
 from netesto.lab.kernels import Kernel
@@ -18,6 +19,7 @@ from netesto.language.plan import Head, Warned
 from netesto.limits import allowed, needs
 from netesto.run import behindlinks, labcommands, labs
 from netesto.run.request import RunRequest
+from netesto.system import proc
 
 # Qdiscs and congestion controls that a guest kernel has and another may lack.
 GUEST_FEATURES = frozenset(
@@ -30,7 +32,7 @@ class Choice:
     """A ground, and the reason in words, empty if the user named the ground. `kernel` is the one
     that the user named."""
 
-    ground: str
+    ground: Ground
     reason: str = ""
     kernel: Kernel | None = None
 
@@ -38,7 +40,7 @@ class Choice:
 def choose(request: RunRequest, head: Head) -> Choice:
     """The ground of a run: the requested one; else `lab` if this machine's kernel has what the
     script needs, else `uml`. LabError or MissingError if neither is possible."""
-    inside = guest.ground_inside()
+    inside = proc.ground_inside()
     if inside is not None:
         return Choice(inside)
     if request.kernel is not None:
@@ -49,38 +51,40 @@ def choose(request: RunRequest, head: Head) -> Choice:
     nowhere = [thing for thing in needed if thing.split()[-1] not in GUEST_FEATURES]
     if nowhere or any(shutil.which(tool) is None for tool in netns.TOOLS):
         # No kernel helps: the lab's own checks name what is missing, and what needs it.
-        return Choice("lab")
+        return Choice(LAB)
     try:
         netns.check(labs.plan_of(network(head)))
         check_sysctls(head.commands)
         if needed:
             raise MissingError(f"{', '.join(needed)}: not in this kernel ({platform.release()})")
     except (LabError, MissingError, ScriptError) as error:
-        if kernels.find("uml") is None:
-            missing = kernels.missing("uml")
+        if kernels.find(UML) is None:
+            missing = kernels.missing(UML)
             if isinstance(error, ScriptError):
                 raise
             remedy = f"{error.remedy}\nA user-mode kernel has it: {missing.remedy}"
             raise type(error)(error.message, remedy=remedy.strip()) from None
-        return Choice("uml", error.message.partition(";")[0])
-    return Choice("lab")
+        return Choice(UML, error.message.partition(";")[0])
+    return Choice(LAB)
 
 
-def named(request: RunRequest) -> str | None:
+def named(request: RunRequest) -> Ground | None:
     """The ground that the command line names, possibly by hosts or a kernel; None if it names none.
     UsageError if there is no such kernel."""
     if request.hosts is not None:
-        return "hosts"
+        return HOSTS
     if request.kernel is not None:
         return _of_kernel(request.kernel, request.ground).ground
     return request.ground
 
 
-def _of_kernel(name: str, ground: str | None) -> Choice:
+def _of_kernel(name: str, ground: Ground | None) -> Choice:
     kernel = kernelbuild.choose(name)
-    if ground not in {None, kernel.kind}:
-        raise UsageError(f"--kernel {name} is a kernel for ground {kernel.kind}, not for {ground}")
-    return Choice(kernel.kind, kernel=kernel)
+    if ground not in {None, kernel.ground}:
+        raise UsageError(
+            f"--kernel {name} is a kernel for ground {kernel.ground}, not for {ground}"
+        )
+    return Choice(kernel.ground, kernel=kernel)
 
 
 def network(head: Head) -> Topology:
@@ -131,6 +135,14 @@ def check_script(request: RunRequest, head: Head) -> None:
         return
     preflight.check_hosts(head.commands, inventory)
     preflight.check_count(head.requirements, len(inventory.endpoints))
+
+
+def check_commands(ground: Ground, commands: Sequence[steps.RemoteCommand]) -> None:
+    """MissingError or ScriptError if one of these is impossible on this ground."""
+    if ground.is_simulated:
+        check_tests(commands)
+    if ground.in_this_kernel:
+        check_sysctls(commands)
 
 
 def check_tests(commands: Sequence[steps.RemoteCommand]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
 from netesto.errors import Place, UsageError
+from netesto.grounds import Ground
 from netesto.lab import guest, plan, records, topology, ways
 from netesto.lab.addressing import LinkEnd
 from netesto.lab.netns import Lab
@@ -19,6 +20,7 @@ from netesto.links import made
 from netesto.links.routed import RoutedFlow
 from netesto.model import GUEST_MEMORY_MB, Endpoint, LabLink
 from netesto.results.links import LinkRecord, Way
+from netesto.system import proc
 
 
 def parse_spec(spec: str) -> LabRequest:
@@ -88,7 +90,7 @@ def unfetched(lab: Lab) -> dict[str, Path]:
 
 
 def endpoints(
-    lab: Lab, built: plan.LabPlan, pairs: Iterable[tuple[str, str]], *, ground: str
+    lab: Lab, built: plan.LabPlan, pairs: Iterable[tuple[str, str]], *, ground: Ground
 ) -> list[Endpoint]:
     """The hosts of a lab that is up, with the paths between the hosts of `pairs`."""
     paths: defaultdict[str, dict[str, Sequence[LabLink]]] = defaultdict(dict)
@@ -98,7 +100,7 @@ def endpoints(
             for end in built.path(source, destination)
         ]
     return [
-        replace(endpoint, is_simulated=ground == "sim", paths=paths[name])
+        replace(endpoint, is_simulated=ground.is_simulated, paths=paths[name])
         for name, endpoint in lab.endpoints.items()
     ]
 
@@ -188,7 +190,7 @@ def tracer(lab: Lab, built: plan.LabPlan) -> Callable[[Sequence[RoutedFlow]], li
 
 def plan_of(network: Topology) -> plan.LabPlan:
     """The plan of a new lab on this machine."""
-    maker = made.maker(guest.ground_inside())
+    maker = made.maker(proc.ground_inside())
     return plan.plan(network, prefix=records.fresh_id(records.STATE_FOLDER), maker=maker)
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from netesto.controller.inventory import Inventory
 from netesto.controller.observer import Observer
 from netesto.errors import UsageError
+from netesto.grounds import Ground
 from netesto.language.steps import LabRequest
 from netesto.run.settings import RunSettings
 
@@ -45,6 +46,16 @@ class OnFailure:
 CONTINUE = OnFailure()
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How much of a run is shown."""
+
+    plain: bool = False
+    quiet: bool = False
+    debug: bool = False
+    verbosity: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """The request for a run.
@@ -52,17 +63,16 @@ class RunRequest:
     `script` is a path of a script or a plan, or "-" for standard input. `hosts` are real ones,
     which get an agent for this run if it is `brought`, with packages also of `bundle`; `lab` is
     built in place of the script's own, `aliases` are names in the script for hosts. `run` is the
-    name of the run that has started this one, in a guest or for a part of the script. `wait_s` is
-    how long hosts that are in use are waited for. `commands` is a file of those that a lab allows.
-    `warnings` are about the command line; `shown` are the words of it that say how much is shown.
-    Without `pages` none are drawn, nor an index.
+    name of the run that has started this one (run.job), in a guest or for a part of the script.
+    `wait_s` is how long hosts that are in use are waited for. `commands` is a file of those that a
+    lab allows. `warnings` are about the command line. Without `pages` none are drawn, nor an index.
     """
 
     script: str
     settings: RunSettings
     out: Path | None = None
     fields: Path | None = None
-    ground: str | None = None
+    ground: Ground | None = None
     kernel: str | None = None
     hosts: Inventory | None = None
     brought: bool = False
@@ -80,7 +90,7 @@ class RunRequest:
     max_wall_s: float | None = None
     commands: Path | None = None
     max_stall_s: float | None = None
-    shown: tuple[str, ...] = ()
+    shown: Shown = Shown()
     pages: bool = True
     warnings: tuple[str, ...] = ()
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from netesto.controller import wallclock
 from netesto.controller.wallclock import Stopwatch
 from netesto.errors import NetestoError, repeated, told_place, written_line
 from netesto.files import atomic
-from netesto.lab import guest
+from netesto.grounds import Ground
 from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
 from netesto.model import EARLIER_RUN
 from netesto.results import durable, runs
@@ -22,6 +21,7 @@ from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import drawer, partfolders, settings, status
 from netesto.run.request import RunRequest, Watcher
+from netesto.system import proc
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RunSession:
     plan: Plan
     record: RunRecord
     fields: Fields
-    ground: str
+    ground: Ground
     out: Path
     watcher: Watcher
     # The hash of the guest's kernel; "" without a guest.
@@ -97,13 +97,13 @@ class RunSession:
         with Store(self.out) as results:
             self._tidy(results)
             own = replace(self, fields=results.take_fields(self.fields))
-            stopwatch = Stopwatch(self.out / ".wall", ground=guest.ground_inside() or "")
+            stopwatch = Stopwatch(self.out / ".wall", is_simulated=_in_simulated_time())
             results.write_run(self.record)
             if not (self.is_part or settings.are_ours(self.fields)):
                 self.watcher.say(f"columns of exp.csv: {self.fields.source}")
             self.watcher.start()
             try:
-                if not self.request.run:
+                if proc.ground_inside() is None:
                     self.keep_plan()
                 end = carry_out(own, results)
                 results.check_untouched()
@@ -119,7 +119,7 @@ class RunSession:
             finally:
                 self.watcher.stop()
                 results.write_run(self._ended(end, stopwatch))
-                if self.request.pages and guest.ground_inside() is None:
+                if self.request.pages and proc.ground_inside() is None:
                     # Differences left on hosts are known after the last experiment.
                     drawer.finish_index(self.out, is_changed=bool(self.watcher.left))
         return end if self.is_part else replace(end, out=self.out)
@@ -139,7 +139,7 @@ class RunSession:
     def _ended(self, end: RunEnd, stopwatch: Stopwatch) -> RunRecord:
         return replace(
             self.record,
-            simulated_time=guest.ground_inside() == wallclock.SIMULATED,
+            simulated_time=_in_simulated_time(),
             wall_s=stopwatch.wall_s(),
             speed_up=stopwatch.speed().speed_up,
             ended=runs.utc(time.time()),
@@ -151,6 +151,12 @@ class RunSession:
             hosts=dict(end.hosts),
             settings=dict(end.settings),
         )
+
+
+def _in_simulated_time() -> bool:
+    """Whether the time of this process is simulated."""
+    inside = proc.ground_inside()
+    return inside is not None and inside.is_simulated
 
 
 def only_part(alone: Plan) -> Part:

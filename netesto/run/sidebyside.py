@@ -1,13 +1,13 @@
 """`netesto run --jobs N`: the parts of a script side by side, each in a guest of its own.
 
-    this process ─┬─ netesto run PART/plan.json ── guest ── one cell of the SWEEP
-                  ├─ netesto run PART/plan.json ── guest ── another one
+    this process ─┬─ netesto job PART/job ── guest ── one cell of the SWEEP
+                  ├─ netesto job PART/job ── guest ── another one
                   └─ …
 
-Each writes to its own results folder, `runs/RUN.parts/PART` in the run's, which contains its part
-of the plan. The results of a part are taken over when all earlier parts are done, so that they do
-not depend on how many run at once. If this process is killed, the others end, and the next run
-takes over their results.
+Each writes to its own results folder, `runs/RUN.parts/PART` in the run's, which contains its job.
+The results of a part are taken over when all earlier parts are done, so that they do not depend on
+how many run at once. If this process is killed, the others end, and the next run takes over their
+results.
 """
 
 import asyncio

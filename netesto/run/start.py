@@ -11,6 +11,7 @@ from pathlib import Path
 from netesto import __version__
 from netesto.errors import ScriptError, UsageError
 from netesto.files import paths
+from netesto.grounds import Ground
 from netesto.lab import guest, kernels
 from netesto.language import plan as planning
 from netesto.language.plan import Head, Plan
@@ -20,9 +21,11 @@ from netesto.results.fields import Fields
 from netesto.results.runs import RunRecord
 from netesto.run import grounds, guests, sidebyside
 from netesto.run.grounds import Choice
+from netesto.run.job import Job
 from netesto.run.request import RunRequest, Watcher
 from netesto.run.session import RunEnd, RunSession, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
+from netesto.system import proc
 
 
 def plan(
@@ -39,10 +42,8 @@ def plan(
         _check_numbers(head.numbered, (), out, resume=request.resume)
         store.fitting_fields(out, columns.with_names(head.columns))
         _check_parts(request, head)
-    if ground == "sim":
-        grounds.check_tests(head.commands)
-    if ground == "lab":
-        grounds.check_sysctls(head.commands)
+    if ground is not None:
+        grounds.check_commands(ground, head.commands)
     if not are_ours(columns):
         watcher.say(f"columns of exp.csv: {columns.source}")
     _warn(request, plan, watcher)
@@ -51,7 +52,7 @@ def plan(
 
 
 def run(request: RunRequest, watcher: Watcher) -> RunEnd:
-    """Run a script, a plan, or a part of one. Errors before the first experiment are raised."""
+    """Run a script, or a plan. Errors before the first experiment are raised."""
     _check_ground(request, grounds.named(request))
     # All errors of the script appear here, before anything is changed.
     plan, columns, out = _asked(request, None)
@@ -64,15 +65,14 @@ def _asked(request: RunRequest, watch: Callable[[Step], None] | None) -> tuple[P
     path = Path(request.script)
     if planning.is_plan(path):
         plan = planning.read(path)
-        if not (request.run or plan.head.sources):
+        if not plan.head.sources:
             raise UsageError(
                 f"{path}: a part of a plan, which runs only within the run that made it",
                 remedy="The plan of the whole run is in its results folder: runs/RUN.plan.gz",
             )
         columns = _columns(request, plan)
         out = request.out or Path("results") / script_name(plan.head.script)
-        if not request.run:
-            plan = _renumbered(plan, out, columns)
+        plan = _renumbered(plan, out, columns)
         if watch is not None:
             for step in plan.steps():
                 watch(step)
@@ -115,17 +115,12 @@ def _last_seed(out: Path, script: str) -> int | None:
 def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out: Path) -> RunEnd:
     head = plan.head
     record = _record(request, plan, out)
-    if not request.run:
-        grounds.check_script(request, head)
-        _check_numbers(head.numbered, head.rewriting, out, resume=request.resume)
+    grounds.check_script(request, head)
+    _check_numbers(head.numbered, head.rewriting, out, resume=request.resume)
     choice = grounds.choose(request, head)
-    if choice.ground == "sim":
-        grounds.check_tests(head.commands)
-    if choice.ground == "lab":
-        grounds.check_sysctls(head.commands)
-    if not request.run:
-        _warn(request, plan, watcher)
-    jobs = None if request.run else _jobs(request, choice, plan)
+    grounds.check_commands(choice.ground, head.commands)
+    _warn(request, plan, watcher)
+    jobs = _jobs(request, choice, plan)
     session = RunSession(
         request=request,
         plan=plan,
@@ -136,14 +131,14 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
         watcher=watcher,
         kernel_hash=guest.kernel_inside(),
     )
-    if choice.ground not in {"uml", "sim"} or guest.ground_inside() is not None:
+    if not choice.ground.has_guests or proc.ground_inside() is not None:
         # Drawing and gRPC take half a second to import, and are not needed if a guest does
         # everything.
         from netesto.run import whole
 
         return whole.run(session)
     # Here, because a guest takes seconds to report it.
-    kernel = choice.kernel or kernels.need("uml" if choice.ground == "uml" else "sim")
+    kernel = choice.kernel or kernels.need(choice.ground)
     why = f"; {choice.reason}" if choice.reason else ""
     watcher.say(f"ground {choice.ground}: kernel {kernel.version}{why}")
     session = replace(session, kernel_hash=kernel.sha256())
@@ -152,6 +147,29 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
     versions = {**record.versions, "kernel": kernel.version}
     record = replace(record, jobs=jobs, versions=versions)
     return guests.run_parts(replace(session, record=record), kernel, jobs=jobs)
+
+
+def session_of(job: Job, plan: Plan, watcher: Watcher) -> RunSession:
+    """The session that a job continues."""
+    request = job.request
+    assert request.out is not None, "a job has a results folder"
+    return RunSession(
+        request=request,
+        plan=plan,
+        record=_record(request, plan, request.out),
+        fields=job.fields,
+        ground=job.guest.kernel.ground,
+        out=request.out,
+        watcher=watcher,
+        kernel_hash=job.guest.kernel_hash,
+    )
+
+
+def carry_out(job: Job, plan: Plan, watcher: Watcher) -> RunEnd:
+    """Carry out a job in this process, which is in a guest."""
+    from netesto.run import whole
+
+    return whole.run(session_of(job, plan, watcher))
 
 
 def _columns(request: RunRequest, plan: Plan) -> Fields:
@@ -221,9 +239,9 @@ def _check_numbers(
         )
 
 
-def _check_ground(request: RunRequest, ground: str | None) -> None:
+def _check_ground(request: RunRequest, ground: Ground | None) -> None:
     """UsageError if parts of a script cannot run side by side on this ground."""
-    if (request.jobs or 1) > 1 and ground not in {"uml", "sim", None}:
+    if (request.jobs or 1) > 1 and not (ground is None or ground.has_guests):
         raise UsageError(
             f"--jobs {request.jobs}: on ground {ground} experiments would disturb each other",
             remedy="Use --ground sim, where they cannot, or --ground uml.",
@@ -248,11 +266,11 @@ def _jobs(request: RunRequest, choice: Choice, plan: Plan) -> int | None:
     once, even if it is one.
     """
     _check_ground(request, choice.ground)
-    if choice.ground not in {"uml", "sim"} or all(part.is_idle for part in plan.outer):
+    if not choice.ground.has_guests or all(part.is_idle for part in plan.outer):
         return None
     _check_parts(request, plan.head)
     if plan.head.entangled:
         return None
-    if request.jobs is None and choice.ground == "sim":
+    if request.jobs is None and choice.ground.is_simulated:
         return sidebyside.default_jobs()
     return request.jobs

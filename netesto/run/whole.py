@@ -14,9 +14,9 @@ from netesto.controller import preflight, wallclock
 from netesto.controller.controller import Controller
 from netesto.controller.host import Connect, holder
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Ground, RunOnHosts
+from netesto.controller.run import RunNetwork, RunOnHosts
 from netesto.errors import AgentError, LabError, NetestoError, ScriptError, StoppedError, UsageError
-from netesto.lab import carrying, drawing, guest, leftovers, netns, plan, probe
+from netesto.lab import carrying, drawing, leftovers, netns, plan, probe
 from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
 from netesto.language import steps
@@ -31,12 +31,6 @@ from netesto.run.session import RunEnd, RunSession, tell
 from netesto.run.settings import claimable
 from netesto.system import interrupts, proc
 from netesto.transport.client import AgentClient
-
-_GROUNDS: Mapping[str, str] = {
-    "lab": "namespaces on this machine's kernel,",
-    "uml": "namespaces in a user-mode kernel,",
-    "sim": "namespaces in simulated time, kernel",
-}
 
 
 def run(session: RunSession) -> RunEnd:
@@ -63,14 +57,7 @@ class _Whole:
         if not session.is_part:
             results.check_free(head.counter, head.last_number)
         self._passed = earlier.pass_over(session, results, nested=True)
-        if self._passed.parts:
-            # They take no numbers.
-            from netesto.language import planner
-
-            passed = self._passed.parts
-            plan = planner.renumbered(session.plan, counter=head.counter, passed=passed)
-            session = replace(session, plan=plan)
-        self._session = session
+        self._session = earlier.without_numbers(session, self._passed)
         self._request = session.request
         self._watcher = session.watcher
         self._head = head
@@ -81,14 +68,14 @@ class _Whole:
 
     def run(self) -> RunEnd:
         render, write_index = _pages() if self._request.pages else (_nothing, _nothing)
-        with self._ground() as (inventory, ground, connect):
+        with self._network() as (inventory, network, connect):
             controller = Controller(
                 RunOnHosts(
                     inventory=inventory,
                     store=self._results,
                     connect=connect,
                     observer=self._watcher,
-                    ground=ground,
+                    network=network,
                     name=self._session.record.name,
                     family=self._request.family,
                 ),
@@ -103,10 +90,10 @@ class _Whole:
                     self._head.requirements,
                     wait_s=self._request.wait_s,
                 )
-                totals = self._left
-                seconds = totals.simulated_s if ground.kind == "sim" else totals.seconds
-                self._watcher.expect(experiments=totals.experiments, seconds=seconds)
-                return self._execute(controller, ground, inventory)
+                left, is_simulated = self._left, self._session.ground.is_simulated
+                seconds = left.simulated_s if is_simulated else left.seconds
+                self._watcher.expect(experiments=left.experiments, seconds=seconds)
+                return self._execute(controller, inventory)
 
     @property
     def _left(self) -> Totals:
@@ -121,7 +108,8 @@ class _Whole:
         )
 
     @contextlib.contextmanager
-    def _ground(self) -> Iterator[tuple[Inventory, Ground, Connect]]:
+    def _network(self) -> Iterator[tuple[Inventory, RunNetwork, Connect]]:
+        ground = self._session.ground
         if self._request.hosts is not None:
             suffixes = preflight.suffixes(self._head.commands)
             inventory = self._request.hosts.with_suffixes(suffixes)
@@ -132,10 +120,9 @@ class _Whole:
                 if self._request.brought
                 else contextlib.nullcontext((inventory, agents.connect)) as (up, connect)
             ):
-                yield up, Ground(kind="hosts"), connect
+                yield up, RunNetwork(ground=ground), connect
             return
         network = grounds.network(self._head)
-        kind = self._session.ground
         self._watcher.doing("building the lab")
         self._tidy_up()
         assert self._nursery is not None, "a lab is built only where there is one"
@@ -143,22 +130,21 @@ class _Whole:
         network = behindlinks.with_changes(network, self._head.commands, planned)
         built = labs.plan_of(network)
         with netns.up(built, nursery=self._nursery, allowed=self._request.commands) as lab:
-            where = f"{_GROUNDS[kind]} {platform.release()}"
-            self._watcher.say(f"{kind}: {where}")
+            self._watcher.say(f"{ground}: {ground.kernel_words} {platform.release()}")
             # Independent of the computation for building it.
-            wallclock.await_moment(kind)
+            wallclock.await_moment(ground)
             text = drawing.draw(network)
             self._watcher.say(text)
             for note in plan.notes(built):
                 self._watcher.say(note)
             pairs = self._pairs(planned)
-            hosts = labs.endpoints(lab, built, pairs, ground=kind)
+            hosts = labs.endpoints(lab, built, pairs, ground=ground)
             inventory = planned.at(hosts)
             measured = self._measure(lab, built, pairs)
             try:
                 connect = agents.of_lab(lab, self._nursery, built)
-                ground = Ground(
-                    kind=kind,
+                network_up = RunNetwork(
+                    ground=ground,
                     topology=text,
                     paths=measured,
                     links=labs.links_of(built),
@@ -166,7 +152,7 @@ class _Whole:
                     show_link=partial(carrying.shown, lab.record),
                     clock=self._nursery.clock,
                 )
-                yield inventory, ground, connect
+                yield inventory, network_up, connect
             finally:
                 self._keep_unfetched(lab)
 
@@ -261,7 +247,7 @@ class _Whole:
 
     # ---- the plan ------------------------------------------------------------------------
 
-    def _execute(self, controller: Controller, ground: Ground, inventory: Inventory) -> RunEnd:
+    def _execute(self, controller: Controller, inventory: Inventory) -> RunEnd:
         outcome = status.OK
         failures: tuple[str, ...] = ()
         self._watcher.say(f"seed {self._head.seed}")
@@ -295,7 +281,7 @@ class _Whole:
         return RunEnd(
             outcome,
             failures=(*failures, *executor.failures),
-            ground=ground.kind,
+            ground=self._session.ground.name,
             hosts={name: endpoint.agent for name, endpoint in inventory.endpoints.items()},
             settings=controller.settings_in_no_manifest(),
         ).with_failures(self._passed.failures)
@@ -303,7 +289,7 @@ class _Whole:
 
 def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:
     """The functions that draw an experiment's page and the index, ready to use."""
-    if guest.ground_inside() is not None:
+    if proc.ground_inside() is not None:
         # The process that started the guest draws.
         return _nothing, _nothing
     # matplotlib takes a second to import: do it now, not while flows run.

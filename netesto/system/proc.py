@@ -12,6 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from netesto import grounds
+from netesto.grounds import Ground
+
 # After SIGKILL only the kernel can delay the end.
 KILL_GRACE_S = 30.0
 
@@ -61,11 +64,17 @@ def sleep_when_yielding(pid: int) -> None:
     would go on for seconds of the machine until the next millisecond. By its deadline scheduling
     (sched(7)) who yields waits for the next period. A process that may not have it stays as it is.
     """
-    if os.environ.get(GROUND_MARK) == "sim":
+    inside = ground_inside()
+    if inside is not None and inside.is_simulated:
         attributes = _SCHED_ATTR.pack(
             _SCHED_ATTR.size, _SCHED_DEADLINE, 0, 0, 0, _YIELD_RUNTIME_NS, _YIELD_NS, _YIELD_NS
         )
         ctypes.CDLL(None).syscall(_SYS_SCHED_SETATTR, pid, attributes, 0)
+
+
+def ground_inside() -> Ground | None:
+    """The ground of the guest that this process runs in, None outside of guests."""
+    return grounds.find(os.environ.get(GROUND_MARK))
 
 
 def boot_id() -> str:

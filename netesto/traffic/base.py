@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 from netesto.errors import OutputError
+from netesto.flowspec import FlowSpec
 from netesto.measured import TransferResult
-from netesto.model import FlowSpec, GroupRequest, Ports
+from netesto.model import GroupRequest, Ports
 from netesto.units import format_processors
 
 # No rate in bit/s, time or count of a flow is this large. Hosts are not trusted, and sums of larger
@@ -119,7 +120,7 @@ class Tool(Protocol):
     @property
     @abstractmethod
     def tests(self) -> frozenset[str]:
-        """Those of model.TESTS that it can run."""
+        """Those of flowspec.TESTS that it can run."""
 
     @property
     @abstractmethod

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from netesto.errors import MissingError
-from netesto.model import LINK_TESTS, OPTIONS, RULES, FlowSpec
+from netesto.flowspec import LINK_TESTS, OPTIONS, RULES, FlowSpec
 from netesto.schema import registered
 from netesto.schema.described import differing
 from netesto.schema.registered import Registered

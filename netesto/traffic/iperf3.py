@@ -27,8 +27,9 @@ from typing import ClassVar, Self
 
 from netesto.errors import OutputError
 from netesto.files import jsontext
+from netesto.flowspec import FlowSpec
 from netesto.measured import DatagramInterval, Datagrams, GoodputInterval, TransferResult
-from netesto.model import FlowSpec, GroupRequest, Ports
+from netesto.model import GroupRequest, Ports
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import (
     LARGEST,

@@ -27,14 +27,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from netesto.errors import OutputError
+from netesto.flowspec import REQUEST_TESTS, STREAM_TESTS, UDP_TESTS
 from netesto.measured import Datagrams, GoodputInterval, TransferResult
-from netesto.model import (
-    REQUEST_TESTS,
-    STREAM_TESTS,
-    UDP_TESTS,
-    GroupRequest,
-    Ports,
-)
+from netesto.model import GroupRequest, Ports
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import LARGEST, Tool, honouring, version_in
 from netesto.units import format_processors

@@ -109,8 +109,8 @@ async def connect(
     except BaseException as error:
         await client.close()
         if isinstance(error, AgentError) and tunnel is not None and tunnel.elsewhere:
-            there = tunnel.elsewhere
-            return await connect(there, host=host, timeout=timeout, patience_s=patience_s)
+            endpoint = tunnel.elsewhere
+            return await connect(endpoint, host=host, timeout=timeout, patience_s=patience_s)
         raise
     return client
 

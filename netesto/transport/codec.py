@@ -20,16 +20,15 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from netesto import hostsettings
 from netesto.errors import AgentError
 from netesto.files import jsontext
+from netesto.flowspec import OPTIONS, FlowSpec
 from netesto.hostsettings import Setting
 from netesto.model import (
-    OPTIONS,
     Address,
     Event,
     EventKind,
     FileEntry,
     FilePiece,
     FinishedExperiment,
-    FlowSpec,
     GroupRequest,
     Ports,
     TimeSync,

@@ -158,13 +158,13 @@ class Gate:
         ticket = secrets.token_hex(16)
         self._waiting[ticket] = controller
         audit.info("waits", extra={"claims": controller, "before": len(self._waiting) - 1})
-        told: QueuePlace | None = None
+        reported: QueuePlace | None = None
         try:
             while not self._is_closed:
                 changed = self._changed
                 place = QueuePlace(ticket, self._ahead(ticket))
-                if place != told:
-                    told = place
+                if place != reported:
+                    reported = place
                     yield place
                 await changed.wait()
         finally:

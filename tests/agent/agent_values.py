@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from netesto.errors import OutputError
+from netesto.flowspec import TESTS
 from netesto.measured import TransferResult
-from netesto.model import TESTS, GroupRequest, Ports
+from netesto.model import GroupRequest, Ports
 from netesto.traffic.base import Condition
 from results.samples import PLAIN
 

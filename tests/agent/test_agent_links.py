@@ -17,8 +17,8 @@ from netesto.errors import AgentError, MissingError, NotAllowedError
 from netesto.hostsettings import LinkAttribute, LinkLimits, RouteMetrics, Setting
 from netesto.lab import netns, plan, records, topology
 from netesto.lab.netns import Lab
+from netesto.links.given import link_settings
 from netesto.links.made import Maker
-from netesto.links.settings import link_settings
 from netesto.system import process
 
 TIMEOUT_S = 30

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from netesto.collectors.clock import Clock
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Ground, RunOnHosts
+from netesto.controller.run import RunNetwork, RunOnHosts
 from netesto.errors import AgentBusyError, AgentError, HoldEndedError, MissingError, Place
+from netesto.flowspec import FlowSpec
+from netesto.grounds import GROUNDS
 from netesto.hostsettings import Applied, Command, Setting, Sysctl
 from netesto.language import steps
 from netesto.model import (
@@ -25,7 +27,6 @@ from netesto.model import (
     FileEntry,
     FilePiece,
     FinishedExperiment,
-    FlowSpec,
     GroupRequest,
     HostInfo,
     HostState,
@@ -406,7 +407,7 @@ def world(
         store=Store(folder),
         connect=connect,
         observer=watcher,
-        ground=Ground(kind=ground, clock=clock or Clock()),
+        network=RunNetwork(ground=GROUNDS[ground], clock=clock or Clock()),
         name="test",
     )
     return World(run, agents, watcher)

@@ -10,7 +10,7 @@ from pathlib import Path
 from netesto.collectors import socketfile
 from netesto.controller import digest
 from netesto.model import Ports
-from netesto.results import aggregate
+from netesto.results import aggregate, series
 from netesto.results.evidence import InstanceEvidence
 from netesto.results.formulas import MeasuredGroup
 from results import samples
@@ -80,3 +80,46 @@ def test_cpu_usage_is_unknown_in_simulated_time():
     (group, *_) = samples.two_flows().groups
     columns = aggregate.values(MeasuredGroup(digest.without_cpu(group)), {})
     assert (columns["localCpu"], columns["remoteCpu"], columns["rate"] != "") == ("", "", True)
+
+
+STATES, LOSSES = "raw/s1/link.s2.jsonl", "raw/s1/losses.s2.csv"
+HEADER = "time_s,number,copy,bytes,protocol,source,sport,destination,dport,tcp_seq,payload"
+
+
+def test_a_flow_knows_when_links_lost_its_data_and_the_page_has_the_states_of_links(
+    tmp_path: Path,
+):
+    """The server of the flow listens at port 13000; the second frame is an acknowledgement, the
+    third of another flow."""
+    (tmp_path / "raw/s1").mkdir(parents=True)
+    client, server = samples.PLAIN.client_address, samples.PLAIN.server_address
+    lost = [
+        f"0.25,7,0,1514,tcp,{client},4000,{server},13000,1,1448",
+        f"0.50,8,0,66,tcp,{client},4000,{server},13000,1449,0",
+        f"0.75,9,0,1514,tcp,{client},4001,{server},13001,1,1448",
+    ]
+    (tmp_path / LOSSES).write_text("\n".join([HEADER, *lost, ""]))
+    names = ("wire_frames", "wire_lost", "resent", "given_up", "drops", "marks", "tx_bytes")
+    states = [
+        {"time_s": at, "protect": "ordered", "loss_set": 0.1, "rx_bytes": 1514 * at,
+         "paused_s": 0.001 * at, "stalled_s": 0, **dict.fromkeys(names, 3 * at)}
+        for at in (0, 1, 2)
+    ]  # fmt: skip
+    (tmp_path / STATES).write_text("".join(f"{json.dumps(each)}\n" for each in states))
+    known = samples.group(FAILED, asked=samples.PLAIN)
+    asked = samples.manifest(samples.experiment(known), files={STATES: "", LOSSES: ""})
+    ports = Ports(control=(1,), data=(13000,))
+    asked = replace(asked, groups=tuple(replace(each, ports=ports) for each in asked.groups))
+    found = digest.evidence(tmp_path, asked)
+    [group] = found.groups
+    assert [flow.lost_s for flow in group.instances] == [(0.25,)]
+    drawn = {
+        each.name: [[*host.values[name]] for host in each.hosts for name in each.drawn]
+        for each in series.build(found).counters
+    }
+    assert drawn == {
+        "linklost": [[None, 3.0, 3.0], [None, 3.0, 3.0]],
+        "linkcopies": [[None, 3.0, 3.0]],
+        "linkbuffers": [[0, 1514, 3028], [0, 3, 6]],
+        "linkpauses": [[None, 1000.0, 1000.0], [None, 0.0, 0.0]],
+    }

@@ -51,7 +51,7 @@ def test_versions_compare_by_their_numbers(left: str, right: str, order: int):
 
 def unmet(what: str, operator: str, value: str, *hosts: HostInfo) -> list[str]:
     infos = {each.host: each for each in hosts or [info("h1")]}
-    return preflight.unmet(requirement(what, operator, value), infos, there=len(infos))
+    return preflight.unmet(requirement(what, operator, value), infos, count=len(infos))
 
 
 def test_a_met_requirement_is_silent():
@@ -240,7 +240,7 @@ def test_a_tool_that_does_not_answer_is_not_missing():
 def test_a_tool_that_does_not_answer_does_not_meet_a_requirement():
     hangs = info("a", tools={"iperf3": "3.12"}, unusable_tools={"netperf": "ended"})
     needed = requirement("tool", "=", "netperf")
-    assert preflight.unmet(needed, {"a": hangs}, there=1) == [
+    assert preflight.unmet(needed, {"a": hangs}, count=1) == [
         "REQUIRE tool=netperf: a has no usable netperf, only iperf3"
     ]
 

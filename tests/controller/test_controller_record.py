@@ -166,6 +166,19 @@ def test_a_path_away_from_what_was_asked_is_warned_of():
     )
 
 
+def test_sending_jitter_and_what_ping_cuts_off_are_no_deviation_of_a_path():
+    paths = (
+        PathRecord(source="h1", destination="h2", asked_rtt_ms=0.0018, measured_rtt_ms=0.001),
+        PathRecord(
+            source="h1", destination="h3", asked_rtt_ms=10.0, measured_rtt_ms=20.5, sending_ms=10.4
+        ),
+        PathRecord(
+            source="h1", destination="h4", asked_rtt_ms=10.0, measured_rtt_ms=14.0, jitter_ms=4.0
+        ),
+    )
+    assert found(samples.two_flows(), paths=paths).warnings == ()
+
+
 def unfinished(**asked):
     """A TCP_RR that completed nothing, while 9 MB of its request arrived."""
     values = {"test": "TCP_RR", "request_bytes": 100_000_000, "duration_s": 1.0} | asked

@@ -51,7 +51,7 @@ async def test_a_set_system_time_of_the_controller_makes_the_experiment_partial(
     here = world(tmp_path, ground=ground)
     await here.run.carry_out(do_client())
     await here.run.wait_flows(1, None)
-    here.run.ground.clock.anchor_ns -= 3600 * 10**9
+    here.run.network.clock.anchor_ns -= 3600 * 10**9
     experiment = here.run.progress.experiments[1]
     experiment.system.look()
     [reason] = experiment.reasons

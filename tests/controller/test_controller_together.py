@@ -12,8 +12,9 @@ from scripted_agent import ScriptedAgent, Watcher, do_client, do_server, release
 
 from netesto.controller.controller import Controller
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Ground, RunOnHosts
+from netesto.controller.run import RunNetwork, RunOnHosts
 from netesto.errors import AgentError
+from netesto.grounds import LAB
 from netesto.language import steps
 from netesto.model import Endpoint
 from netesto.results import fields, manifest
@@ -65,7 +66,7 @@ def controller(agents: dict[str, Meeting], tmp_path: Path) -> Iterator[Controlle
             connect=connect,
             observer=Watcher(),
             name="test",
-            ground=Ground(kind="lab"),
+            network=RunNetwork(ground=LAB),
         ),
         fields=columns,
         claimable=columns,

@@ -11,8 +11,9 @@ from scripted_agent import ScriptedAgent, Watcher
 
 from netesto.controller import waiting
 from netesto.controller.inventory import Inventory
-from netesto.controller.run import Ground, RunOnHosts
+from netesto.controller.run import RunNetwork, RunOnHosts
 from netesto.errors import AgentBusyError, AgentError
+from netesto.grounds import HOSTS
 from netesto.model import Endpoint
 from netesto.results.store import Store
 from netesto.system import process
@@ -44,7 +45,7 @@ class Party:
             store=Store(folder),
             connect=connect,
             observer=self.watcher,
-            ground=Ground(kind="hosts"),
+            network=RunNetwork(ground=HOSTS),
             name=folder.name,
         ).hosts
 

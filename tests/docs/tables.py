@@ -9,6 +9,7 @@ from pathlib import Path
 from netesto.collectors.counters import COUNTERS
 from netesto.language.commands import DO_CLIENT_ARGUMENTS, DO_TRACE_ARGUMENTS, REMOTE
 from netesto.language.specification import COMMON, Specification
+from netesto.results import carried
 from netesto.schema.columns import BLOCKS, Description
 from netesto.schema.kinds import Argument
 
@@ -79,11 +80,12 @@ def with_code(text: str) -> str:
 
 
 def with_counters(page: str) -> str:
-    """The text of docs/measurements.md with its table of the counters of hosts."""
+    """The text of docs/measurements.md with its table of the counters of hosts, and of links."""
+    known = {**COUNTERS.own, **{each.name: each for each in carried.KINDS}}
     rows = (
         f"| `{name}` | {', '.join(f'`{one}` ({each.unit(one)})' for one in each.units)} |"
         f" {each.title}: {each.sentence} |\n"
-        for name, each in COUNTERS.own.items()
+        for name, each in known.items()
     )
     table = "".join(rows)
     text, count = _COUNTERS.subn(lambda match: match[1] + table, page, count=1)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typed import found
 
+from netesto.flowspec import TESTS, TRACE_TESTS
 from netesto.language.commands import ALL_NAMES, REMOTE
 from netesto.language.expressions import ARITHMETIC, COMPARISONS, FUNCTIONS
-from netesto.model import TESTS, TRACE_TESTS
 from netesto.system import process
 
 # Words in capital letters that are no commands, but belong to some.

@@ -29,6 +29,7 @@ PATIENCE_S = 500
 _SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```(\w+)(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 _MOST = re.compile(r"at most (\d+) files?")
+_GROUND = re.compile(r"--ground (\w+)")
 _INFO = re.compile(r'(\w+)=(?:"(.*?)"(?= |$)|(\S+))')
 
 
@@ -41,6 +42,7 @@ class Example:
     blocks: tuple[tuple[dict[str, str], str], ...]
     script: str
     check: str
+    ground: str
 
     @property
     def is_package(self) -> bool:
@@ -75,6 +77,7 @@ def examples() -> Iterator[Example]:
             ),
             script="".join(content for kind, _, content in blocks if kind == "nts"),
             check="".join(content for _, info, content in blocks if info.strip() == "run"),
+            ground=(_GROUND.search(section[2]) or ["", "sim"])[1],
         )
 
 
@@ -178,7 +181,7 @@ def run_and_check(example: Example, places: Sequence[Path], folder: Path) -> Non
     path, out = folder / "script.nts", folder / "out"
     path.write_text(example.script)
     pages = () if example.check else ("--no-pages",)
-    options = ("--ground", "sim", "--plain", *pages, "--out", str(out))
+    options = ("--ground", example.ground, "--plain", *pages, "--out", str(out))
     done = netesto(places, "run", *options, str(path))
     assert done.status == OK, done.stdout + done.stderr
     if example.check:
@@ -188,8 +191,9 @@ def run_and_check(example: Example, places: Sequence[Path], folder: Path) -> Non
 @pytest.mark.sim
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_with_an_example_the_claims_of_its_script_hold(title, copies, tmp_path):
-    kernel_or_reason("sim")
     example = EXAMPLES[title]
+    # The example of a ground is a kind of uml.
+    kernel_or_reason("sim" if example.ground == "sim" else "uml")
     run_and_check(example, packages(example, copies[title]), tmp_path)
 
 
@@ -217,7 +221,7 @@ version = "1"
 def test_a_package_that_is_broken_is_an_error_that_names_it(tmp_path):
     project = PROJECT_OF.format(name="broken", group="netesto.tools", value="TOOL")
     blocks = (({"file": "netesto_broken.py"}, "import nothing\n"), ({"file": PROJECT}, project))
-    example = Example("", 1, blocks, "", "")
+    example = Example("", 1, blocks, "", "", "sim")
     path = tmp_path / "script.nts"
     path.write_text(SWEEP.replace("test=", "tool=netperf test="))
     done = netesto([installed(example, tmp_path), ROOT], "check", str(path))

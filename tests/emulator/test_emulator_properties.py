@@ -9,7 +9,7 @@ import pytest
 from needs import unmet
 
 from netesto.emulator import PROGRAM, words
-from netesto.links.settings import link_settings
+from netesto.links.given import link_settings
 from netesto.system import process
 
 

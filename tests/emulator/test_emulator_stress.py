@@ -8,7 +8,7 @@ import pytest
 from needs import unmet
 
 from netesto.emulator import PROGRAM, words
-from netesto.links.settings import link_settings
+from netesto.links.given import link_settings
 from netesto.results.stress import clopper_pearson
 from netesto.system import process
 

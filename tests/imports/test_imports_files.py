@@ -142,6 +142,12 @@ def test_a_folder_without_results_is_refused(tmp_path, capsys):
     assert "nothing to import" in capsys.readouterr().err
 
 
+def test_numbers_without_test_and_unit_are_refused_with_the_remedy(tmp_path, capsys):
+    (tmp_path / "out.txt").write_text(" 87380  16384  16384    10.00    9421.34   \n")
+    assert imported(tmp_path / "out.txt") == 2
+    assert "measure with -k, or without -P 0" in " ".join(capsys.readouterr().err.split())
+
+
 def test_files_are_recognised_by_their_content(tmp_path):
     source = tmp_path / "in"
     source.mkdir()
@@ -437,6 +443,55 @@ def test_a_title_of_netperf_without_a_table_is_no_result():
 def test_a_throughput_of_an_unknown_test_and_unit_is_no_result():
     found = formats.read(b"THROUGHPUT=9420.64\nELAPSED_TIME=1.00\n", "netperf")
     assert (found.sent, found.kind) == (None, "no-result")
+
+
+def test_a_doubt_comes_before_the_note_that_a_run_was_imported(tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.out").write_text("MIGRATED TCP STREAM TEST from h () port 0\nTHROUGHPUT=1.25\n")
+    (source / "b.out").write_text(NETPERF_TABLE)
+    assert imported(source) == 0
+    names = ("warnings", "severity", "warning")
+    unit = "the unit of its THROUGHPUT is not told: read as 10^6bits/s, the default of netperf"
+    assert [[row[name] for name in names] for row in rows(source)[1::2]] == [
+        ["2", "affects", f"group 1, flow 1: {unit}"],
+        ["1", "note", "imported from b.out: what its files do not report is unknown"],
+    ]
+
+
+# Of netperf 2.7.0 -t TCP_RR -f m, once as a table and once with -k THROUGHPUT,MEAN_LATENCY.
+RR_IN_BITS = (
+    "MIGRATED TCP REQUEST/RESPONSE TEST from h () port 0 AF_INET to h () : demo : first burst 0\n"
+    "Local /Remote\nSocket Size   Request  Resp.   Elapsed\n"
+    "Send   Recv   Size     Size    Time     Throughput\n"
+    "bytes  Bytes  bytes    bytes   secs.    10^6bits/sec\n\n"
+    "16384  131072 1        1       1.00        0.10\n16384  131072\n"
+)
+
+
+def test_bits_of_netperfs_requests_are_no_transactions():
+    (table,) = formats.read(RR_IN_BITS.encode(), "netperf").directions
+    assert table.result is not None
+    assert table.result.transactions_per_s == pytest.approx(0.10e6 / 16)
+    assert table.result.doubts == ("transactions are computed from 0.10 10^6bits/s",)
+    title = RR_IN_BITS.splitlines()[0]
+    words = f"{title}\nTHROUGHPUT=0.10\nMEAN_LATENCY=161.51\n"
+    found = formats.read(words.encode(), "netperf")
+    assert (found.directions, found.reason) == (
+        (), "no result: the unit of THROUGHPUT is not known: -k THROUGHPUT_UNITS",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("title", "unit"),
+    [("TCP STREAM", "10^6bits/s"), ("UDP STREAM", "10^6bits/s"), ("TCP RR", "Trans/s")],
+)
+def test_a_throughput_whose_unit_is_not_told_is_doubted(title, unit):
+    text = f"MIGRATED {title} TEST from h () port 0 to h () port 0\nTHROUGHPUT=1.25\n"
+    (found,) = formats.read(text.encode(), "netperf").directions
+    assert found.result is not None
+    untold = f"the unit of its THROUGHPUT is not told: read as {unit}, the default of netperf"
+    assert untold in found.result.doubts
 
 
 def test_a_reverse_test_of_netperf_has_the_retransmissions_of_its_sender(tmp_path):

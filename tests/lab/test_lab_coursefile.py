@@ -11,7 +11,8 @@ from netesto.errors import ScriptError
 from netesto.lab import coursefile, topology
 from netesto.lab.graph import Link, Node, Topology
 from netesto.lab.routes import Routes
-from netesto.links.settings import LinkSettings, QueueLimit
+from netesto.links.settings import LinkSettings
+from netesto.links.values import QueueLimit
 
 
 def course(*links: Any, hosts: Any = ("h1", "h2"), **keys: Any) -> dict[str, Any]:

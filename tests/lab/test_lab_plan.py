@@ -459,3 +459,16 @@ def test_queues_of_a_path_are_interfaces_of_the_plan(name):
         f"{space.node.name}/{end.name}" for space in found.namespaces for end in space.interfaces
     }
     assert set(found.queues(first, last)) <= there
+
+
+def test_the_program_carries_one_link_between_two_nodes():
+    """Its files have the names of the nodes."""
+    program, kernel = LinkSettings(rate_bps=1e7, emulator="program"), TEN
+    nodes = (Node("a", "router"), Node("b", "router"))
+    for settings_of_links, is_refused in (((program, kernel), False), ((program, program), True)):
+        topology = Topology("two", nodes, tuple(Link("a", "b", each) for each in settings_of_links))
+        if is_refused:
+            with pytest.raises(UsageError, match="two links between a and b"):
+                plan(topology, prefix="nt3f")
+        else:
+            assert len(plan(topology, prefix="nt3f").carried) == 1

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from netesto.grounds import GROUNDS
 from netesto.lab import guest, kernels
 
 if __name__ == "__main__":
     ground, *argv = sys.argv[1:]
-    kind: kernels.Kind = "sim" if ground == "sim" else "uml"
     writable = [Path.cwd()] if Path.cwd().name == "results" else []
     warn: Any = sys.stderr.write
-    sys.exit(guest.run(argv, kernel=kernels.need(kind), writable=writable, warn=warn))
+    sys.exit(guest.run(argv, kernel=kernels.need(GROUNDS[ground]), writable=writable, warn=warn))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import MissingError, OutputError
+from netesto.grounds import SIM
 from netesto.lab import kernelconfig, kernels
 from netesto.lab.kernels import Kernel
 
@@ -78,7 +79,7 @@ def test_a_relative_cache_folder_is_not_used(monkeypatch):
 
 def test_a_kernel_of_this_recipe_is_found(cache):
     folder = built(cache / "key", recipe=kernelconfig.recipe())
-    assert kernels.find("sim") == Kernel(
+    assert kernels.find(SIM) == Kernel(
         name="sim-6.1.0",
         kind="sim",
         path=folder / "linux",
@@ -92,20 +93,20 @@ def test_a_kernel_of_this_recipe_is_found(cache):
 
 def test_a_kernel_of_another_recipe_is_not_used(cache):
     built(cache / "key", recipe="of-last-year")
-    assert kernels.find("sim") is None
+    assert kernels.find(SIM) is None
 
 
 def test_a_kernel_of_ones_own_tree_is_not_used_by_itself(cache):
     usual = built(cache / "a", recipe=kernelconfig.recipe())
     built(cache / "b", recipe=kernelconfig.recipe(), version="6.1.0-mine", source="/home/me/linux")
     os.utime(usual / "kernel.json", (1, 1))
-    assert kernels.need("sim").path == usual / "linux"
+    assert kernels.need(SIM).path == usual / "linux"
 
 
 def test_where_all_kernels_are_of_ones_own_the_error_names_the_newest(cache):
     built(cache / "b", recipe=kernelconfig.recipe(), version="6.1.0-mine", source="/home/me/linux")
     with pytest.raises(MissingError) as caught:
-        kernels.need("sim")
+        kernels.need(SIM)
     assert caught.value.remedy == (
         "netesto kernel build (or, of your own tree: --kernel sim-6.1.0-mine)"
     )
@@ -120,7 +121,7 @@ def test_newest_kernel_is_listed_first(cache):
 
 def test_without_a_kernel_the_error_says_how_to_get_one(cache):
     with pytest.raises(MissingError) as caught:
-        kernels.need("sim")
+        kernels.need(SIM)
     assert caught.value.remedy == "netesto kernel build"
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from netesto.errors import LabError
+from netesto.grounds import SIM, UML, Ground
 from netesto.lab import inside, spinner, watch
-from netesto.lab.kernels import Kind
 from netesto.system import process
 
 MACHINE = platform.machine().encode()
@@ -77,7 +77,7 @@ def test_a_long_command_line_is_cut():
     assert watch.described("", ["a" * 300]) == "a" * watch.SHOWN_CHARACTERS + "…"
 
 
-def warnings(folder: Path, clocks: Sequence[str], *, kind: Kind = "sim") -> list[str]:
+def warnings(folder: Path, clocks: Sequence[str], *, ground: Ground = SIM) -> list[str]:
     """The report on a guest whose clock shows these values, one after the other."""
     (folder / "guest").mkdir()
     (folder / "clock").write_text("10.000 10.00")
@@ -94,7 +94,7 @@ def warnings(folder: Path, clocks: Sequence[str], *, kind: Kind = "sim") -> list
             if not clock:
                 os.close(ending)
 
-        guest = watch.Guest(kind, folder, orders, end, child)
+        guest = watch.Guest(ground, folder, orders, end, child)
         watch.Watch(
             guest, (), max_wall_s=None, stall_s=60, meanwhile=meanwhile, warn=told.append
         ).run()
@@ -123,10 +123,10 @@ def test_the_program_that_polls_is_the_one_that_ran_while_the_guest_was_silent(
 
 
 @pytest.mark.parametrize(
-    ("clocks", "kind"), [(("90.000 90.00", "170.000 169.98"), "sim"), (CRAWL, "uml")]
+    ("clocks", "ground"), [(("90.000 90.00", "170.000 169.98"), SIM), (CRAWL, UML)]
 )
-def test_time_that_passes_while_all_wait_or_that_is_real_does_not_crawl(tmp_path, clocks, kind):
-    assert warnings(tmp_path, clocks, kind=kind) == []
+def test_time_that_passes_while_all_wait_or_that_is_real_does_not_crawl(tmp_path, clocks, ground):
+    assert warnings(tmp_path, clocks, ground=ground) == []
 
 
 def test_process_1_of_a_guest_is_not_ended(tmp_path, monkeypatch):
@@ -140,7 +140,7 @@ def test_process_1_of_a_guest_is_not_ended(tmp_path, monkeypatch):
         monkeypatch.setattr(spinner, "busiest", lambda _leader, _before: one)
         end, ending = os.pipe()
         orders = os.open(os.devnull, os.O_WRONLY)
-        guest = watch.Guest("sim", tmp_path, orders, end, child)
+        guest = watch.Guest(SIM, tmp_path, orders, end, child)
         with pytest.raises(LabError, match=r"no sign of life .* its last lines:\nbooting"):
             watch.Watch(guest, (), max_wall_s=None, stall_s=0, warn=lambda _text: None).run()
         assert child.poll() is None

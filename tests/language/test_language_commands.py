@@ -8,6 +8,7 @@ from language_asked import Asked, run
 from language_plans import planned
 
 from netesto.errors import Place
+from netesto.flowspec import FlowSpec
 from netesto.hostsettings import (
     LinkAttribute,
     LinkLimits,
@@ -20,7 +21,6 @@ from netesto.hostsettings import (
 from netesto.language import steps
 from netesto.language.draft import Draft
 from netesto.language.interpreter import SourceFile
-from netesto.model import FlowSpec
 
 
 def client(**changes):

@@ -6,9 +6,9 @@ import pytest
 from library_runs import LIBRARY, SCRIPTS, dry_run, experiments, traffic_s
 from typed import found
 
+from netesto.flowspec import COMPLETION_TESTS, LINK_TESTS
 from netesto.lab import topology
 from netesto.language.check import check
-from netesto.model import COMPLETION_TESTS, LINK_TESTS
 from netesto.units import parse_time
 
 NAMES = sorted(path.name for path in SCRIPTS.glob("*.nts"))

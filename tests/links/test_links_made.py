@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netesto.grounds import UML
 from netesto.links import made
+from netesto.links.given import link_settings
 from netesto.links.made import Maker
-from netesto.links.settings import link_settings
 
 SHAPERS, WIRES = Maker(), Maker(has_wires=True)
 
@@ -63,7 +64,7 @@ def test_a_delay_line_holds_what_a_full_link_carries_in_the_smallest_packets():
 
 
 def test_a_user_mode_kernel_needs_a_larger_burst():
-    assert words(made.maker("uml"), rate="100mbit") == [
+    assert words(made.maker(UML), rate="100mbit") == [
         "root handle 1: tbf rate 100000000bit burst 62500 limit 625000"
     ]
 

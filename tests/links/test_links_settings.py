@@ -5,18 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netesto.errors import UsageError
-from netesto.links.settings import (
-    SETTINGS,
-    LinkSettings,
-    Loss,
-    Mark,
-    QueueLimit,
-    as_text,
-    changed,
-    link_settings,
-    recorded,
-    written,
-)
+from netesto.links.given import changed, link_settings, recorded
+from netesto.links.settings import SETTINGS, LinkSettings, as_text, written
+from netesto.links.values import Loss, Mark, QueueLimit
 
 
 def read(**asked: str) -> LinkSettings:
@@ -81,6 +72,12 @@ def test_a_threshold_of_marks_in_bytes_has_a_unit():
 
 def test_a_threshold_in_bytes_is_a_time_before_the_rate():
     assert Mark(size_bytes=100_000).after_ms(1e9) == 0.8
+
+
+def test_a_queue_without_marks_may_be_told_to_have_none():
+    link = read(rate="10mbit", mark="100K")
+    assert changed(link, {"mark": "none"}, what="link").mark is None
+    assert changed(read(rate="10mbit"), {"mark": "none"}, what="link").mark is None
 
 
 @pytest.mark.parametrize(

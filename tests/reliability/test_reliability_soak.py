@@ -20,6 +20,7 @@ LAB pair rate=100mbit
 FOR n IN 1..{count} DO
   DO_SERVER host=a exp=COUNTER order=0
   DO_SERVER host=b exp=PREV order=0
+  DO_TCPDUMP host=a server=b exp=PREV packets=1000
   DO_CLIENT host=a server=b exp=PREV tool=native dur=0.1 test=TCP_RR
   WAIT_FLOWS
   PROCESS_EXP exp=PREV

@@ -260,6 +260,27 @@ def test_counters_cannot_have_the_name_of_another_graph():
     assert quantities.QUANTITIES.keys() - {*TAKEN} == set()
 
 
+def test_frames_that_links_lost_are_strokes_on_the_time_axes_of_their_flows():
+    first, second = TWO.flows
+    found = replace(TWO, flows=(replace(first, lost_s=(1.5, 2.25)), second))
+    [strokes] = graph(found, "cwnd").losses
+    assert (strokes.label, strokes.look, [*strokes.time_s]) == (
+        "cubic client1→server1 #1", graphs.legend(found)[0].look, [1.5, 2.25],
+    )  # fmt: skip
+    assert "Strokes on the time axis" in caption(found, "cwnd")
+    assert [each.losses for each in graphs.of(found, PLAIN) if each.name == "ping"] == [[]]
+    drawn = svgs(found)["cwnd"]
+    assert "frames of cubic client1→server1 #1 that a link lost" in drawn
+    assert "frame lost" in texts(drawn)
+    # Chosen with the lines of the flow.
+    page = rendering.inline(drawn, name="cwnd", description="")
+    assert page.count('data-flow="0"') == svgs_of_flow(TWO) + 1
+
+
+def svgs_of_flow(found):
+    return rendering.inline(svgs(found)["cwnd"], name="cwnd", description="").count('data-flow="0"')
+
+
 def test_picture_in_a_page_has_a_name_for_those_who_do_not_see_it(drawn):
     svg = rendering.inline(drawn["cwnd"], name="cwnd", description='Window, "segments"')
     assert ET.fromstring(svg).attrib["aria-label"] == 'Window, "segments"'

@@ -96,7 +96,7 @@ def test_an_interval_counts_in_each_step_by_its_part(tmp_path: Path):
     write(tmp_path, both("h1", "e1"))
     series = "h1-e1,h1,e1,1000000,{},10,0,,{:.6f},{:.6f}\n"
     (tmp_path / links.SERIES).write_text(
-        ",".join(links.SERIES_COLUMNS)
+        ",".join((*links.LINK_COLUMNS, "t_s"))
         + "\n"
         # 0 to 0.3 s, 0.3 to 1.3 s; then silence until 1.8 to 2 s.
         + series.format(37500, 1.0, 0.3)

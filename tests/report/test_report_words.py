@@ -65,6 +65,16 @@ def test_the_longest_time_without_samples_is_told_if_it_is_more_than_requested()
     assert "(requested: 200 ms), at worst 1799.2 ms apart;" in text
 
 
+def test_other_intervals_at_the_receiver_are_told():
+    (flow,) = TWO.groups[0].instances
+    slow = replace(flow, receiver_interval_ms=236.0, receiver_interval_worst_ms=743.0)
+    text = words.happened(replace(TWO.groups[0], instances=(slow,)))
+    assert (
+        "; sockets were sampled every 200.1 ms at the sender and 236.0 ms at the receiver "
+        "(requested: 200 ms), at worst 743.0 ms apart;"
+    ) in text
+
+
 def test_what_became_of_a_failed_group_is_told():
     told = samples.manifest(samples.all_failed())
     assert words.happened(told.groups[0]) == "No flow succeeded (tool: netperf 2.7.0)."

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netesto.flowspec import UNTIL_DONE_S
 from netesto.measured import Datagrams, TransferResult
-from netesto.model import UNTIL_DONE_S
 from netesto.results import aggregate, fields, numbers
 from netesto.results.fields import Field
 from netesto.results.formulas import MeasuredGroup

@@ -6,24 +6,27 @@ import pytest
 
 from netesto.errors import OutputError
 from netesto.results import carried
+from netesto.results.links import Links
 from results import samples
 
 NAMES = ("linkFrames", "linkLost", "linkLoss%", "linkResent", "linkGivenUp", "linkPaused%")
 
 
 def line(time_s, *, frames=0, lost=0, protect="ordered", loss_set=0.01, **other):
-    counts = {"resent": 0, "given_up": 0, "paused_s": 0.0} | other
+    counts = {"resent": 0, "given_up": 0, "drops": 0, "marks": 0, "tx_bytes": 0, "rx_bytes": 0}
+    counts |= {"paused_s": 0.0, "stalled_s": 0.0} | other
     return {"time_s": time_s, "wire_frames": frames, "wire_lost": lost, "protect": protect,
             "loss_set": loss_set, **counts}  # fmt: skip
 
 
 def values(*ways):
-    evidence = replace(samples.group(samples.instance()), carried=carried.joined(ways))
+    lab = Links(programs=carried.joined(ways))
+    evidence = replace(samples.group(samples.instance()), links=lab)
     return tuple(samples.values(evidence)[name] for name in NAMES)
 
 
 def way(*lines, is_whole=False):
-    return carried.of(lines, is_whole=is_whole)
+    return carried.of(lines, "s1", "s2", is_whole=is_whole)
 
 
 def test_without_such_a_link_they_are_empty():

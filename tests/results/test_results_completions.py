@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from netesto.errors import OutputError, UsageError
-from netesto.results import affected, cases, completions, integrity, manifest
+from netesto.results import affected, cases, completions, integrity, lostframes, manifest
 from results import samples
 
 TIMES = np.arange(1.0, 102.0)  # 1 … 101 µs
@@ -210,7 +210,7 @@ def test_a_flow_is_affected_if_the_link_lost_data_of_its_port_while_it_ran(prote
     ],
 )
 def test_the_tail_of_a_flow_are_its_last_three_segments(tcp_seq, payload, is_tail):
-    loss = affected.LostFrame(time_s=1.0, payload=payload, tcp_seq=tcp_seq)
+    loss = lostframes.LostFrame(time_s=1.0, payload=payload, tcp_seq=tcp_seq)
     assert loss.is_tail_of(24_387) == is_tail
 
 
@@ -245,7 +245,7 @@ def test_what_is_no_file_of_losses_is_told(content, tmp_path):
     path = tmp_path / "losses.s2.csv"
     path.write_text(content)
     with pytest.raises(OutputError, match="no lost frames"):
-        affected.read_losses(path)
+        lostframes.read_losses(path)
 
 
 def test_parts_are_one_table_in_csv():

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from netesto.flowspec import UNTIL_DONE_S
 from netesto.measured import CpuSample, GoodputInterval, PingSample, TransferResult
-from netesto.model import UNTIL_DONE_S
 from netesto.results import aggregate, derive, fields
 from netesto.results.evidence import GroupEvidence
 from results import samples

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from netesto.links.routed import RoutedFlow
 from netesto.measured import CounterSamples, InstalledQdisc, LinkSamples
-from netesto.results import fields, links
+from netesto.results import carried, fields, links
 from netesto.results.links import LinkRecord, Links, Way
 from results import samples
 
@@ -154,6 +154,51 @@ def test_the_uplinks_of_a_pod_vary_by_the_flows_on_them() -> None:
     ways = [Way(("a1", "c1"), ("c1-a1",))] * 3 + [Way(("a1", "c2"), ("c2-a1",))]
     assert Links(loads=loads, ways=tuple(ways)).uplink_variation == 0.5
     assert Links(loads=loads).uplink_variation is None
+
+
+def told(time_s: float, *counts: int) -> dict[str, object]:
+    """A state of a link from a to b: drops, marks, lost, resent, given up."""
+    names = ("drops", "marks", "wire_lost", "resent", "given_up")
+    rest = dict.fromkeys(("wire_frames", "tx_bytes", "rx_bytes", "paused_s", "stalled_s"), 0)
+    return {"time_s": time_s, "protect": "ordered", "loss_set": 0.1, **rest,
+            **dict(zip(names, counts, strict=True))}  # fmt: skip
+
+
+def by_a_program() -> Links:
+    """The kernel counts what passes; what befalls frames only the program knows."""
+    states = [
+        told(9.8, 5, 0, 10, 20, 0),
+        told(10.3, 6, 1, 12, 24, 0),
+        told(10.8, 8, 1, 12, 24, 0),
+        told(11.1, 9, 3, 13, 26, 1),
+        told(11.6, 9, 3, 14, 28, 1),
+    ]
+    way = carried.of(states, "a", "b")
+    loads = tuple(
+        links.load(
+            LinkRecord(link="a-b", source=source, destination=destination, place="links/a-b"),
+            LinkSamples(interfaces=SHAPED.interfaces),
+        )
+        for source, destination in (("a", "b"), ("b", "a"))
+    )
+    return Links(loads=loads, busy=(10.0, 11.0), programs=carried.joined([way]))
+
+
+def test_what_befalls_frames_on_a_link_is_known_by_the_program_that_carries_it(
+    tmp_path: Path,
+) -> None:
+    links.write(tmp_path, by_a_program())
+    assert (tmp_path / "links.csv").read_text().splitlines() == [
+        "link,from,to,rate_bps,bytes,packets,drops,marks,utilisation,lost,resent,given_up",
+        "a-b,a,b,,40000,40,4,3,,3,6,1",
+        "a-b,b,a,,40000,40,0,,,,,",
+    ]
+
+
+def test_the_intervals_of_a_program_add_up() -> None:
+    onward = [each for _, each in by_a_program().series if each.record.source == "a"]
+    assert [each.drops for each in onward] == [3, 1, 0]
+    assert [each.program for each in onward] == [(2, 4, 0), (1, 2, 1), (1, 2, 0)]
 
 
 def test_the_variation_of_uplinks_keeps_its_decimals_in_the_row_of_an_experiment() -> None:

@@ -223,6 +223,22 @@ def test_statistics_have_the_name_of_the_host_in_the_script(store, folder):
     assert places == [folder / "12.partial/0/h1.snmp", folder / "12.partial/1/h1.tc"]
 
 
+def test_what_an_agent_records_of_another_node_is_among_the_raw_data_of_that_node(store, folder):
+    store.begin(12)
+    paths = ("nodes/s1/link.s2.jsonl", "nodes/s1/losses.s2.csv")
+    assert [store.place(12, "h1", path) for path in paths] == [
+        folder / "12.partial/raw/s1/link.s2.jsonl",
+        folder / "12.partial/raw/s1/losses.s2.csv",
+    ]
+
+
+@pytest.mark.parametrize("path", ["nodes/h2/sockets.bin.gz", "nodes/link.s2.jsonl", "nodes"])
+def test_an_agent_adds_nothing_else_to_the_data_of_others(store, path):
+    store.begin(12)
+    with pytest.raises(AgentError, match="is not a file of another node"):
+        store.place(12, "h1", path)
+
+
 @pytest.mark.parametrize(
     "path", ["../x", "a/../../x", "/etc/passwd", "", ".", "0/h1", "0/h1.", "1/h1.d/x", "0", "a\0b"]
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 from watched import Watched
 
 from netesto.errors import GuestError
+from netesto.grounds import SIM
 from netesto.language.plan import SourceFile
 from netesto.results import csvfile, fields, manifest, runs
 from netesto.results.store import Store
@@ -40,7 +41,7 @@ def crash(out: Path) -> RunSession:
             plan=plan.slice(part),
             record=RUN,
             fields=FIELDS,
-            ground="sim",
+            ground=SIM,
             out=out,
             watcher=Watched(),
             kernel_hash="a hash",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from watched import Watched
 
+from netesto.grounds import LAB
 from netesto.language.plan import Plan, SourceFile
 from netesto.results import fields, manifest
 from netesto.results.runs import RunRecord
@@ -85,7 +86,7 @@ def session_of(store: Store, plan: Plan) -> RunSession:
         plan=plan,
         record=RUN,
         fields=FIELDS,
-        ground="lab",
+        ground=LAB,
         out=store.folder,
         watcher=Watched(),
     )

@@ -10,6 +10,7 @@ from watched import Watched
 
 from netesto.controller.controller import Processed
 from netesto.errors import StoppedError
+from netesto.grounds import GROUNDS
 from netesto.language import steps
 from netesto.language.plan import Plan, SourceFile
 from netesto.results import fields
@@ -101,7 +102,7 @@ class World:
             plan=self.plan(text),
             record=RUN,
             fields=FIELDS,
-            ground=self.ground,
+            ground=GROUNDS[self.ground],
             out=self.results.folder,
             watcher=self.watched,
         )

@@ -6,6 +6,7 @@ import pytest
 from watched import Watched
 
 from netesto.errors import ResultsError
+from netesto.grounds import LAB
 from netesto.language.plan import SourceFile
 from netesto.results import fields, runs
 from netesto.results.fields import Fields
@@ -30,7 +31,7 @@ def session(out: Path) -> RunSession:
             name=NAME, argv=(), script_path="a.nts", script="WAIT 1\n", seed=1, started=""
         ),
         fields=COLUMNS,
-        ground="lab",
+        ground=LAB,
         out=out,
         watcher=Watched(),
     )

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from netesto.cli.display import Display
 from netesto.errors import ResultsError, UsageError
+from netesto.grounds import SIM
 from netesto.language.plan import Part, SourceFile
 from netesto.results import csvfile, fields
 from netesto.results.runs import RunRecord
@@ -108,7 +109,7 @@ class Ground:
             plan=SETTINGS.plan(SourceFile("a.nts", ""), FIELDS),
             record=RECORD,
             fields=FIELDS,
-            ground="sim",
+            ground=SIM,
             out=self.store.folder,
             watcher=self.display,
         )

@@ -15,6 +15,7 @@ import pytest
 from needs import kernel_or_reason
 from whole_runs import Outcome, command, netesto
 
+from netesto.results import store
 from netesto.system import process
 
 # Several guests, on a machine that may be busy.
@@ -166,8 +167,8 @@ def test_experiments_name_the_run(side_by_side: Outcome):
     assert names == {run_record(side_by_side)["name"]}
 
 
-def test_finished_cells_are_not_run_again(side_by_side: Outcome):
-    folder = side_by_side.out.parent
+def test_finished_cells_are_not_run_again_and_take_no_numbers(side_by_side: Outcome):
+    folder, counter = side_by_side.out.parent, store.counter(side_by_side.out)
     again = netesto(folder, *WORDS, "--resume", "script.nts", timeout=TIMEOUT_S)
     said = [line for line in again.stderr.splitlines() if not line.startswith("ground ")]
     assert (again.status, len(side_by_side.rows), said) == (
@@ -175,6 +176,7 @@ def test_finished_cells_are_not_run_again(side_by_side: Outcome):
         4,
         ["skipped 2 cells, ca=reno rep=1 … ca=cubic rep=1: finished by an earlier run"],
     )
+    assert (counter, store.counter(side_by_side.out)) == (2, 2)
 
 
 def test_measurements_of_a_killed_run_are_available_to_the_next(taken_up: TakenUp):

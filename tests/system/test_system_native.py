@@ -1,6 +1,7 @@
 """tool=native in simulated time, where the correct values are known to the microsecond."""
 
 import csv
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from needs import kernel_or_reason
 from whole_runs import Outcome, netesto, run_script
 
+from netesto.packets.reader import PacketReader
 from netesto.results import completions, sockets
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
@@ -49,6 +51,14 @@ DONE
 SET_LINK host=a to=b loss=0 delay=5.000501
 DO_SERVER host=b exp=COUNTER expName=delayed start=1
 DO_CLIENT host=a server=b test=GBN_MESSAGES size=1500 count=5 rto=100ms
+WAIT_FLOWS
+PROCESS_EXP
+SET_LINK host=a to=b dir=to loss=5 delay=5
+SET_LINK host=a to=b dir=from loss=10 delay=5
+DO_SERVER host=b exp=COUNTER expName=naks start=1
+DO_TCPDUMP host=a server=b packets=20000 snap=96
+DO_TCPDUMP host=b server=a packets=20000 snap=96
+DO_CLIENT host=a server=b test=GBN_MESSAGES size=1500 count=500 rto=100ms
 WAIT_FLOWS
 PROCESS_EXP
 """
@@ -209,3 +219,37 @@ def test_a_lost_packet_costs_a_round_trip_and_a_lost_last_packet_the_timeout(run
 def test_the_delay_of_a_link_is_exact_to_the_nanosecond(run):
     told_us = {line["us"] for line in lines(run, 8, 1)}
     assert {round(float(us) - PACKETS_US - REPLY_US, 3) for us in told_us} == {1.006}
+
+
+# Of the packets of GBN_MESSAGES (traffic/native/source/gobackn.c): the number, and what it is.
+UDP, UDP_HEADERS_BYTES, NAK = 17, 42, 3
+
+
+def naks(run: Outcome, host: str) -> list[tuple[float, int]]:
+    """When those of the ninth experiment passed a host, and the numbers that they ask for."""
+    [capture] = Path(run.out, "9", "raw", host).glob("capture.*.pcap")
+    found = []
+    for piece in PacketReader(capture).pieces():
+        for start, size, time_ns in zip(
+            piece.start.tolist(), piece.captured.tolist(), piece.time_ns.tolist(), strict=True
+        ):
+            frame = piece.data[start : start + size]
+            if size >= UDP_HEADERS_BYTES + 12 and frame[23] == UDP:
+                number, form = struct.unpack_from("!QI", frame, UDP_HEADERS_BYTES)
+                if form == NAK:
+                    found.append((time_ns / 1e9, number))
+    return found
+
+
+def test_a_lost_nak_costs_the_timeout(run):
+    arrived = {number for _, number in naks(run, "a")}
+    lost = [(time_s, number) for time_s, number in naks(run, "b") if number not in arrived]
+    waited = []
+    for line in lines(run, 9, 1):
+        start_s, took_us = float(line["start_s"]), float(line["us"])
+        # Only the first packet of a message is one behind which another comes.
+        if any(start_s < at_s < start_s + took_us / 1e6 for at_s, _ in lost):
+            waited.append(took_us)
+    least_us = 100_000 + PACKETS_US + REPLY_US
+    assert len(waited) >= len(lost) > 0
+    assert min(waited) == pytest.approx(least_us, abs=0.01)

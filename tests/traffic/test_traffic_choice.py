@@ -8,7 +8,8 @@ import pytest
 
 from netesto import traffic
 from netesto.errors import MissingError
-from netesto.model import OPTIONS, TESTS, TRAFFIC_TOOLS, FlowSpec, Ports
+from netesto.flowspec import OPTIONS, TESTS, TRAFFIC_TOOLS, FlowSpec
+from netesto.model import Ports
 from netesto.schema.registered import Registered
 from netesto.traffic import choice
 from netesto.traffic.base import pinned

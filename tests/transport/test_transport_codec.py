@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from netesto import hostsettings
 from netesto.errors import AgentError
+from netesto.flowspec import OPTIONS, FlowSpec
 from netesto.hostsettings import Applied, Qdisc, Setting
 from netesto.model import (
-    OPTIONS,
     CaptureRequest,
     ClockReading,
     Event,
     FileEntry,
-    FlowSpec,
     GroupRequest,
     HostInfo,
     HostState,

@@ -12,7 +12,7 @@ from recording_service import HELD, PORTS, REQUEST, RecordingService
 from transport_wires import held
 
 from netesto.errors import AgentBusyError, AgentError, ConnectionLostError, HoldEndedError
-from netesto.model import Event, Ports
+from netesto.model import Event, FinishedExperiment, Ports
 from netesto.transport.base import Stamp
 from netesto.transport.client import AgentClient
 from netesto.transport.gate import CALLS_MAX, CONNECTIONS_MAX, EVENTS_MAX, Gate
@@ -175,6 +175,20 @@ async def test_a_call_that_is_not_answered_in_time_is_repeated_once_and_carried_
         ports = await there.agent.expect(REQUEST)
     carried_out = [each for each in service.asked if each == ("expect", REQUEST)]
     assert (ports, asked, carried_out) == (PORTS, 2, [("expect", REQUEST)])
+
+
+async def test_an_experiment_that_an_agent_never_ends_is_an_error_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Silent(RecordingService):
+        async def finish(self, exp: int, *, with_time_sync: bool = False) -> FinishedExperiment:
+            return await asyncio.get_running_loop().create_future()
+
+    for name in ("_FILES_S", "_QUICK_S"):
+        monkeypatch.setattr(f"netesto.transport.client.{name}", 0.2)
+    async with over_sockets(Silent(), tmp_path) as there, held(there.agent):
+        with pytest.raises(AgentError, match=r"^h1: no reply in time$"):
+            await asyncio.wait_for(there.agent.finish(3), DEADLINE_S)
 
 
 async def test_a_cut_is_an_error_when_the_patience_ends(wire: CuttableWire, tmp_path: Path):

@@ -3,6 +3,7 @@
 import aqm_cells as aqms
 import flow_cells as flows
 import link_cells as links
+from carried import CARRIED
 from steps import STEPS
 from studies import Study, in_turn, side_by_side
 
@@ -18,7 +19,7 @@ STUDIES: tuple[Study, ...] = (
             links.overloaded("20mbit", "100p", 100),
             links.codel("2mbit", "codel", 6),
         ],
-        is_fast=True,
+        run="test",
     ),
     side_by_side(
         "idle",
@@ -49,7 +50,29 @@ STUDIES: tuple[Study, ...] = (
             links.bursts("20mbit", 1, 30, 20_000),
             links.bursts("200mbit", 2, 40, 20_000),
         ],
+        run="ci",
     ),
+    side_by_side(
+        "rates",
+        [
+            *(links.duplicated(rate, 1, 10_000) for rate in ("2mbit", "200mbit", "2gbit")),
+            *(links.reordered(rate, 25, 10_000) for rate in ("2mbit", "200mbit", "2gbit")),
+            *(links.bursts(rate, 1, 30, 20_000) for rate in ("2mbit", "2gbit")),
+            *(links.random_loss(rate, 0.1, 20_000) for rate in ("2mbit", "200mbit", "2gbit")),
+            links.policed("2gbit"),
+            links.codel("2mbit", "fq_codel", 6),
+            links.codel("200mbit", "fq_codel", 1),
+            links.codel("2gbit", "fq_codel", 0.4),
+        ],
+    ),
+    side_by_side(
+        "distributions",
+        [
+            links.distributed("50mbit", 20, 5, kind, 10_000)
+            for kind in ("uniform", "normal", "pareto", "paretonormal")
+        ],
+    ),
+    links.one_way(),
     side_by_side(
         "queues",
         [
@@ -65,7 +88,7 @@ STUDIES: tuple[Study, ...] = (
         ],
     ),
     side_by_side(
-        "police", [links.policed(rate) for rate in ("2mbit", "20mbit", "200mbit")]
+        "police", [links.policed(rate) for rate in ("2mbit", "20mbit", "200mbit")], run="ci"
     ),
     side_by_side(
         "codel",
@@ -78,6 +101,7 @@ STUDIES: tuple[Study, ...] = (
             links.marked("20mbit", "codel", 3),
             links.marked("20mbit", "fq_codel", 3),
         ],
+        run="ci",
     ),
     side_by_side(
         "equilibrium",
@@ -86,6 +110,15 @@ STUDIES: tuple[Study, ...] = (
             aqms.equilibrium("20mbit", "fq_pie", 30),
             aqms.red("20mbit", 240_000, 20),
             aqms.red("200mbit", 600_000, 5, (100_000, 200_000)),
+        ],
+        run="ci",
+    ),
+    side_by_side(
+        "equilibrium-rates",
+        [
+            *(aqms.equilibrium("2mbit", kind, 30) for kind in ("pie", "fq_pie")),
+            aqms.red("2mbit", 120_000, 60),
+            aqms.red("2gbit", 1_200_000, 0.6, (200_000, 400_000)),
         ],
     ),
     side_by_side(
@@ -98,6 +131,15 @@ STUDIES: tuple[Study, ...] = (
             aqms.shared("20mbit", "fq", 3),
             aqms.shared("200mbit", "fq_codel", 1),
             aqms.shared("2mbit", "fq_codel", 10),
+        ],
+        run="ci",
+    ),
+    side_by_side(
+        "shares-rates",
+        [
+            *(aqms.shared("2mbit", kind, 10) for kind in ("fq_pie", "sfq", "cake")),
+            *(aqms.shared("200mbit", kind, 1) for kind in ("fq_pie", "sfq", "cake")),
+            *(aqms.shared("2gbit", kind, 0.1) for kind in ("fq_codel", "fq_pie", "sfq", "cake")),
         ],
     ),
     side_by_side(
@@ -118,6 +160,7 @@ STUDIES: tuple[Study, ...] = (
             *(flows.short(rate, rtt_ms=10) for rate in ("2mbit", "200mbit", "2gbit")),
             flows.short("20mbit", rtt_ms=40, sizes=(20, 21), window=20),
         ],
+        run="ci",
     ),
     side_by_side(
         "hits",
@@ -162,21 +205,62 @@ STUDIES: tuple[Study, ...] = (
         ],
         changed="host=router to=right",
     ),
+    in_turn(
+        "dumbbell-queues",
+        "dumbbell clients=1 servers=1",
+        ("client1", "server1"),
+        [
+            links.overloaded("20mbit", "100K", 100_000 // 1514),
+            links.bursts("20mbit", 1, 30, 20_000),
+            links.duplicated("20mbit", 1, 10_000),
+            links.reordered("20mbit", 25, 10_000),
+            links.codel("20mbit", "fq_codel", 4),
+            aqms.equilibrium("20mbit", "pie", 30),
+            aqms.equilibrium("20mbit", "fq_pie", 30),
+            aqms.red("20mbit", 240_000, 20),
+            aqms.shared("20mbit", "sfq", 3),
+            aqms.shared("20mbit", "cake", 3),
+            links.policed("20mbit"),
+        ],
+        changed="host=router to=right",
+    ),
     links.by_name(),
     STEPS,
+    CARRIED,
     in_turn(
         "tree",
         "tree depth=2",
         ("h1", "h3"),
         [flows.hit("200mbit", 0.25, 300, links=4)],
     ),
+    side_by_side(
+        "tree-queues",
+        [
+            links.random_loss("20mbit", 0.1, 20_000, links=4),
+            links.bursts("20mbit", 1, 30, 20_000, links=4),
+            links.duplicated("20mbit", 1, 10_000, links=4),
+            links.overloaded("20mbit", "100K", 100_000 // 1514, links=4),
+            links.codel("20mbit", "codel", 4, links=4),
+            links.codel("20mbit", "fq_codel", 4, links=4),
+            aqms.equilibrium("20mbit", "pie", 30, links=4),
+            aqms.equilibrium("20mbit", "fq_pie", 30, links=4),
+            aqms.red("20mbit", 240_000, 20, links=4),
+            aqms.shared("20mbit", "sfq", 3, links=4),
+            aqms.shared("20mbit", "cake", 3, links=4),
+            links.policed("20mbit", links=4),
+        ],
+    ),
+    flows.started_together("sim"),
+    flows.started_together("lab"),
     in_turn(
         "on-lab",
         "pair",
         ("a", "b"),
         [
             links.idle("20mbit", delay_ms=0, ground="lab"),
-            links.overloaded("20mbit", "100p", 100, delay_ms=0, excess=10, ground="lab"),
+            # What waits in the link counts in the send buffer of its socket: 92 full datagrams fit
+            # (socket(7), SO_SNDBUF; docs/labs.md).
+            links.overloaded("20mbit", "50p", 50, delay_ms=0, excess=10, ground="lab"),
             links.overloaded("20mbit", "100K", 66, delay_ms=0, excess=10, ground="lab"),
         ],
         changed="host=a",

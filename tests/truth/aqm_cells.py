@@ -16,7 +16,12 @@ CODEL_TARGET_S = 0.005
 FULL_S_BITS = theory.FULL_FRAME_BYTES * 8
 
 
-def equilibrium(rate: str, kind: str, seconds: float) -> Cell:
+def later_us(rate: str, links: int) -> float:
+    """What the links behind the first one add, which alone has a queue."""
+    return (links - 1) * (FULL_S_BITS / bps(rate) + 1e-3) * 1e6
+
+
+def equilibrium(rate: str, kind: str, seconds: float, *, links: int = 1) -> Cell:
     """PIE controls the delay, with an integral part: whatever the load, it settles at the target,
     and drops what the load has too much. A queue of 50 ms keeps it from first dropping nearly all,
     of which it comes back by 1/8 a second only."""
@@ -28,7 +33,7 @@ def equilibrium(rate: str, kind: str, seconds: float) -> Cell:
     omit_s = round(seconds / 3, 1)
     kept_s = float(sending.rpartition("dur=")[2]) - omit_s
     flow = f"{sending.rpartition(' ')[0]} omit={omit_s} dur={kept_s:.6f}"
-    delay_us = (target_s + frame_s + 1e-3) * 1e6
+    delay_us = (target_s + frame_s + 1e-3) * 1e6 + later_us(rate, links)
     kept = int(count * kept_s / (kept_s + omit_s))
 
     def rows(groups: Sequence[Place]) -> list[Row]:
@@ -57,11 +62,16 @@ def equilibrium(rate: str, kind: str, seconds: float) -> Cell:
             ),
         ]
 
-    return Cell(link=link, flows=(flow,), rows=rows)
+    return Cell(link=link, links=links, flows=(flow,), rows=rows)
 
 
 def red(
-    rate: str, limit_bytes: int, seconds: float, thresholds: tuple[int, int] | None = None
+    rate: str,
+    limit_bytes: int,
+    seconds: float,
+    thresholds: tuple[int, int] | None = None,
+    *,
+    links: int = 1,
 ) -> Cell:
     """RED settles where it drops what the load has too much."""
     excess, highest = 1.01, 0.02
@@ -80,7 +90,7 @@ def red(
     drops = count * kept_s / seconds * (1 - 1 / excess)
     # Gaps between drops are uniform: of so many, the sum deviates by this share.
     share = theory.DEVIATIONS / (3 * drops) ** 0.5
-    wait_us = backlog * 8 / bps(rate) * 1e6
+    wait_us = backlog * 8 / bps(rate) * 1e6 + later_us(rate, links)
     slack_us = share * (backlog - least) * 8 / bps(rate) * 1e6 + 2 * frame_s * 1e6
 
     def rows(groups: Sequence[Place]) -> list[Row]:
@@ -95,12 +105,17 @@ def red(
             )
         ]
 
-    return Cell(link=link, flows=(flow,), rows=rows)
+    return Cell(link=link, links=links, flows=(flow,), rows=rows)
 
 
 def shared(rate: str, kind: str, seconds: float, *, links: int = 1) -> Cell:
     """Two streams of datagrams, of which one needs less than half, and a sparse one."""
-    link = f"rate={rate} delay=1 qdisc={kind} limit={'1M' if kind == 'cake' else '1000p'}"
+    limit = "1M" if kind == "cake" else "1000p"
+    if kind == "fq_pie" and bps(rate) >= 200e6:
+        # A full fq_pie drops what arrives, whoever sent it (sch_fq_pie.c), as others do not: this
+        # one holds what comes until PIE drops enough of the first stream.
+        limit = "10000p"
+    link = f"rate={rate} delay=1 qdisc={kind} limit={limit}"
     frame_s = FULL_S_BITS / bps(rate)
     sparse_s = theory.serialisation_s(100, bps(rate))
     payload = theory.FULL_DATAGRAM_BYTES / theory.FULL_FRAME_BYTES

@@ -9,7 +9,7 @@ import numpy as np
 import theory
 from link_cells import PING_FRAME_BYTES, PINGS_PER_SECOND, bps
 from readings import Group, NotMeasuredError
-from studies import Cell, Place, Row, column, of_group
+from studies import Cell, Ground, Place, Row, Study, column, of_group
 from theory import Interval, within
 
 FULL_BITS = theory.FULL_FRAME_BYTES * 8
@@ -352,3 +352,55 @@ def receive_window(rate: str, *, rtt_ms: float, window_bytes: int) -> Cell:
 
     flow = f"test=TCP_STREAM ca=cubic remoteBuffer={window_bytes} omit=1 dur=4"
     return Cell(link=link, flows=(flow,), rows=rows)
+
+
+def started_together(ground: Ground) -> Study:
+    """Flows of netperf that a host starts at one instant, before a drop-tail queue: a world without
+    noise must starve none that a machine does not. On `lab` the program carries the link, which so
+    has a delay on every kernel."""
+    link = "rate=100mbit rtt=20 limit=250K"
+    if ground == "lab":
+        link += " emulator=program"
+    counts = (2, 10, 100)
+    script, rows = [f"LAB pair {link}"], []
+    for experiment, count in enumerate(counts, start=1):
+        script += [
+            "DO_SERVER host=b exp=COUNTER expName=together start=1",
+            f"DO_CLIENT host=a server=b tool=netperf ca=cubic instances={count} dur=14",
+            *("WAIT_FLOWS", "PROCESS_EXP"),
+        ]
+        place = (experiment, 1)
+        rows += [
+            Row(
+                quantity=f"{count} flows that start together: with less than 1 % of their share",
+                link=f"pair {link}",
+                interval=Interval(0, 0, count // 100),
+                unit="",
+                source="a common start must starve none (Floyd, Jacobson 1991: phase effects)",
+                measure=of_group(_starved, place),
+            ),
+            Row(
+                quantity=f"{count} flows that start together: Jain's index in 14 s",
+                link=f"pair {link}",
+                interval=Interval(1, 0.5, 1),
+                unit="",
+                source="1 of equal shares (Jain 1984); 1/2 if shares are exponential",
+                measure=of_group(_jain, place),
+            ),
+        ]
+    return Study(
+        name="together" if ground == "sim" else f"together-on-{ground}",
+        script="\n".join([*script, ""]),
+        rows=tuple(rows),
+        ground=ground,
+    )
+
+
+def _starved(group: Group) -> float:
+    rates = group.rates()
+    return sum(rate < 0.01 * sum(rates) / len(rates) for rate in rates)
+
+
+def _jain(group: Group) -> float:
+    rates = group.rates()
+    return sum(rates) ** 2 / (len(rates) * sum(rate**2 for rate in rates))

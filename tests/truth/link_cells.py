@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+import captures
 import reference
 import theory
 from reference import Load
-from studies import EXACTNESS, Cell, Ground, Place, Row, Study, column, of_group
+from studies import EXACTNESS, NATIVE, Cell, Ground, Place, Row, Study, column, of_group
 from theory import Interval, within
 
 PING_FRAME_BYTES = theory.ETHERNET_BYTES + 84
@@ -116,13 +117,20 @@ def idle(rate: str, *, delay_ms: float, links: int = 1, ground: Ground = "sim") 
 
 
 def lost(
-    rate: str, setting: str, interval: Interval, count: int, source: str, *, links: int = 1
+    rate: str,
+    setting: str,
+    interval: Interval,
+    count: int,
+    source: str,
+    *,
+    links: int = 1,
+    run: Interval | None = None,
 ) -> Cell:
-    """Datagrams of a load below the rate that do not arrive."""
+    """Datagrams of a load below the rate that do not arrive, and the mean `run` of them."""
     link = f"rate={rate} delay=1 {setting}"
 
     def rows(groups: Sequence[Place]) -> list[Row]:
-        return [
+        made = [
             Row(
                 quantity=f"datagrams lost, of {count}",
                 link=link,
@@ -134,8 +142,27 @@ def lost(
                 ),
             )
         ]
+        if run is not None:
+            made.append(
+                Row(
+                    quantity="mean run of lost datagrams",
+                    link=link,
+                    interval=run,
+                    unit="datagrams",
+                    source="1 / r (Gilbert, 1960), a geometric distribution",
+                    measure=of_group(captures.mean_run, groups[0]),
+                )
+            )
+        return made
 
-    return Cell(link=link, links=links, flows=(datagrams(rate, 0.8, count, 58),), rows=rows)
+    return Cell(
+        link=link,
+        links=links,
+        flows=(datagrams(rate, 0.8, count, 58),),
+        rows=rows,
+        # Pings, and what opens the flow, are also captured.
+        captures=count + 2000 if run is not None else 0,
+    )
 
 
 def random_loss(rate: str, percent: float, count: int, *, links: int = 1) -> Cell:
@@ -150,11 +177,18 @@ def random_loss(rate: str, percent: float, count: int, *, links: int = 1) -> Cel
     )
 
 
-def bursts(rate: str, to_bad: float, to_good: float, count: int) -> Cell:
-    """Gilbert-Elliott; percents."""
-    interval = theory.gilbert_elliott(count, to_bad / 100, to_good / 100)
-    source = "p / (p + r) (Gilbert, 1960), variance of a chain of two states"
-    return lost(rate, f"loss=ge({to_bad:g},{to_good:g})", interval, count, source)
+def bursts(rate: str, to_bad: float, to_good: float, count: int, *, links: int = 1) -> Cell:
+    """Gilbert-Elliott; percents. On several links runs of losses meet, and have no simple mean."""
+    p, r = to_bad / 100, to_good / 100
+    return lost(
+        rate,
+        f"loss=ge({to_bad:g},{to_good:g})",
+        theory.gilbert_elliott(count, p, r, links),
+        count,
+        "p / (p + r) (Gilbert, 1960), variance of a chain of two states",
+        links=links,
+        run=theory.gilbert_run(count, p, r) if links == 1 else None,
+    )
 
 
 def corrupted(rate: str, percent: float, count: int) -> Cell:
@@ -166,7 +200,8 @@ def corrupted(rate: str, percent: float, count: int) -> Cell:
     )
 
 
-def duplicated(rate: str, percent: float, count: int) -> Cell:
+def duplicated(rate: str, percent: float, count: int, *, links: int = 1) -> Cell:
+    """Copies are copied, too."""
     link = f"rate={rate} delay=1 duplicate={percent:g}"
 
     def rows(groups: Sequence[Place]) -> list[Row]:
@@ -174,9 +209,9 @@ def duplicated(rate: str, percent: float, count: int) -> Cell:
             Row(
                 quantity=f"copies of datagrams, of {count}",
                 link=link,
-                interval=theory.binomial(count, percent / 100),
+                interval=theory.copies(count, percent / 100, links),
                 unit="",
-                source="binomial distribution",
+                source="binomial distribution; (1 + p)^links - 1",
                 measure=column("udpDuplicates", groups[0]),
             ),
             Row(
@@ -189,7 +224,7 @@ def duplicated(rate: str, percent: float, count: int) -> Cell:
             ),
         ]
 
-    return Cell(link=link, flows=(datagrams(rate, 0.5, count, 58),), rows=rows)
+    return Cell(link=link, links=links, flows=(datagrams(rate, 0.5, count, 58),), rows=rows)
 
 
 def reordered(rate: str, percent: float, count: int) -> Cell:
@@ -253,6 +288,34 @@ def jittered(rate: str, delay_ms: float, jitter_ms: float, count: int) -> Cell:
         ]
 
     return Cell(link=link, flows=(datagrams(rate, 0.1, count, 58),), rows=rows)
+
+
+def distributed(rate: str, delay_ms: float, jitter_ms: float, kind: str, count: int) -> Cell:
+    """The quantiles of delays with a distribution of tc's tables."""
+    link = f"rate={rate} delay={delay_ms:g} jitter={jitter_ms:g} distribution={kind}"
+    frame_us = theory.serialisation_s(58 + theory.UDP_HEADERS_BYTES, bps(rate)) * 1e6
+
+    def rows(groups: Sequence[Place]) -> list[Row]:
+        return [
+            Row(
+                quantity=f"one-way delay, quantile {share:g} of {count}",
+                link=link,
+                interval=theory.quantile(
+                    lambda part: (
+                        frame_us + 1000 * (delay_ms + jitter_ms * theory.DISTRIBUTIONS[kind](part))
+                    ),
+                    share,
+                    count,
+                ),
+                unit="µs",
+                source=f"delay + jitter · {theory.DISTRIBUTION_SOURCES[kind]}",
+                measure=of_group(captures.delay_quantile_us(share), groups[0]),
+            )
+            for share in (0.05, 0.25, 0.5, 0.75, 0.95)
+        ]
+
+    flow = datagrams(rate, 0.1, count, 58)
+    return Cell(link=link, flows=(flow,), rows=rows, captures=count + 2000)
 
 
 def overloaded(
@@ -323,7 +386,7 @@ def overloaded(
     return Cell(link=link, links=links, flows=(flow,), rows=rows)
 
 
-def policed(rate: str, *, excess: float = 1.2) -> Cell:
+def policed(rate: str, *, excess: float = 1.2, links: int = 1) -> Cell:
     """More than the rate is dropped, and nothing waits."""
     burst_bytes = 30_000
     link = f"rate={rate} delay=1 police={burst_bytes // 1000}K"
@@ -347,18 +410,27 @@ def policed(rate: str, *, excess: float = 1.2) -> Cell:
             Row(
                 quantity="their greatest one-way delay",
                 link=link,
-                interval=within(1000, absolute=1),
+                interval=within(1000 * links, absolute=1),
                 unit="µs",
                 source="a policer holds nothing back",
                 measure=column("oneWayMax", groups[0]),
             ),
         ]
 
-    return Cell(link=link, flows=(sent,), rows=rows)
+    return Cell(link=link, links=links, flows=(sent,), rows=rows)
 
 
-def codel(rate: str, kind: str, seconds: float, *, excess: float = 1.2, setting: str = "") -> Cell:
-    """CoDel with a load that does not respond: its control law alone decides how many it drops."""
+def codel(
+    rate: str,
+    kind: str,
+    seconds: float,
+    *,
+    excess: float = 1.2,
+    setting: str = "",
+    links: int = 1,
+) -> Cell:
+    """CoDel with a load that does not respond: its control law alone decides how many it drops. Of
+    several links the first one has the queue."""
     values = dict(word.split("=") for word in setting.split())
     count = int(seconds * excess * bps(rate) / (theory.FULL_FRAME_BYTES * 8))
     load = Load(bps(rate), theory.FULL_FRAME_BYTES, excess, count)
@@ -370,12 +442,13 @@ def codel(rate: str, kind: str, seconds: float, *, excess: float = 1.2, setting:
     room = int(count * (1 - 1 / excess)) + 100
     link = f"rate={rate} delay=1 qdisc={kind} limit={room}p" + (f" {setting}" if setting else "")
     source = "RFC 8289, section 5, packet by packet"
+    later_s = 1e-3 + (links - 1) * (load.frame_s + 1e-3)
 
     def rows(groups: Sequence[Place]) -> list[Row]:
         # Pings are in the queue, too, so a frame more or less may be before the others.
         drops = within(passed.drops, share=0.02, absolute=2)
         mean, most = (
-            within((delay_s + 1e-3) * 1e6, share=0.02, absolute=load.frame_s * 1e6)
+            within((delay_s + later_s) * 1e6, share=0.02, absolute=load.frame_s * 1e6)
             for delay_s in (passed.mean_s, passed.longest_s)
         )
         parts = (
@@ -395,7 +468,7 @@ def codel(rate: str, kind: str, seconds: float, *, excess: float = 1.2, setting:
             for place, (quantity, name, interval, unit) in enumerate(parts)
         ]
 
-    return Cell(link=link, flows=(datagrams(rate, excess, count),), rows=rows)
+    return Cell(link=link, links=links, flows=(datagrams(rate, excess, count),), rows=rows)
 
 
 def marked(rate: str, kind: str, seconds: float, *, excess: float = 1.2) -> Cell:
@@ -455,4 +528,52 @@ def by_name() -> Study:
         )
         for number, delay_ms in ((1, 5), (2, 35))
     )
-    return Study(name="by-name", script="\n".join(script), rows=rows)
+    return Study(name="by-name", script="\n".join(script), rows=rows, run="ci")
+
+
+def one_way() -> Study:
+    """Settings of one direction of a link: datagrams in both, one after the other."""
+    before, count = "rate=20mbit delay=5", 10_000
+    flow = datagrams("20mbit", 0.5, count, 58)
+    frame_us = theory.serialisation_s(58 + theory.UDP_HEADERS_BYTES, 20e6) * 1e6
+    script = [f"LAB pair {before}"]
+    rows = []
+    for experiment, way in enumerate(("to", "from"), start=1):
+        script += [
+            # What the other direction has, too, is that of LAB again.
+            "SET_LINK host=a loss=0 delay=5",
+            f"SET_LINK host=a loss=1 delay=15 dir={way}",
+            f"DO_SERVER host=b exp=COUNTER expName={way} start=1",
+            "DO_SERVER host=a start=1",
+            f"DO_CLIENT host=a server=b {NATIVE} {flow}",
+            f"DO_CLIENT host=b server=a {NATIVE} {flow} delay={later_s(flow):.1f}",
+            *("START_FLOWS", "WAIT_FLOWS", "PROCESS_EXP"),
+        ]
+        for number, direction in enumerate(("to", "from"), start=1):
+            is_set = direction == way
+            words = f"SET_LINK host=a loss=1 delay=15 dir={way}"
+            what = "from a to b" if direction == "to" else "from b to a"
+            rows += [
+                Row(
+                    quantity=f"{words}: datagrams lost {what}, of {count}",
+                    link=f"pair {before}",
+                    interval=theory.binomial(count, 0.01) if is_set else Interval(0, 0, 0),
+                    unit="",
+                    source="binomial distribution" if is_set else "nothing was set",
+                    measure=column("udpLost", (experiment, number)),
+                ),
+                Row(
+                    quantity=f"the same: one-way delay {what}, minimum",
+                    link=f"pair {before}",
+                    interval=within((15_000 if is_set else 5_000) + frame_us, absolute=1),
+                    unit="µs",
+                    source="size/rate + delay",
+                    measure=column("oneWayMin", (experiment, number)),
+                ),
+            ]
+    return Study(name="one-way", script="\n".join([*script, ""]), rows=tuple(rows), run="ci")
+
+
+def later_s(flow: str) -> float:
+    """A delay of another flow that begins when this one has ended."""
+    return float(flow.rpartition("dur=")[2]) + 0.5

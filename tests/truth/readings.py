@@ -3,6 +3,7 @@
 import csv
 import functools
 import json
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from netesto.results import sockets
+
+_RECEIVED = re.compile(r"^REMOTE_RECV_THROUGHPUT=(.+)$", re.MULTILINE)
 
 
 class NotMeasuredError(Exception):
@@ -49,6 +52,12 @@ class Group:
             with path.open(newline="") as file:
                 found += csv.DictReader(file)
         return found
+
+    def rates(self) -> list[float]:
+        """What netperf's server got of each instance, in kbit/s."""
+        outputs = sorted(self.raw("host").glob(f"flow.{self.number}.*.out"))
+        found = [_RECEIVED.search(output.read_text()) for output in outputs]
+        return [float(each[1]) if each else 0.0 for each in found]
 
     def sockets(self) -> list[Any]:
         """The samples of each flow's socket at the client, an array of records for each instance

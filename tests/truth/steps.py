@@ -1,17 +1,14 @@
 """SET_LINK while datagrams pass: each change is seen by the packets that follow it."""
 
-import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 
+from captures import Datagram, captured
 from readings import NotMeasuredError, Results
 from studies import Measure, Row, Study
 from theory import serialisation_s, within
 
 GAP_S = 0.001
 FRAME_BYTES = 100
-PAYLOAD_OFFSET = 14 + 20 + 8
 
 # The link before, and the changes, one a second.
 BEFORE = "rate=20mbit delay=5"
@@ -35,44 +32,6 @@ SCRIPT = "\n".join(
         "",
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Datagram:
-    """One that arrived: its number, and when it was sent and arrived on the clock of the lab."""
-
-    number: int
-    sent_s: float
-    arrived_s: float
-
-    @property
-    def delay_s(self) -> float:
-        return self.arrived_s - self.sent_s
-
-
-def captured(path: Path, first_delay_s: float) -> list[Datagram]:
-    """The datagrams of a capture (pcap-savefile(5)), in the order of arrival. Each says how long
-    after the first it was sent (traffic/native/source/datagrams.c)."""
-    found: list[tuple[int, int, float]] = []
-    for arrived_s, packet in _records(path.read_bytes()):
-        # An IPv4 datagram of UDP with its header, to no control port.
-        if packet[12:14] == b"\x08\x00" and packet[23] == 17 and len(packet) >= PAYLOAD_OFFSET + 16:
-            number, sent_ns = struct.unpack_from(">QQ", packet, PAYLOAD_OFFSET)
-            found.append((number, sent_ns, arrived_s))
-    if not found:
-        raise NotMeasuredError("no datagrams in the capture")
-    zero_s = found[0][2] - found[0][1] / 1e9 - first_delay_s
-    return [Datagram(number, zero_s + ns / 1e9, at_s) for number, ns, at_s in found]
-
-
-def _records(content: bytes) -> Iterator[tuple[float, bytes]]:
-    fraction_s = 1e-9 if content[:4] in {b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"} else 1e-6
-    order = "<" if content[:4] in {b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"} else ">"
-    at = 24
-    while at + 16 <= len(content):
-        seconds, fraction, kept, _ = struct.unpack_from(f"{order}IIII", content, at)
-        yield seconds + fraction * fraction_s, content[at + 16 : at + 16 + kept]
-        at += 16 + kept
 
 
 def _late_s(change: int, is_new: Callable[[Datagram], bool]) -> Measure:
@@ -102,8 +61,7 @@ def _silent_s(change: int) -> Measure:
 def _datagrams(results: Results) -> list[Datagram]:
     group = results.group(1)
     first_s = 0.005 + serialisation_s(FRAME_BYTES, 20e6)
-    [path] = group.raw("server").glob("capture.*.pcap")
-    return captured(path, first_s)
+    return captured(group, first_s)
 
 
 def _row(place: int, measure: Measure, expected_s: float = 0, source: str = "") -> Row:
@@ -125,6 +83,7 @@ def _longer(delay_s: float) -> Callable[[Datagram], bool]:
 STEPS = Study(
     name="steps",
     script=SCRIPT,
+    run="ci",
     rows=(
         _row(0, _late_s(0, _longer(0.015 + serialisation_s(FRAME_BYTES, 20e6)))),
         _row(1, _late_s(1, _longer(0.015 + serialisation_s(FRAME_BYTES, 2e6)))),

@@ -13,6 +13,10 @@ Measure: TypeAlias = Callable[[Results], float]
 # An experiment, and a group of it.
 Place: TypeAlias = tuple[int, int]
 
+# Which run is the first to measure a study: `make test`, `.ci/run`, or `make truth`, which measures
+# all of them.
+Run: TypeAlias = Literal["test", "ci", "truth"]
+
 # All cells start together.
 NATIVE = "tool=native hold=1"
 
@@ -65,20 +69,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A script, the files beside it, and what it measures. `make test` runs those that are fast."""
+    """A script, the files beside it, what it measures, and which run does."""
 
     name: str
     script: str
     rows: tuple[Row, ...]
     ground: Ground = "sim"
     files: Mapping[str, str] = field(default_factory=dict)
-    is_fast: bool = False
+    run: Run = "truth"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """A path of `links` equal links, and flows over it: arguments of DO_CLIENT. `before` is a
-    command that comes first; {server} in it is the host at the end.
+    command that comes first; {server} in it is the host at the end. `captures`: so many packets
+    are captured there.
 
     `rows` makes the rows of the cell; it is given the places of these flows in the results.
     """
@@ -88,10 +93,11 @@ class Cell:
     rows: Callable[[Sequence[Place]], list[Row]]
     links: int = 1
     before: str = ""
+    captures: int = 0
 
 
 def side_by_side(
-    name: str, cells: Sequence[Cell], *, ground: Ground = "sim", is_fast: bool = False
+    name: str, cells: Sequence[Cell], *, ground: Ground = "sim", run: Run = "truth"
 ) -> Study:
     """One run of all cells at once: a host `a`, and a path to a host b1, b2, … for each cell.
 
@@ -114,6 +120,8 @@ def side_by_side(
         ]
         if cell.before:
             settings.append(cell.before.format(server=f"b{place}"))
+        if cell.captures:
+            settings.append(f"DO_TCPDUMP host=b{place} server=a {_kept(cell)}")
         first = len(flows) + 1
         flows += [f"DO_CLIENT host=a server=b{place} {NATIVE} {flow}" for flow in cell.flows]
         places = [(1, number) for number in range(first, len(flows) + 1)]
@@ -136,7 +144,7 @@ def side_by_side(
         rows=tuple(rows),
         ground=ground,
         files={"topology.toml": topology + "\n"},
-        is_fast=is_fast,
+        run=run,
     )
 
 
@@ -148,7 +156,6 @@ def in_turn(
     *,
     changed: str = "",
     ground: Ground = "sim",
-    is_fast: bool = False,
 ) -> Study:
     """One run of all cells, an experiment each, between two hosts of `LAB lab`. The link of the
     first one is in LAB, and SET_LINK with the arguments `changed` gives it that of the others."""
@@ -157,6 +164,8 @@ def in_turn(
     for experiment, cell in enumerate(cells, start=1):
         if experiment > 1:
             script.append(f"SET_LINK {changed} {_whole(cell.link, cells[: experiment - 1])}")
+        if cell.captures:
+            script.append(f"DO_TCPDUMP host={server} server={client} {_kept(cell)}")
         script += [
             f"DO_SERVER host={server} exp=COUNTER expName={name} start=1",
             *(f"DO_CLIENT host={client} server={server} {NATIVE} {flow}" for flow in cell.flows),
@@ -165,20 +174,27 @@ def in_turn(
         places = [(experiment, number) for number in range(1, len(cell.flows) + 1)]
         rows += on(lab.partition(" ")[0], cell.rows(places))
     text = "\n".join(script) + "\n"
-    return Study(name=name, script=text, rows=tuple(rows), ground=ground, is_fast=is_fast)
+    return Study(name=name, script=text, rows=tuple(rows), ground=ground)
+
+
+def _kept(cell: Cell) -> str:
+    """What DO_TCPDUMP captures for the cell."""
+    return f"packets={cell.captures} snap=64"
 
 
 def _whole(link: str, earlier: Sequence[Cell]) -> str:
     """The settings, and what undoes those of earlier cells."""
     given = dict(_settings(link))
     before = {key for cell in earlier for key, _ in _settings(cell.link)}
-    words = {}
-    if "loss" in before:
-        words["loss"] = "0"
-    if "qdisc" in before:
-        words["qdisc"] = "bfifo" if given.get("limit", "p")[-1] == "K" else "pfifo"
-    if "limit" in before:
-        words["limit"] = "1000p"
+    words: dict[str, str] = {}
+    words |= {key: "0" for key in ("loss", "duplicate", "reorder") if key in before}
+    if "police" not in given:
+        if "police" in before:
+            words["police"] = "none"
+        if "qdisc" in before:
+            words["qdisc"] = "bfifo" if given.get("limit", "p")[-1] == "K" else "pfifo"
+        if "limit" in before:
+            words["limit"] = "1000p"
     words |= given
     return " ".join(f"{key}={value}" for key, value in words.items())
 

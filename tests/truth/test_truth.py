@@ -1,7 +1,9 @@
-"""Links and TCP in simulated time are what theory says, as far as `make test` has the time; all of
-it is in `make truth` (docs/truth.md)."""
+"""Links and TCP in simulated time are what theory says, as far as `make test` has the time.
+
+`.ci/run` has time for more, and `make truth` measures all of it (docs/truth.md)."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,12 @@ from page import HEADER, promised
 from reference import CODEL_INTERVAL_S, Load, codel, drop_tail
 from studies import Study
 
+from netesto.lab import topology
+from netesto.links.settings import LinkSettings
+
 PAGE = Path(__file__).parents[2] / "docs" / "truth.md"
 
-FAST = [study for study in STUDIES if study.is_fast]
+FAST = [study for study in STUDIES if study.run == "test"]
 
 
 @pytest.mark.sim
@@ -43,6 +48,25 @@ def test_no_row_of_the_page_is_false():
     assert [row for row in cells() if row[5] not in {"true", "unknown"}] == []
 
 
+def made(shape: str, settings: Sequence[str]) -> set[LinkSettings]:
+    """The settings of the links of a topology that have limits."""
+    given = dict(word.split("=", 1) for word in settings)
+    links = topology.build(shape, given).links
+    return {direction for link in links for direction in (link.settings, link.sent_by(link.b))} - {
+        LinkSettings()
+    }
+
+
+def test_a_link_of_a_dumbbell_and_of_a_tree_is_that_of_a_pair():
+    # So a kind of link is measured at all rates on a pair, and elsewhere at one.
+    for study in STUDIES:
+        for row in study.rows:
+            shape, *settings = row.link.split()
+            if shape == "pair" and study.ground == "sim":
+                pair = made("pair", settings)
+                assert [made("dumbbell", settings), made("tree", settings)] == [pair, pair]
+
+
 def test_a_measurement_outside_of_its_interval_is_false():
     row = STUDIES[0].rows[0]
     low, high = row.interval.low, row.interval.high
@@ -63,6 +87,35 @@ def test_losses_without_memory_spread_as_independent_ones():
     independent = theory.gilbert_elliott(10_000, 0.1, 0.9)
     deviation = (independent.high - independent.expected) / theory.DEVIATIONS
     assert [independent.expected, deviation] == pytest.approx([1000, 30])
+
+
+def test_losses_of_four_links_spread_nearly_as_of_four_times_as_many_packets():
+    one = theory.gilbert_elliott(80_000, 0.01, 0.3)
+    four = theory.gilbert_elliott(20_000, 0.01, 0.3, links=4)
+    assert four.expected == pytest.approx(one.expected, rel=0.1)
+    assert four.high - four.expected == pytest.approx(one.high - one.expected, rel=0.1)
+
+
+def test_runs_of_losses_are_as_long_as_the_bad_state():
+    # Of r = 1/2: 1 + 1/2 + 1/4 + … = 2, with a deviation of sqrt(2).
+    runs = theory.gilbert_run(10_000, 0.01, 0.5)
+    deviation = (runs.high - runs.expected) / theory.DEVIATIONS
+    assert [runs.expected, deviation] == pytest.approx([2, math.sqrt(2 / (10_000 * 0.005 / 0.51))])
+
+
+def test_copies_of_copies_arrive_as_a_branching_process_says():
+    # Two links that copy half of the packets: (3/2)^2, and 1/4 · 3/2 · (9/4 - 1) / (1/2).
+    copies = theory.copies(100, 0.5, 2)
+    deviation = (copies.high - copies.expected) / theory.DEVIATIONS
+    assert [copies.expected, deviation] == pytest.approx([125, math.sqrt(100 * 0.9375)])
+
+
+def test_the_mean_of_the_quantiles_of_a_distribution_is_none():
+    parts = [(place + 0.5) / 100_000 for place in range(100_000)]
+    means = {
+        kind: sum(map(value, parts)) / len(parts) for kind, value in theory.DISTRIBUTIONS.items()
+    }
+    assert means == {kind: pytest.approx(0, abs=0.01) for kind in means}
 
 
 def test_ten_segments_take_a_round_trip_and_their_own_time():

@@ -5,6 +5,8 @@ Units: bit/s, seconds, bytes; windows in segments. A frame is a packet with its 
 """
 
 import math
+import statistics
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 # An interval contains the measurement with all but this probability: of a table of several hundred
@@ -60,17 +62,68 @@ def binomial(count: int, probability: float) -> Interval:
     return Interval(count * probability, low, high)
 
 
-def gilbert_elliott(count: int, to_bad: float, to_good: float) -> Interval:
-    """How many of `count` packets a chain of two states loses, of which the bad one loses all.
+def gilbert_elliott(count: int, to_bad: float, to_good: float, links: int = 1) -> Interval:
+    """How many of `count` packets are lost by chains of two states, of which the bad one loses all;
+    each of `links` has a chain.
 
-    The share of the bad state is p / (p + r) (Gilbert, 1960). States of packets that are k apart
-    correlate by (1 - p - r)^k, so the variance is that of independent losses times
-    (1 + c) / (1 - c), c = 1 - p - r.
+    The share of the bad state is s = p / (p + r) (Gilbert, 1960). States of packets that are k
+    apart correlate by c^k, c = 1 - p - r: both pass with (1 - s)^2 + s (1 - s) c^k on each link.
+    For one link the variance is that of independent losses times (1 + c) / (1 - c).
     """
     share = to_bad / (to_bad + to_good)
     correlation = 1 - to_bad - to_good
-    variance = count * share * (1 - share) * (1 + correlation) / (1 - correlation)
-    return within(count * share, absolute=DEVIATIONS * math.sqrt(variance))
+    passes, variance = (1 - share) ** links, 0.0
+    for apart in range(2000):
+        both = ((1 - share) ** 2 + share * (1 - share) * correlation**apart) ** links
+        variance += (both - passes**2) * (1 if apart == 0 else 2)
+    return within(count * (1 - passes), absolute=DEVIATIONS * math.sqrt(count * variance))
+
+
+def gilbert_run(count: int, to_bad: float, to_good: float) -> Interval:
+    """The mean run of losses in `count` packets: the bad state, which loses all, is left with the
+    probability r after each one. Runs are geometric, with the deviation sqrt(1 - r) / r."""
+    runs = count * to_bad * to_good / (to_bad + to_good)
+    deviation = math.sqrt(1 - to_good) / to_good / math.sqrt(runs)
+    return within(1 / to_good, absolute=DEVIATIONS * deviation)
+
+
+def copies(count: int, probability: float, links: int) -> Interval:
+    """How many copies of `count` packets arrive, if each of `links` copies what it carries with
+    this probability: a branching process with a mean of m = 1 + p and a variance of p (1 - p) on
+    each link (Harris, 1963, I.5)."""
+    if links == 1:
+        return binomial(count, probability)
+    mean = 1 + probability
+    grown = mean**links
+    variance = probability * (1 - probability) * grown / mean * (grown - 1) / (mean - 1)
+    return within(count * (grown - 1), absolute=DEVIATIONS * math.sqrt(count * variance))
+
+
+# The distributions of tc's tables (netem/*.c of iproute2), each as its quantile function.
+_NORMAL = statistics.NormalDist()
+DISTRIBUTIONS: Mapping[str, Callable[[float], float]] = {
+    "uniform": lambda part: 2 * part - 1,
+    "normal": _NORMAL.inv_cdf,
+    "pareto": lambda part: 4 / 3 * ((1 - part) ** (-1 / 3) - 3 / 2),
+    "paretonormal": lambda part: (
+        0.25 * _NORMAL.inv_cdf(part) + 0.75 * DISTRIBUTIONS["pareto"](part)
+    ),
+}
+DISTRIBUTION_SOURCES: Mapping[str, str] = {
+    "uniform": "(2 q - 1)",
+    "normal": "the normal quantile",
+    "pareto": "4/3 ((1 - q)^-1/3 - 3/2): Pareto's, of shape 3 (pareto.c of iproute2)",
+    "paretonormal": "a quarter of normal's and three of pareto's (paretonormal.c of iproute2)",
+}
+
+
+def quantile(value: Callable[[float], float], share: float, count: int) -> Interval:
+    """The quantile of `count` draws of a distribution with this quantile function: how many of them
+    are below a value is binomial."""
+    off = DEVIATIONS * math.sqrt(share * (1 - share) / count)
+    # tc's tables have steps of 1/4096 of the draws.
+    low, high = max(share - off - 1 / 4096, 1e-6), min(share + off + 1 / 4096, 1 - 1e-6)
+    return Interval(value(share), value(low), value(high))
 
 
 def several(each: float, links: int) -> float:

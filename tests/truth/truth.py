@@ -1,7 +1,7 @@
 """`make truth`: measure all studies, and write docs/truth.md.
 
-With --only NAME … those, and no page. --keep FOLDER keeps scripts and results, --read FOLDER shows
-what an earlier run has kept there.
+With --only NAME … those, and no page; with --ci those of `.ci/run`. --keep FOLDER keeps scripts and
+results, --read FOLDER shows what an earlier run has kept there.
 """
 
 import argparse
@@ -23,13 +23,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "truth.md"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", default=[])
+    parser.add_argument("--ci", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kernel", default="", help="of your own, for simulated time")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--read", type=Path)
     given = parser.parse_args()
     process.reach_system_programs()
-    chosen = [study for study in STUDIES if not given.only or study.name in given.only]
+    names = given.only + [study.name for study in STUDIES if given.ci and study.run == "ci"]
+    chosen = [study for study in STUDIES if not names or study.name in names]
     if given.read:
         measured = [read(study, given.read / study.name) for study in chosen]
         for each in measured:
@@ -38,7 +40,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as scratch:
             folder = given.keep or Path(scratch)
             measured = measure_all(chosen, folder, jobs=given.jobs, kernel=given.kernel, tell=tell)
-    if not given.only:
+    if not names:
         PAGE.write_text(page(measured), encoding="utf-8")
     false = sum(not finding.is_true for each in measured for finding in each.findings)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -260,8 +260,8 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
         )
     _tell_duplicates(path, columns[EXP], warn=warn)
     is_ours = path.name == store.TABLE
-    told = [*tablerows.altered(path.parent), *repeated.warnings(path.parent)] if is_ours else ()
-    for text in told:
+    doubts = [*tablerows.altered(path.parent), *repeated.warnings(path.parent)] if is_ours else ()
+    for text in doubts:
         warn(text)
     data = Dataset(
         columns=columns,

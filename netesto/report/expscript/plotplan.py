@@ -397,14 +397,14 @@ def _of_repeats(how: str, frame: Frame) -> str:
         if how == "mean"
         else ("of order statistics", estimates.values_needed(50))
     )
-    told = f"Repeats are shown as their {how}"
+    text = f"Repeats are shown as their {how}"
     if frame.kind == "stacked":
-        return f"{told}."
+        return f"{text}."
     if without < len(drawn):
-        told += f" with its 95 % interval ({method})"
+        text += f" with its 95 % interval ({method})"
     same = sum(sample.low == sample.high == sample.y for sample in drawn)
     if same:
-        told += f"; the runs of {same} of {len(drawn)} do not differ, so their interval is 0"
+        text += f"; the runs of {same} of {len(drawn)} do not differ, so their interval is 0"
     if without:
-        told += f"; {without} of {len(drawn)} have fewer than {needed} runs, and no interval"
-    return f"{told}."
+        text += f"; {without} of {len(drawn)} have fewer than {needed} runs, and no interval"
+    return f"{text}."

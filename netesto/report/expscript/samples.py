@@ -61,13 +61,13 @@ def series_choice(text: str, view: View, *, warn: Warn) -> SeriesChoice | None:
         value, _, label = item.partition("=")
         labels[value.strip()] = label.strip() or value.strip()
     texts = view.data.columns[column].texts
-    there = dict.fromkeys(texts[row] for row in view.rows.tolist())
+    values = dict.fromkeys(texts[row] for row in view.rows.tolist())
     if not labels:
         # A series without a text would have bars but no entry in the legend.
-        return SeriesChoice(texts, {cell: cell.strip() or f"(no {column})" for cell in there})
+        return SeriesChoice(texts, {cell: cell.strip() or f"(no {column})" for cell in values})
     # 1M in the script is 1000000.0 in the data, where the text itself is not listed.
     are_pairs = column == EXP and view.data.ids.mislead
-    for cell in [cell for cell in there if cell not in labels and not are_pairs]:
+    for cell in [cell for cell in values if cell not in labels and not are_pairs]:
         same = next((value for value in labels if numerals.same(value, cell)), None)
         labels |= {} if same is None else {cell: labels[same]}
     return SeriesChoice(texts, labels)

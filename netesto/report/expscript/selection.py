@@ -290,9 +290,9 @@ def _equal(column: DataColumn, value: str, ids: Ids | None) -> Booleans:
 
 
 def _contains(column: DataColumn, value: str, ids: Ids | None) -> Booleans:
-    told = None if ids is None else ids.of_group(column, value)
-    if told is not None:
-        return told
+    group = None if ids is None else ids.of_group(column, value)
+    if group is not None:
+        return group
     texts = column.texts
     if value.startswith("^"):
         found = [text.startswith(value[1:]) for text in texts]

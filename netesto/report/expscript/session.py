@@ -136,9 +136,9 @@ class ReportSession:
 
     def _became(self, view: View, step: str) -> None:
         self._view = view
-        told = f"{step}: {counted(len(view.rows), 'row')}"
-        self._steps.append(told)
-        self._tell_step(told)
+        text = f"{step}: {counted(len(view.rows), 'row')}"
+        self._steps.append(text)
+        self._tell_step(text)
 
     def _step(self, name: str, change: Callable[[View, str], View]) -> Callable[[str], None]:
         """The command that makes one view of another."""

@@ -23,8 +23,7 @@ from typing import ClassVar
 from netesto import emulator
 from netesto.errors import OutputError
 from netesto.files import jsontext
-from netesto.measured import DatagramInterval, Datagrams, GoodputInterval, TransferResult
-from netesto.model import (
+from netesto.flowspec import (
     COMPLETION_TESTS,
     LINK_TESTS,
     MANY_CONNECTIONS,
@@ -35,9 +34,9 @@ from netesto.model import (
     UDP_TESTS,
     VALUE_BYTES,
     FlowSpec,
-    GroupRequest,
-    Ports,
 )
+from netesto.measured import DatagramInterval, Datagrams, GoodputInterval, TransferResult
+from netesto.model import GroupRequest, Ports
 from netesto.traces import played
 from netesto.traffic import ports as traffic_ports
 from netesto.traffic.base import Printed, Tool, honouring, numbered, version_in

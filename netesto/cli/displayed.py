@@ -1,0 +1,50 @@
+"""A run with its display, from its start to its exit status."""
+
+import contextlib
+import logging
+from collections.abc import Callable
+
+from netesto import log
+from netesto.cli import console, printing
+from netesto.cli.display import Display
+from netesto.run import status
+from netesto.run.request import RunRequest
+from netesto.run.session import RunEnd
+
+
+def run(request: RunRequest, carry_out: Callable[[Display], RunEnd]) -> int:
+    """Carry out a request, show it, and say how it ended; the exit status."""
+    shown = request.shown
+    display = Display(console.to_stderr(), plain=shown.plain, quiet=shown.quiet)
+    _configure_log(shown.verbosity)
+    end = carry_out(display)
+    # The reader may be gone; that must not affect the measurements.
+    with contextlib.suppress(BrokenPipeError):
+        _tell(end, display, quiet=shown.quiet, pages=request.pages)
+    return end.status
+
+
+def _tell(end: RunEnd, display: Display, *, quiet: bool, pages: bool) -> None:
+    if end.out is None:
+        return
+    if display.experiments and not quiet:
+        from netesto.cli import tables
+        from netesto.results import tablerows
+
+        printing.out()
+        if rows := tablerows.of(end.out, display.experiments):
+            tables.print_rows(rows)
+            printing.out()
+        if pages and len(display.pages) == 1:
+            printing.out(f"page     {display.pages[0]}")
+        printing.out(f"results  {end.out}/{'exp.html' if pages else 'exp.csv'}")
+    for failure in end.failures:
+        printing.err(f"netesto: {failure}")
+    if end.status == status.INTERRUPTED:
+        printing.err("netesto: interrupted; what was measured is kept")
+
+
+def _configure_log(verbosity: int) -> None:
+    """Log to stderr at the level given by -v; the display already shows warnings of the log."""
+    levels = (logging.ERROR, logging.INFO, logging.DEBUG)
+    log.configure(level=levels[min(verbosity, 2)])

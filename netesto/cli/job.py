@@ -1,0 +1,43 @@
+"""`netesto job FILE`: how a run carries out a part of its script in another process, and everything
+in a guest."""
+
+import math
+from functools import partial
+from pathlib import Path
+
+from netesto.cli import guarded, printing
+from netesto.errors import GuestError
+from netesto.run import inguest
+from netesto.system import proc
+
+
+def run(path: Path) -> int:
+    """Carry out the job in a file; the exit status."""
+    if proc.ground_inside() is None:
+        return inguest.run_part(path, printing.warn, partial(_record_crash, path))
+    # The process that starts a guest does without.
+    from netesto.cli import displayed
+    from netesto.run import job, start
+
+    made, plan = job.read(path)
+    with plan:
+        carry_out = partial(start.carry_out, made, plan)
+        return guarded(
+            lambda: displayed.run(made.request, carry_out), debug=made.request.shown.debug
+        )
+
+
+def _record_crash(path: Path, error: GuestError) -> None:
+    """Keep the results of a part whose guest has crashed."""
+    from netesto.cli import console
+    from netesto.cli.display import Display
+    from netesto.results.store import Store
+    from netesto.run import crashed, job, start
+    from netesto.run.drawer import Drawer
+
+    made, plan = job.read(path)
+    watcher = Display(console.to_stderr(), plain=True, quiet=False)
+    with plan, Store(made.guest.out) as results:
+        crashed.record(start.session_of(made, plan, watcher), results, error)
+    if made.guest.pages:
+        Drawer(made.guest.out).finish(within_s=math.inf)
