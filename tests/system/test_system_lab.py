@@ -98,3 +98,36 @@ def test_memcached_replies_to_the_requests_of_a_trace_as_our_store_does(
     ]
     of_h1 = [("get", "miss", "5"), ("set", "ok", "8"), ("get", "miss", "5"), ("get", "ok", "29")]
     assert found == 4 * [[*of_h1, ("get", "ok", "27"), ("set", "ok", "8")]]
+
+
+CROWD = """\
+LAB file=crowd.toml
+DO_COMMAND host=a name=ports
+DO_TRACE file=crowd.txt bitrate=1mbit drain=1 interval=1 exp=COUNTER expName=crowd
+WAIT_FLOWS
+PROCESS_EXP
+"""
+FEW_PORTS = """\
+[commands.ports]
+run = ["sysctl", "-w", "net.ipv4.ip_local_port_range=50000 50319"]
+"""
+
+
+def test_two_flows_of_a_trace_with_one_source_port_are_told_apart(
+    tmp_path: Path, lab_obstacle: str
+):
+    """Those beyond 256 at a time go to another port of the receiver."""
+    if lab_obstacle:
+        pytest.skip(f"lab: {lab_obstacle}")
+    (tmp_path / "crowd.toml").write_text(
+        '[nodes]\na = "host"\nb = "host"\n[[links]]\nbetween = ["a", "b"]\n'
+        '[aliases]\n"10.0.0.2" = "b"\n'
+    )
+    (tmp_path / "crowd.txt").write_text("\n" + "a 0 3 10.0.0.2 1400\n" * 300)
+    (tmp_path / "commands.toml").write_text(FEW_PORTS)
+    run = run_script(tmp_path, CROWD, ["--commands", "commands.toml"])
+    assert run.status == 0, run.stderr
+    lines = (run.out / "1" / "raw" / "a" / "trace.csv").read_text().splitlines()
+    rows = list(csv.DictReader(lines))
+    assert [(row["status"], row["bytes_received"]) for row in rows] == 300 * [("ok", "1400")]
+    assert len({row["sport"] for row in rows}) < 300

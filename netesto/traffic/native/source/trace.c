@@ -13,10 +13,11 @@
  * Each peer has a session (server.c). After "ready":
  *
  *     client <-- "port PORT"                ---- receiver    TCP: of flows that are not sampled
- *     client --- "flow PORT START DURATION" ---> receiver    the flow's port of this host
+ *     client --- "flow PORT THERE START DURATION" -> receiver    its ports of both hosts: a port of
+ *                                                  this host may have flows to both of the other
  *     client --- "zero NS"                  ---> receiver    the common instant
  *     client --- "end"                      ---> receiver
- *     client <-- "flow PORT IN-TIME ALL LAST" --- receiver   bytes, and when the last arrived
+ *     client <-- "flow PORT THERE IN-TIME ALL LAST" - receiver   bytes, and when the last arrived
  *     client <-- "window BYTES"             ---- receiver    of datagrams to the host, see below
  *     client <-- "done"                     ---- receiver
  */
@@ -37,7 +38,9 @@
 #define LENGTH 1400
 #define PEERS_MAX 1024
 #define CONNECT_TIMEOUT (10 * NS_PER_S)
-#define ANSWER_TIMEOUT (13 * NS_PER_S)
+/* "end" and its answer wait behind what is queued: 12 s in a queue of 1000 packets at 1 Mbit/s. The
+ * controller waits for 30 s. */
+#define ANSWER_TIMEOUT (28 * NS_PER_S)
 /* Of addresses. The variables of threads (_Thread_local) are on it, too; the C library clears them,
  * so that they take memory in every thread. */
 #define STACK_BYTES (1024 * 1024)
@@ -248,8 +251,8 @@ static int connect_all(struct player *player)
         }
         deed->port = deed->fd < 0 ? 0 : port_of(deed->fd);
         if (deed->kind == 'F' && deed->fd >= 0 &&
-            say(flow->control, "flow %d %lld %lld\n", deed->port, (long long)deed->start,
-                (long long)deed->duration))
+            say(flow->control, "flow %d %d %lld %lld\n", deed->port, deed->there,
+                (long long)deed->start, (long long)deed->duration))
             return fail_errno(why, "control connection");
     }
     return 0;
@@ -476,11 +479,13 @@ static void tell_progress(struct player *player)
     sleep_until(player->end);
 }
 
-static struct deed *deed_of(struct player *player, int peer, int port)
+static struct deed *deed_of(struct player *player, int peer, int port, int there)
 {
-    for (size_t n = 0; n < player->count; n++)
-        if (player->deeds[n].peer == peer && player->deeds[n].port == port)
-            return &player->deeds[n];
+    for (size_t n = 0; n < player->count; n++) {
+        struct deed *deed = &player->deeds[n];
+        if (deed->peer == peer && deed->port == port && deed->there == there)
+            return deed;
+    }
     return NULL;
 }
 
@@ -495,7 +500,7 @@ static int hear(struct player *player, FILE *windows)
         int64_t deadline = now() + ANSWER_TIMEOUT;
         for (int number = 0;;) {
             long long in_time, all, last, bytes;
-            int port;
+            int port, there;
             if (read_line(control, line, sizeof line, deadline, why))
                 return -1;
             if (!strcmp(line, "done"))
@@ -503,8 +508,9 @@ static int hear(struct player *player, FILE *windows)
             if (sscanf(line, "window %lld", &bytes) == 1) {
                 fprintf(windows, "%s[\"%s\",%d,%lld]", comma, player->peers[n].name, number++, bytes);
                 comma = ",";
-            } else if (sscanf(line, "flow %d %lld %lld %lld", &port, &in_time, &all, &last) == 4) {
-                struct deed *deed = deed_of(player, n, port);
+            } else if (sscanf(line, "flow %d %d %lld %lld %lld", &port, &there, &in_time, &all,
+                              &last) == 5) {
+                struct deed *deed = deed_of(player, n, port, there);
                 if (deed) {
                     deed->in_time = in_time;
                     deed->arrived = all;
@@ -743,7 +749,7 @@ static void tell_windows(int64_t zero, int control)
 
 /* A flow as its receiver sees it. */
 struct arriving {
-    int port, fd;
+    int port, there, fd; /* `there`: of this host */
     int64_t start, duration, in_time, all, last;
 };
 
@@ -758,11 +764,12 @@ struct receiver {
 
 #define BUFFER_BYTES (1 << 16)
 
-static struct arriving *arriving_at(struct receiver *receiver, const struct sockaddr_storage *peer)
+static struct arriving *arriving_at(struct receiver *receiver, int fd,
+                                    const struct sockaddr_storage *peer)
 {
-    int port = ntohs(((const struct sockaddr_in *)peer)->sin_port);
+    int port = ntohs(((const struct sockaddr_in *)peer)->sin_port), there = port_of(fd);
     for (size_t n = 0; n < receiver->count; n++)
-        if (receiver->flows[n].port == port)
+        if (receiver->flows[n].port == port && receiver->flows[n].there == there)
             return &receiver->flows[n];
     return NULL;
 }
@@ -785,14 +792,14 @@ static int learn(struct receiver *receiver)
     for (;;) {
         char line[LINE_MAX_BYTES];
         long long start, duration, zero;
-        int port;
+        int port, there;
         if (read_line(receiver->flow->control, line, sizeof line, INT64_MAX, why))
             return -1;
         if (sscanf(line, "zero %lld", &zero) == 1) {
             receiver->zero = zero;
             return 0;
         }
-        if (sscanf(line, "flow %d %lld %lld", &port, &start, &duration) != 3)
+        if (sscanf(line, "flow %d %d %lld %lld", &port, &there, &start, &duration) != 4)
             return fail(why, "unexpected: %.100s", line);
         if (receiver->count == receiver->room) {
             size_t room = receiver->room ? receiver->room * 2 : 64;
@@ -803,7 +810,8 @@ static int learn(struct receiver *receiver)
             receiver->room = room;
         }
         receiver->flows[receiver->count++] =
-            (struct arriving){.port = port, .fd = -1, .start = start, .duration = duration};
+            (struct arriving){.port = port, .there = there, .fd = -1, .start = start,
+                              .duration = duration};
     }
 }
 
@@ -821,7 +829,7 @@ static int accept_all(struct receiver *receiver)
             return -1;
         struct arriving *flow = getpeername(fd, (struct sockaddr *)&peer, &size)
                                     ? NULL
-                                    : (address_unmap(&peer), arriving_at(receiver, &peer));
+                                    : (address_unmap(&peer), arriving_at(receiver, fd, &peer));
         if (flow)
             flow->fd = fd;
         else
@@ -841,7 +849,7 @@ static void receive_datagrams(struct receiver *receiver)
             return;
         if (!is_same_host(&peer, &receiver->flow->peer))
             continue;
-        struct arriving *flow = arriving_at(receiver, &peer);
+        struct arriving *flow = arriving_at(receiver, receiver->flow->listener, &peer);
         if (flow)
             count_arrival(receiver, flow, got);
     }
@@ -995,8 +1003,8 @@ static int serve_trace(struct receiver *receiver)
         return -1;
     for (size_t n = 0; n < receiver->count; n++) {
         const struct arriving *each = &receiver->flows[n];
-        say(flow->control, "flow %d %lld %lld %lld\n", each->port, (long long)each->in_time,
-            (long long)each->all, (long long)each->last);
+        say(flow->control, "flow %d %d %lld %lld %lld\n", each->port, each->there,
+            (long long)each->in_time, (long long)each->all, (long long)each->last);
     }
     if (!is_tcp)
         tell_windows(receiver->zero, flow->control);
