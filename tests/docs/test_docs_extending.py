@@ -191,9 +191,8 @@ def run_and_check(example: Example, places: Sequence[Path], folder: Path) -> Non
 @pytest.mark.sim
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_with_an_example_the_claims_of_its_script_hold(title, copies, tmp_path):
+    kernel_or_reason("sim")
     example = EXAMPLES[title]
-    # The example of a ground is a kind of uml.
-    kernel_or_reason("sim" if example.ground == "sim" else "uml")
     run_and_check(example, packages(example, copies[title]), tmp_path)
 
 
