@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from netesto import emulator
-from netesto.links.settings import link_settings
+from netesto.links.given import link_settings
 from netesto.system import process
 
 ENGINE_FRAMES, ENGINE_LIMIT_S = 10_000_000, 10.0
