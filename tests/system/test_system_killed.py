@@ -144,18 +144,19 @@ def lab_of(run: int) -> Made:
     )
 
 
-def guest_folder(run: int, place: Place) -> Path:
-    [folder] = place.temporary.glob(f"{owned.PREFIX}{run}-*")
-    return folder
+def guest_folders(run: int, place: Place) -> tuple[Path, ...]:
+    """That of its job, and that of its guest."""
+    return tuple(place.temporary.glob(f"{owned.PREFIX}{run}-*"))
 
 
 def guest_pid(run: int, place: Place) -> int:
-    return int((guest_folder(run, place) / "guest" / "pid").read_text())
+    [file] = place.temporary.glob(f"{owned.PREFIX}{run}-*/guest/pid")
+    return int(file.read_text())
 
 
 def guest_of(run: int, place: Place) -> Made:
-    """Its guest's folder; the guest's kernel, and every process that is one of the guest's."""
-    return Made((guest_folder(run, place),), tuple(session(guest_pid(run, place))))
+    """Its folders; the guest's kernel, and every process that is one of the guest's."""
+    return Made(guest_folders(run, place), tuple(session(guest_pid(run, place))))
 
 
 def session(leader: int) -> list[psutil.Process]:
