@@ -8,13 +8,41 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
+from pathlib import PurePath, PurePosixPath
 
 from netesto.model import Address
 
-# An agent may record what belongs to other nodes of a lab: files of these kinds, for each node in a
-# folder of its name in this one.
+
+@dataclass(frozen=True, slots=True)
+class LinkFile:
+    """A file of one direction of a link, which the program that carries the link writes. It is with
+    the raw data of the sending end, and has the name of the receiving one."""
+
+    kind: str
+    suffix: str
+
+    def name(self, receiver: str) -> str:
+        """The name of the file."""
+        return f"{self.kind}.{receiver}.{self.suffix}"
+
+    def receiver(self, path: PurePath) -> str:
+        """The receiving end that the name of a file has; "" if it is another file."""
+        begin, end = f"{self.kind}.", f".{self.suffix}"
+        is_one = path.name.startswith(begin) and path.name.endswith(end)
+        return path.name[len(begin) : -len(end)] if is_one else ""
+
+    def is_raw(self, path: str) -> bool:
+        """Whether a path in the folder of an experiment is such a file of a node."""
+        parts = PurePosixPath(path).parts
+        return len(parts) == 3 and parts[0] == "raw" and bool(self.receiver(PurePath(parts[2])))
+
+
+LINK_STATES = LinkFile("link", "jsonl")
+LINK_LOSSES = LinkFile("losses", "csv")
+
+# An agent records such files also of other nodes of its lab: for each of these, in a folder of its
+# name in this one.
 OF_NODES = "nodes"
-KINDS_OF_NODES = frozenset({"link", "losses"})
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,7 @@ from pathlib import Path
 from netesto import emulator
 from netesto.agent import asking
 from netesto.errors import AgentError, ProcessError
-from netesto.measured import OF_NODES
+from netesto.measured import LINK_LOSSES, LINK_STATES, OF_NODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class StateRecording:
                 place = self._folder / OF_NODES / sender
                 place.mkdir(parents=True, exist_ok=True)
                 files += [
-                    f"{way}.states={place / f'link.{receiver}.jsonl'}",
-                    f"{way}.losses={place / f'losses.{receiver}.csv'}",
+                    f"{way}.states={place / LINK_STATES.name(receiver)}",
+                    f"{way}.losses={place / LINK_LOSSES.name(receiver)}",
                 ]
             interval = f"interval={round(interval_s * 1e12)}"
             self._before[link] = await _recorded(link, interval, *files)

@@ -94,7 +94,6 @@ def _run(commands: Commands) -> None:
     run.add_argument("--jobs", type=values.count, metavar="N", help=
         "run N cells of a SWEEP, or repetitions of a RUN, side by side, each in a guest of its own"
         " (uml and sim; default in simulated time: as many as this machine has processors)")
-    # One of the processes that a run starts.
     add_flag(run, "--resume",
         what="skip the cells of a SWEEP that an earlier run finished in this results folder")
     run.add_argument("--on-failure", default="continue", metavar="WHAT", help=

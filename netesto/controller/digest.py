@@ -4,7 +4,6 @@ import errno
 import itertools
 import math
 import os
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,8 @@ from netesto.files import jsontext
 from netesto.flowspec import LINK_TESTS, TRACE_TESTS, UDP_TESTS
 from netesto.links.routed import RoutedFlow
 from netesto.measured import (
+    LINK_LOSSES,
+    LINK_STATES,
     CounterSamples,
     CpuSample,
     LinkSamples,
@@ -58,9 +59,6 @@ from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
 from netesto.results.queues import Queue
 from netesto.traces import played
 from netesto.traffic.base import Tool
-
-_STATES = re.compile(r"raw/[^/]+/link\.[^/]+\.jsonl")
-_LOSSES = re.compile(r"raw/[^/]+/losses\.[^/]+\.csv")
 
 # The samples of a flow were taken between its start and its end; the sampler and the tool read
 # their clocks at different instants, so the window is wider by this on both sides.
@@ -129,7 +127,7 @@ def _carried(files: RawFiles, manifest: Manifest) -> CarriedLinks:
     """The links that programs carried. A stress test begins with its link."""
     is_whole = any(record.request.test in LINK_TESTS for record in manifest.groups)
     read = partial(carried.read, is_whole=is_whole)
-    paths = [path for path in sorted(files.known) if _STATES.fullmatch(path)]
+    paths = filter(LINK_STATES.is_raw, sorted(files.known))
     return carried.joined(files.read(path, read, None) for path in paths)
 
 
@@ -138,20 +136,20 @@ def _with_losses(
 ) -> list[GroupEvidence]:
     """The groups, whose flows know when links lost frames with their data."""
     lost_s: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for path in sorted(files.known):
-        if _LOSSES.fullmatch(path):
-            for end, times in files.read(path, lostframes.read_lost_s, {}).items():
-                lost_s[end] += times
+    for path in filter(LINK_LOSSES.is_raw, sorted(files.known)):
+        for end, times in files.read(path, lostframes.read_lost_s, {}).items():
+            lost_s[end] += times
     return [
         replace(
             group,
             instances=tuple(
-                replace(flow, lost_s=tuple(sorted(lost_s.get((address, port), ()))))
+                replace(
+                    flow, lost_s=tuple(sorted(lost_s[str(record.request.server_address), port]))
+                )
                 for flow, port in zip(group.instances, record.ports.data, strict=False)
             ),
         )
         for group, record in zip(groups, manifest.groups, strict=True)
-        for address in (str(record.request.server_address),)
     ]
 
 

@@ -228,10 +228,16 @@ class _Words:
             elif not unit and rate and rate * (mean_us or 0) / 1e6 < 1 - _LATENCY_TOLERANCE:
                 # Less than one at a time.
                 return None
-        elif rate is None and None not in (throughput, request, reply) and unit in _UNITS:
+        elif (
+            rate is None
+            and throughput is not None
+            and request is not None
+            and reply is not None
+            and unit in _UNITS
+        ):
             # With -f m it counts the bits of both directions.
-            bits = 8 * ((request or 0) + (reply or 0))
-            rate = (throughput or 0) * _UNITS[unit] / bits if bits else None
+            bits = 8 * (request + reply)
+            rate = throughput * _UNITS[unit] / bits if bits else None
             doubts.append(f"transactions are computed from {self.words['THROUGHPUT']} {unit}")
         if rate is None or number(rate) is None:
             return None

@@ -9,7 +9,7 @@ from typing import Any
 
 from netesto.errors import OutputError
 from netesto.files import jsontext
-from netesto.measured import CounterKind, CounterSamples
+from netesto.measured import LINK_STATES, CounterKind, CounterSamples
 
 # The names of what is counted, in a line of the file.
 _COUNTS = (
@@ -122,10 +122,9 @@ class CarriedLinks:
 
 def read(path: Path, *, is_whole: bool) -> CarriedWay | None:
     """None without a line. OutputError if it is not such a file, OSError if it cannot be read."""
-    receiver = path.name.removeprefix("link.").removesuffix(".jsonl")
     with path.open(encoding="utf-8") as lines:
         found = list(jsontext.lines(lines))
-    return of(found, path.parent.name, receiver, is_whole=is_whole)
+    return of(found, path.parent.name, LINK_STATES.receiver(path), is_whole=is_whole)
 
 
 def of(

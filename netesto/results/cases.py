@@ -11,6 +11,7 @@ import numpy as np
 
 from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.flowspec import COMPLETION_TESTS, LINK_TESTS
+from netesto.measured import LINK_LOSSES
 from netesto.model import GroupRequest
 from netesto.results import completions, integrity, manifest, steady, store, stress, tracetable
 from netesto.results.affected import Parted
@@ -26,8 +27,6 @@ EvidenceOf: TypeAlias = Callable[[Path, Manifest, list[str]], ExperimentEvidence
 
 _T = TypeVar("_T")
 
-# The frames that a protected link lost, by its other end.
-_LOSSES = re.compile(r"losses\.[^/]+\.csv")
 # Of a group and a flow.
 _FILE = re.compile(r"(?:completions|times)\.(\d{1,9})\.(\d{1,9})(?:\.csv)?")
 
@@ -137,7 +136,7 @@ def _files(folder: Path, faults: list[str]) -> Iterator[_File]:
 
 def _losses(place: Path, known: Manifest) -> Sequence[Losses] | None:
     """The lost frames of the links of an experiment; None without a file of them."""
-    paths = [path for path in sorted(known.files) if _LOSSES.fullmatch(PurePosixPath(path).name)]
+    paths = [*filter(LINK_LOSSES.is_raw, sorted(known.files))]
     return [read_losses(_unchanged(place, known, path)) for path in paths] if paths else None
 
 

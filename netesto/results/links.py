@@ -20,7 +20,7 @@ from netesto.links import routed
 from netesto.links.routed import RoutedFlow
 from netesto.measured import InstalledQdisc, LinkSamples
 from netesto.results import csvfile, durable
-from netesto.results.carried import CarriedLinks
+from netesto.results.carried import CarriedLinks, CarriedWay
 from netesto.results.queues import POLICER, SHAPERS, Column
 
 LINKS, SERIES, WAYS = "links.csv", "links-series.csv", "ways.csv"
@@ -28,8 +28,12 @@ RAW_WAYS = f"raw/{WAYS}"
 
 _COUNTS = ("rate_bps", "bytes", "packets", "drops", "marks", "utilisation")
 LINK_COLUMNS = ("link", "from", "to", *_COUNTS)
-# Those of labs where programs carry links.
-PROGRAM_COLUMNS = ("lost", "resent", "given_up")
+# Those of labs where programs carry links, with the counts of a program that they have.
+PROGRAM_COLUMNS: Mapping[str, str] = {
+    "lost": "wire_lost",
+    "resent": "resent",
+    "given_up": "given_up",
+}
 WAY_COLUMNS = (
     "group", "flow", "source", "destination", "protocol", "sport", "dport", "way",
 )  # fmt: skip
@@ -161,19 +165,23 @@ class Links:
             for load in self.loads
         ]
 
+    @cached_property
+    def _of_programs(self) -> Mapping[tuple[str, str], CarriedWay]:
+        """The directions that programs carry, by their ends."""
+        return {(way.source, way.destination): way for way in self.programs.ways}
+
     def _with_program(
         self, traffic: CarriedTraffic, start_s: float, end_s: float, *, goes_on: bool = False
     ) -> CarriedTraffic:
         """With what the program that carries the link tells: the kernel knows nothing of it."""
-        ends = traffic.record.source, traffic.record.destination
-        for way in self.programs.ways:
-            if (way.source, way.destination) == ends:
-                drops, marks, *others = (
-                    way.increase(name, start_s, end_s, goes_on=goes_on)
-                    for name in ("drops", "marks", "wire_lost", "resent", "given_up")
-                )
-                return replace(traffic, drops=drops, marks=marks, program=tuple(others))
-        return traffic
+        way = self._of_programs.get((traffic.record.source, traffic.record.destination))
+        if way is None:
+            return traffic
+        drops, marks, *others = (
+            way.increase(name, start_s, end_s, goes_on=goes_on)
+            for name in ("drops", "marks", *PROGRAM_COLUMNS.values())
+        )
+        return replace(traffic, drops=drops, marks=marks, program=tuple(others))
 
     def _window(self, load: Load) -> tuple[int, int] | None:
         return None if self.busy is None else load.window(*self.busy)
@@ -333,7 +341,7 @@ def write(folder: Path, links: Links) -> None:
     """The files of an experiment of a lab; none of any other."""
     if not links.loads:
         return
-    added = PROGRAM_COLUMNS if links.programs.ways else ()
+    added = tuple(PROGRAM_COLUMNS) if links.programs.ways else ()
     columns = (*LINK_COLUMNS, *added)
     rows = [_row(each, len(added)) for each in links.carried]
     durable.replace(folder / LINKS, csvfile.text([columns], rows))

@@ -119,10 +119,6 @@ class HostRecord:
     queue_sampling: SamplingRecord | None = None
 
 
-# ping cuts a time to whole microseconds.
-PING_RESOLUTION_MS = 0.001
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRecord:
     """A lab path: requested, and measured before traffic. Rates in bit/s, None: not requested.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from netesto.errors import AgentError, ResultsError
 from netesto.files import atomic, jsontext
-from netesto.measured import KINDS_OF_NODES, OF_NODES
+from netesto.measured import LINK_LOSSES, LINK_STATES, OF_NODES
 from netesto.model import LARGEST_EXPERIMENT
 from netesto.results import csvfile, durable, fields, integrity, manifest, runs
 from netesto.results.fields import Fields
@@ -206,7 +206,8 @@ class Store(contextlib.AbstractContextManager["Store"]):
                 raise AgentError(f"{path!r} is not a file of host statistics", host=host)
             return self.partial(exp) / parts[0] / f"{host}.{kind}"
         if parts[0] == OF_NODES:
-            if len(parts) != 3 or parts[2].partition(".")[0] not in KINDS_OF_NODES:
+            name = PurePosixPath(parts[-1])
+            if len(parts) != 3 or not (LINK_STATES.receiver(name) or LINK_LOSSES.receiver(name)):
                 raise AgentError(f"{path!r} is not a file of another node", host=host)
             return self.partial(exp).joinpath("raw", *parts[1:])
         return self.partial(exp).joinpath("raw", host, *parts)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from captured_frames import frames
 from needs import kernel_or_reason
 from whole_runs import Outcome, netesto, run_script
 
-from netesto.packets.reader import PacketReader
 from netesto.results import completions, sockets
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
@@ -229,15 +229,11 @@ def naks(run: Outcome, host: str) -> list[tuple[float, int]]:
     """When those of the ninth experiment passed a host, and the numbers that they ask for."""
     [capture] = Path(run.out, "9", "raw", host).glob("capture.*.pcap")
     found = []
-    for piece in PacketReader(capture).pieces():
-        for start, size, time_ns in zip(
-            piece.start.tolist(), piece.captured.tolist(), piece.time_ns.tolist(), strict=True
-        ):
-            frame = piece.data[start : start + size]
-            if size >= UDP_HEADERS_BYTES + 12 and frame[23] == UDP:
-                number, form = struct.unpack_from("!QI", frame, UDP_HEADERS_BYTES)
-                if form == NAK:
-                    found.append((time_ns / 1e9, number))
+    for time_s, frame in frames(capture):
+        if len(frame) >= UDP_HEADERS_BYTES + 12 and frame[23] == UDP:
+            number, form = struct.unpack_from("!QI", frame, UDP_HEADERS_BYTES)
+            if form == NAK:
+                found.append((time_s, number))
     return found
 
 

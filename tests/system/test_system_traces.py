@@ -1,13 +1,13 @@
 """Traces in simulated time, where what becomes of each frame is known exactly."""
 
 import csv
-import struct
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from captured_frames import frames
 from needs import kernel_or_reason
 from whole_runs import Outcome, netesto, run_script
 
@@ -178,19 +178,6 @@ def table(path: Path) -> list[dict[str, str]]:
 
 def lines(run: Outcome, exp: int, host: str) -> list[dict[str, str]]:
     return table(run.out / str(exp) / "raw" / host / "trace.csv")
-
-
-def frames(path: Path) -> list[tuple[float, bytes]]:
-    """The packets of a capture with their times, whole frames of Ethernet."""
-    content = path.read_bytes()
-    order = "<" if content[:4] in {b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"} else ">"
-    divisor = 1e9 if content[:4] in {b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"} else 1e6
-    found, place = [], 24
-    while place < len(content):
-        seconds, part, size, _ = struct.unpack_from(f"{order}IIII", content, place)
-        found.append((seconds + part / divisor, content[place + 16 : place + 16 + size]))
-        place += 16 + size
-    return found
 
 
 def size_of(run: Outcome, text: bytes) -> int:

@@ -2,10 +2,11 @@
 
 import itertools
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from captured_frames import frames
 from readings import Group, NotMeasuredError
 from theory import UDP_HEADERS_BYTES
 
@@ -37,7 +38,7 @@ def captured(group: Group, first_delay_s: float = 0.0) -> list[Datagram]:
     that arrived is known."""
     [path] = group.raw("server").glob("capture.*.pcap")
     found: list[tuple[int, int, float, bool]] = []
-    for arrived_s, packet in _records(path.read_bytes()):
+    for arrived_s, packet in frames(path):
         # An IPv4 datagram of UDP with its header, to no control port.
         is_udp = packet[12:14] == b"\x08\x00" and packet[23] == UDP
         if is_udp and len(packet) >= UDP_HEADERS_BYTES + PAYLOAD_BYTES:
@@ -49,25 +50,15 @@ def captured(group: Group, first_delay_s: float = 0.0) -> list[Datagram]:
     return [Datagram(number, zero_s + ns / 1e9, at_s, marked) for number, ns, at_s, marked in found]
 
 
-def _records(content: bytes) -> Iterator[tuple[float, bytes]]:
-    fraction_s = 1e-9 if content[:4] in {b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"} else 1e-6
-    order = "<" if content[:4] in {b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"} else ">"
-    at = 24
-    while at + 16 <= len(content):
-        seconds, fraction, kept, _ = struct.unpack_from(f"{order}IIII", content, at)
-        yield seconds + fraction * fraction_s, content[at + 16 : at + 16 + kept]
-        at += 16 + kept
-
-
-def runs(group: Group) -> list[int]:
-    """The lengths of the runs of datagrams that were lost, each between two that arrived."""
-    numbers = sorted({each.number for each in captured(group)})
+def runs(numbers: Iterable[int]) -> list[int]:
+    """The lengths of the runs of numbers that are missing between others, in ascending order."""
     gaps = (after - before - 1 for before, after in itertools.pairwise(numbers))
     return [gap for gap in gaps if gap > 0]
 
 
 def mean_run(group: Group) -> float:
-    return float(np.mean(runs(group)))
+    """Of the datagrams that were lost between two that arrived."""
+    return float(np.mean(runs(sorted({each.number for each in captured(group)}))))
 
 
 def delay_quantile_us(share: float) -> Callable[[Group], float]:

@@ -1,15 +1,13 @@
 """The kernel and netesto's program carry equal links side by side: what befalls the datagrams of
 one befalls those of the other, and the losses of both have the statistics that are set."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import TypeAlias
 
 import theory
-from captures import Datagram, captured
+from captures import Datagram, captured, runs
 from link_cells import CLOCK_S, bps, datagrams
 from readings import Results
 from studies import Cell, Measure, Place, Row, column, side_by_side
@@ -69,9 +67,8 @@ def _mean_run(place: Place) -> Measure:
     """The mean length of the runs of lost datagrams."""
 
     def measure(results: Results) -> float:
-        numbers = [-1, *sorted(_arrived(results, place)), SMALL]
-        runs = [after - before - 1 for before, after in pairwise(numbers) if after > before + 1]
-        return sum(runs) / len(runs)
+        lengths = runs([-1, *sorted(_arrived(results, place)), SMALL])
+        return sum(lengths) / len(lengths)
 
     return measure
 
@@ -138,9 +135,6 @@ def _loss(places: Mapping[str, Place]) -> Iterator[Row]:
 
 
 def _bursts(places: Mapping[str, Place]) -> Iterator[Row]:
-    # How often the bad state begins; its length has a geometric distribution.
-    runs = SMALL * TO_BAD * TO_GOOD / (TO_BAD + TO_GOOD)
-    spread = theory.DEVIATIONS * math.sqrt(1 - TO_GOOD) / TO_GOOD / math.sqrt(runs)
     for carrier, place in places.items():
         yield _row(
             f"{carrier}: datagrams lost, of {SMALL}",
@@ -148,8 +142,9 @@ def _bursts(places: Mapping[str, Place]) -> Iterator[Row]:
             column("udpLost", place),
         )  # fmt: skip
         yield _row(
-            f"{carrier}: mean run of lost datagrams", within(1 / TO_GOOD, absolute=spread), "",
-            "1 / r: geometric distribution", _mean_run(place),
+            f"{carrier}: mean run of lost datagrams",
+            theory.gilbert_run(SMALL, TO_BAD, TO_GOOD), "", "1 / r: geometric distribution",
+            _mean_run(place),
         )  # fmt: skip
 
 

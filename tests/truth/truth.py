@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from all_studies import STUDIES
 from measuring import Measured, measure_all, read
 from page import page, section

@@ -35,7 +35,14 @@ from netesto.flowspec import (
     VALUE_BYTES,
     FlowSpec,
 )
-from netesto.measured import DatagramInterval, Datagrams, GoodputInterval, TransferResult
+from netesto.measured import (
+    LINK_LOSSES,
+    LINK_STATES,
+    DatagramInterval,
+    Datagrams,
+    GoodputInterval,
+    TransferResult,
+)
 from netesto.model import GroupRequest, Ports
 from netesto.traces import played
 from netesto.traffic import ports as traffic_ports
@@ -236,8 +243,8 @@ def _stress_command(request: GroupRequest, folder: Path | None) -> list[str]:
         "interval": round(request.gap_s * 1e12) if request.gap_s else None,
     }
     if folder is not None:
-        words["states"] = folder / f"link.{request.server}.jsonl"
-        words["losses"] = folder / f"losses.{request.server}.csv"
+        words["states"] = folder / LINK_STATES.name(request.server)
+        words["losses"] = folder / LINK_LOSSES.name(request.server)
     given = [f"{key}={value}" for key, value in words.items() if value is not None]
     return [str(emulator.PROGRAM), "stress", *given]
 
