@@ -67,6 +67,7 @@ class SocketSample:
     local_port: int
     peer_port: int
     peer: Address | None = None
+    cookie: int | None = None  # the kernel's number of the socket: ports are used again
     state: str = "ESTAB"
     congestion_control: str = ""
     cwnd: int | None = None

@@ -94,7 +94,7 @@ _TCP_INFO = (
 # The fields of a SocketSample, with codes of `struct`, in the order that `_samples` expects.
 _READ: Mapping[str, str] = {
     "before_s": "d", "after_s": "d", "idiag_sport": "2s", "idiag_dport": "2s", "idiag_dst": "16s",
-    "idiag_family": "B", "idiag_state": "B", "idiag_rqueue": "I",
+    "idiag_cookie": "Q", "idiag_family": "B", "idiag_state": "B", "idiag_rqueue": "I",
     "skmem_sndbuf": "I", "skmem_rcvbuf": "I", "congestion_control": "16s",
     "tcpi_snd_cwnd": "I", "tcpi_snd_mss": "I", "tcpi_rtt": "I", "tcpi_min_rtt": "I",
     "tcpi_unacked": "I", "tcpi_lost": "I", "tcpi_retrans": "I", "tcpi_total_retrans": "I",
@@ -333,7 +333,8 @@ def _samples(
     pick = operator.itemgetter(*(present.index(name) if name in present else -1 for name in _READ))
     for values in record.iter_unpack(records[: len(records) // record.size * record.size]):
         before_s, after_s, local, port, *others = pick((*values, None))
-        peer, family, state, unread, send_buffer, receive_buffer, control, cwnd, *info = others
+        peer, cookie, family, state, unread, send_buffer, receive_buffer, *more = others
+        control, cwnd, *info = more
         if not cwnd:
             # A socket that closed while the kernel looked at it has no tcp_info: all of it is 0.
             cwnd, info = None, [None] * len(info)
@@ -345,6 +346,7 @@ def _samples(
             local_port=int.from_bytes(local),
             peer_port=int.from_bytes(port),
             peer=address_of(peer, is_ipv4=family == socket.AF_INET),
+            cookie=cookie,
             state=sockdiag.STATES.get(state, str(state)),
             congestion_control=control.rstrip(b"\0").decode(errors="replace"),
             cwnd=cwnd,

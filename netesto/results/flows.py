@@ -76,10 +76,10 @@ def steady_samples(asked: FlowSpec, flow: InstanceEvidence) -> tuple[SocketSampl
 def connections(samples: Iterable[SocketSample]) -> list[list[SocketSample]]:
     """The samples of each connection, in time order. A flow has one unless `parallel` is set or
     the test opens new ones (TCP_CRR)."""
-    by_ports: dict[tuple[int, int], list[SocketSample]] = {}
+    found: dict[tuple[int, int, int | None], list[SocketSample]] = {}
     for sample in samples:
-        by_ports.setdefault((sample.local_port, sample.peer_port), []).append(sample)
-    return list(by_ports.values())
+        found.setdefault((sample.local_port, sample.peer_port, sample.cookie), []).append(sample)
+    return list(found.values())
 
 
 def gaps_s(samples: Iterable[SocketSample]) -> list[list[float]]:

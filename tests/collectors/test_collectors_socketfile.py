@@ -85,6 +85,7 @@ def test_samples_of_a_stored_file_are_what_the_kernel_reported(fixtures):
         local_port=39876,
         peer_port=35503,
         peer=ip_address("::1"),
+        cookie=49344,
         state="ESTAB",
         congestion_control="bbr",
         cwnd=16,
@@ -258,12 +259,13 @@ def test_fields_that_a_later_version_adds_are_ignored(tmp_path, fixtures):
     assert socketfile.read(path) == socketfile.read(fixtures / STORED)
 
 
-def test_a_socket_without_tcp_info_knows_only_its_ports_and_its_queue(tmp_path):
+def test_a_socket_without_tcp_info_knows_only_its_ports_its_cookie_and_its_queue(tmp_path):
     assert only(tmp_path / "a", message(control=None), info_bytes=280) == SocketSample(
         time_s=5.0,
         local_port=5000,
         peer_port=6000,
         peer=ip_address("0.0.0.0"),
+        cookie=0,
         state="ESTAB",
         unread_bytes=0,
     )

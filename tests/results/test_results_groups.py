@@ -514,6 +514,14 @@ def test_the_sampling_interval_is_between_ticks():
     assert pick(group(flow), "sampleInterval") == ["200"]
 
 
+def test_a_socket_with_the_ports_of_an_earlier_one_is_another_connection():
+    flow = seen(
+        *(sample(time_s, cookie=1) for time_s in (1.0, 1.2)),
+        *(sample(time_s, cookie=2) for time_s in (9.0, 9.2)),
+    )
+    assert pick(group(flow), "sampleInterval", "sampleIntervalWorst") == ["200", "200"]
+
+
 # ---- damaged data ----------------------------------------------------------------------------
 
 

@@ -5,7 +5,9 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from needs import kernel_or_reason
 from whole_runs import Outcome, command, netesto
 
+import netesto as netesto_package
 from netesto.results import store
 from netesto.system import process
 
@@ -244,13 +247,22 @@ def test_manifests_have_the_guest_s_memory_and_the_hash_of_its_kernel(side_by_si
 
 # ---- another machine -----------------------------------------------------------------------------
 
-# Little shared memory, and another size of the machine.
+# Little shared memory, and a machine of $MEMORY_KB.
 MACHINE = """
 mount --make-rprivate /
 mount -t tmpfs -o size=64M,mode=1777 tmpfs /dev/shm
-sed 's/^MemTotal:.*/MemTotal: 6291456 kB/' /proc/meminfo >meminfo
+sed "s/^MemTotal:.*/MemTotal: $MEMORY_KB kB/" /proc/meminfo >meminfo
 mount --bind meminfo /proc/meminfo
 exec "$@"
+"""
+
+# An ordinary user. Root's home is closed to others, and may have what a run needs: $PARTS of it.
+USER = """
+mkdir home
+mount --rbind ~ home
+mount -t tmpfs -o mode=755 tmpfs ~
+for part in $PARTS; do mkdir -p ~/"$part"; mount --rbind home/"$part" ~/"$part"; done
+exec setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"
 """
 
 
@@ -267,14 +279,37 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-def test_results_are_the_same_on_another_machine(side_by_side: Outcome, tmp_path: Path):
+def on_a_machine(folder: Path, memory_gib: int, *user: str) -> Outcome:
+    """The sweep as `user` of another machine that refuses personality(2)."""
     if os.geteuid() != 0:
         pytest.skip("needs root: mounts of another machine's memory")
-    (tmp_path / "script.nts").write_text(SWEEP)
+    (folder / "script.nts").write_text(SWEEP)
     machine = ["unshare", "--mount", "sh", "-e", "-c", MACHINE, "sh"]
     words = (*WORDS, "--no-pages", "--jobs", "2", "script.nts")
-    argv = [*machine, sys.executable, "-c", CONTAINER, *command(*words)]
-    done = process.run(argv, cwd=tmp_path, timeout=TIMEOUT_S, check=False)
-    outcome = Outcome(done.status, done.stdout, done.stderr, tmp_path / "out")
+    argv = [*machine, *user, sys.executable, "-c", CONTAINER, *command(*words)]
+    env = {**os.environ, "MEMORY_KB": str(memory_gib << 20), "PARTS": " ".join(needed_of_home())}
+    done = process.run(argv, cwd=folder, env=env, timeout=TIMEOUT_S, check=False)
+    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+
+
+def needed_of_home() -> list[str]:
+    kernel = kernel_or_reason("sim").path.parent
+    needed = (sys.base_prefix, sys.prefix, Path(netesto_package.__file__).parents[1], kernel)
+    paths = [Path(path) for path in needed if Path(path).is_relative_to(Path.home())]
+    return [str(path.relative_to(Path.home())) for path in paths]
+
+
+def test_results_are_the_same_on_another_machine(side_by_side: Outcome, tmp_path: Path):
+    outcome = on_a_machine(tmp_path, 6)
     assert outcome.status == 0
     assert unnumbered(outcome) == unnumbered(side_by_side)
+
+
+def test_results_are_the_same_for_an_ordinary_user_of_a_large_machine(side_by_side: Outcome):
+    # pytest's own folders are closed to others.
+    with tempfile.TemporaryDirectory(prefix="netesto-test-") as scratch:
+        shutil.chown(scratch, "nobody")
+        outcome = on_a_machine(Path(scratch), 64, "sh", "-e", "-c", USER, "sh")
+        assert outcome.status == 0
+        assert (outcome.out / "exp.csv").owner() == "nobody"
+        assert unnumbered(outcome) == unnumbered(side_by_side)

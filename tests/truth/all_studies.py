@@ -158,6 +158,10 @@ STUDIES: tuple[Study, ...] = (
         "short",
         [
             *(flows.short(rate, rtt_ms=10) for rate in ("2mbit", "200mbit", "2gbit")),
+            # The path holds less than the initial window: the link is never idle, and 100 KB take
+            # size/rate beyond the RTT. With an RTT of 0.1 ms it is idle for 4 µs, because TCP waits
+            # for a second ACK to fill a larger segment (tcp_tso_should_defer).
+            flows.short("1gbit", rtt_ms=0.05, sizes=(1, 10, 70)),
             flows.short("20mbit", rtt_ms=40, sizes=(20, 21), window=20),
         ],
         run="ci",

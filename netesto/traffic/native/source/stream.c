@@ -103,6 +103,9 @@ static void *receive(void *argument)
             atomic_compare_exchange_strong(&receipt->zero, &none, time);
             deadline = receipt->zero + options->omit + options->duration;
             count_bytes(receipt, options, time, got);
+            /* Nothing is left: to ask for more would be a system call for nothing. */
+            if ((size_t)got < size)
+                wait_for(direction->fd, POLLIN, deadline);
         } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
             if (receipt->zero || direction->flow->end == CLIENT)
                 wait_for(direction->fd, POLLIN, deadline);
