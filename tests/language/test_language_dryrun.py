@@ -43,7 +43,7 @@ def test_plain_lines_show_arguments_time_and_place():
     plan = planned('WAIT 5\nSET_QDISC host=a qdisc=fq other="a b"\nECHO hi\n')
     for step in plan.steps():
         printer.show(step)
-    printer.finish(plan.head.totals)
+    printer.finish(plan.head)
     assert lines == [
         'SET_QDISC host=a exp=0 expName=Exp qdisc=fq action= other="a b"  # 5 s, test.nts:2',
         "# hi",
@@ -101,7 +101,7 @@ def test_a_dry_run_says_what_duration_it_does_not_know():
     plan = planned(f"{COUNTED}\n")
     for step in plan.steps():
         printer.show(step)
-    printer.finish(plan.head.totals)
+    printer.finish(plan.head)
     assert lines[-1].endswith(", and as long as 1 DO_CLIENT with count= and without dur= needs")
 
 
