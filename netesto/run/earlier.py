@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -141,7 +141,8 @@ def rounds_of(session: RunSession, results: Store, passed: Passed) -> Rounds:
     rounds = Rounds(plan if untils else None, is_simulated=session.ground.is_simulated)
     if not untils:
         return rounds
-    columns_of = columns_in(results.folder, claimable(session.fields))
+    needed = {name for until in untils for name in until.columns}
+    columns_of = columns_in(results.folder, claimable(session.fields), needed)
     for index, experiments in passed.parts.items():
         rounds.add(plan.part(index), [(OK, columns_of(exp)) for exp in experiments])
     for until in untils:
@@ -149,14 +150,18 @@ def rounds_of(session: RunSession, results: Store, passed: Passed) -> Rounds:
     return rounds
 
 
-def columns_in(folder: Path, columns: Fields) -> Callable[[int], Mapping[str, str]]:
-    """The columns that claims may use, of an experiment in a results folder."""
+def columns_in(
+    folder: Path, columns: Fields, needed: Iterable[str] | None = None
+) -> Callable[[int], Mapping[str, str]]:
+    """The columns that claims may use, of an experiment in a results folder; at least those that
+    are `needed`, by default all."""
+    names = set(columns.names if needed is None else needed)
     rows = csvfile.by_experiment(csvfile.read(folder / store.TABLE))
 
     @functools.cache
     def columns_of(exp: int) -> Mapping[str, str]:
         row = rows[exp][0] if exp in rows else {}
-        if row.keys() >= set(columns.names):
+        if row.keys() >= names:
             return row
         own = folder / str(exp)
         found = manifest.read(own / manifest.NAME)

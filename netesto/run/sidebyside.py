@@ -288,12 +288,11 @@ class SideBySide:
         until, folder = task.part.until, task.folder
         if until is None:
             return []
-        columns_of = columns_in(folder, claimable(self._session.fields))
+        columns_of = columns_in(folder, claimable(self._session.fields), until.columns)
         found: list[Row] = []
         for exp, rows in sorted(csvfile.by_experiment(csvfile.read(folder / store.TABLE)).items()):
             outcome = tablerows.status_of(rows[0], folder / str(exp)) or OK
-            is_there = outcome != OK or rows[0].keys() >= until.columns.keys()
-            found.append((outcome, rows[0] if is_there else columns_of(exp)))
+            found.append((outcome, columns_of(exp) if outcome == OK else {}))
         return found
 
     def _take_over(self, task: Task) -> None:

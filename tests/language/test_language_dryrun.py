@@ -1,5 +1,7 @@
 """The dry run: what it prints, its clock, its counter, and what it keeps for pre-flight."""
 
+import re
+
 import pytest
 from language_plans import planned
 from typed import nearly
@@ -153,3 +155,19 @@ RUN twoFlowBaseStream,1 server=h1 client1=h2 client2=h3 expName=1s2c1fs ca1=$ca 
 END
 """
     assert planned(text).head.totals == Totals(1, 2, nearly(60.85, abs=0.1), 60.0)
+
+
+def test_a_dry_run_says_what_runs_at_least_and_until_when():
+    lines: list[str] = []
+    printer = Printer(lines.append)
+    text = (
+        "SWEEP dur=10 reps=3..30 until=rate:2%,rtt:5% DO\n"
+        "DO_CLIENT host=a server=b exp=COUNTER dur=$dur\nWAIT_FLOWS\nPROCESS_EXP\nDONE\n"
+    )
+    plan = planned(text, watch=printer.show)
+    printer.finish(plan.head)
+    assert [re.sub("about .*", "", line) for line in lines[-3:]] == [
+        "# at most 30 experiments, 30 flows, ",
+        f"# {plan.head.untils[0]}",
+        "# at least 3 experiments, 3 flows, ",
+    ]
