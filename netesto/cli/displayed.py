@@ -7,6 +7,7 @@ from collections.abc import Callable
 from netesto import log
 from netesto.cli import console, printing
 from netesto.cli.display import Display
+from netesto.results import certainty
 from netesto.run import status
 from netesto.run.request import RunRequest
 from netesto.run.session import RunEnd
@@ -38,6 +39,9 @@ def _tell(end: RunEnd, display: Display, *, quiet: bool, pages: bool) -> None:
         if pages and len(display.pages) == 1:
             printing.out(f"page     {display.pages[0]}")
         printing.out(f"results  {end.out}/{'exp.html' if pages else 'exp.csv'}")
+    if not quiet:
+        for sentence in certainty.sentences(end.certainty):
+            printing.out(sentence)
     for failure in end.failures:
         printing.err(f"netesto: {failure}")
     if end.status == status.INTERRUPTED:

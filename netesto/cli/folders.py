@@ -11,12 +11,14 @@ from netesto.errors import ResultsError, UsageError
 from netesto.imports import evidence as imports_evidence
 from netesto.report import index, page
 from netesto.results import (
+    certainty,
     csvfile,
     derive,
     imported,
     integrity,
     manifest,
     repeated,
+    runs,
     store,
     tablerows,
 )
@@ -163,6 +165,9 @@ def show(options: argparse.Namespace) -> int:
         number = str(options.experiment)
         rows = [row for row in rows if tables.number_of(row) == number]
     tables.print_rows(rows)
+    ends = runs.certainty(options.folder) if options.experiment is None else ()
+    for sentence in certainty.sentences(ends):
+        printing.out(sentence)
     return status.OK
 
 

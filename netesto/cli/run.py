@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         display = Display(console.to_stderr(), plain=options.plain, quiet=options.quiet)
         printer = Printer(printing.out, form=options.dry_run)
         with start.plan(asked, display, printer.show) as plan:
-            printer.finish(plan.head.totals)
+            printer.finish(plan.head)
         return status.OK
     return displayed.run(asked, partial(start.run, asked))
 

@@ -298,7 +298,7 @@ class For:
 
 
 # What SWEEP takes besides factors.
-SWEEP_OPTIONS = frozenset({"reps", "order"})
+SWEEP_OPTIONS = frozenset({"reps", "until", "order"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -19,6 +19,7 @@ from netesto.language.plan import (
     Plan,
     SourceFile,
     Totals,
+    Until,
     Warned,
     drawn,
     seed_of,
@@ -28,6 +29,7 @@ from netesto.language.spool import StepSpool, encoded
 from netesto.language.standing import Standing
 from netesto.language.steps import REPETITION
 from netesto.model import GUEST_MEMORY_MB, LARGEST_EXPERIMENT
+from netesto.text.nearest import hint
 
 # The experiments of skipped parts have numbers after this one, which no stored experiment has.
 SHADOW = LARGEST_EXPERIMENT
@@ -38,6 +40,9 @@ _BESIDE = ("exp", "arguments", "place", "chain", "suffix", "mean_s", "seed")
 # Settings do not belong to an experiment.
 _BESIDE_SETTING = (*_BESIDE, "exp_name")
 _DECIDES_NOTHING = (steps.Claim, steps.Echo, steps.EnterPart, steps.LeavePart)
+
+
+_NOTHING = Totals(0, 0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -54,6 +59,10 @@ class _Open:
     seconds: float
     simulated_s: float
     attempt: int
+    until: Until | None = None
+    # The names of its experiments, and the totals before it.
+    processed: list[str] = field(default_factory=list)
+    totals: Totals = _NOTHING
     ranges: list[tuple[int, int]] = field(default_factory=list)
     digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
     # The numbers that it has taken, each with its place among them.
@@ -144,6 +153,11 @@ class Draft:
         self._owners: dict[int, int | None] = {}
         # Where the experiment was processed that claims are about.
         self._last_owner: int | None = None
+        # The parts with an Until; the names of the experiments of each of their cells; and the
+        # totals of the repetitions that may be omitted.
+        self._ruled: set[int | None] = set()
+        self._alike: dict[tuple[int, str], list[str]] = {}
+        self._optional = _NOTHING
 
     def plan(
         self,
@@ -194,6 +208,7 @@ class Draft:
             parts=tuple(parts),
             rest=rest if self._has_rest else None,
             entangled=self._entangled,
+            at_least=self.totals() - self._optional if self._ruled else None,
         )
         if like is not None:
             head = _alike(head, like)
@@ -250,7 +265,9 @@ class Draft:
                 """No more than the step is needed."""
         self._do(step)
 
-    def enter_part(self, name: str, cell: Mapping[str, str], *, attempt: int) -> None:
+    def enter_part(
+        self, name: str, cell: Mapping[str, str], *, attempt: int, until: Until | None = None
+    ) -> None:
         """A part of the script begins that no other part depends on: a cell of a SWEEP, or one
         repetition of `RUN macro,n` (`cell` is empty then). Only cells are within other parts."""
         if not self._open:
@@ -261,12 +278,36 @@ class Draft:
             self._counter, self._shadow = self._shadow, self._counter
         self._counter = self._begins.get(index, self._counter)
         part = self._opened(index, name, cell, attempt=attempt)
+        part.until, part.totals = until, self.totals()
+        if until is not None:
+            self._ruled.add(index)
         for number, hashed in self._settings:
             _add_range(part.ranges, number, number + 1)
             part.digest.update(hashed)
         self._parts.append(None)
         self._open.append(part)
         self._do(steps.EnterPart(index=index))
+
+    def end_repetition(self) -> None:
+        """The steps of the part that began last are complete. MisuseError if it is a repetition
+        that may be omitted, with other experiments than the first one of its cell: their values
+        have no common mean."""
+        part = self._open[-1]
+        until = part.until
+        if until is None:
+            return
+        factors = {name: value for name, value in part.cell.items() if name != REPETITION}
+        first = self._alike.setdefault((until.sweep, json.dumps(factors)), part.processed)
+        if part.processed != first:
+            raise MisuseError(
+                f"{part.name} has the experiments {', '.join(part.processed) or 'none'};"
+                f" its first repetition has {', '.join(first) or 'none'}",
+                near=("until=",),
+                remedy="With until=, every repetition of a cell has the same experiments, with the"
+                " same names.",
+            )
+        if int(part.cell[REPETITION]) > until.least:
+            self._optional += self.totals() - part.totals
 
     def leave_part(self, *, whole: bool) -> None:
         """The part that began last has ended; `whole`: completely."""
@@ -330,6 +371,21 @@ class Draft:
                 f"{table.source} has no column {name}: exp.csv has it as the last{meant}", place
             )
 
+    def check_means(self, names: Iterable[str]) -> None:
+        """ColumnError for a column without numbers that are measured."""
+        if self._columns is None:
+            return
+        kinds = self._columns.kinds
+        numbers = [name for name, kind in kinds.items() if kind != "text"]
+        for name in names:
+            if name not in numbers:
+                what = "has texts, which have no mean" if name in kinds else "is not measured"
+                raise ColumnError(
+                    f"until: column {name} {what}",
+                    near=(f"{name}:", "until="),
+                    remedy=hint(name, numbers, otherwise="fields.txt lists the columns."),
+                )
+
     def column_kinds(self) -> Mapping[str, steps.ColumnKind] | None:
         """What the columns hold that ASSERT may name now; None if that is not known."""
         if self._columns is None:
@@ -388,6 +444,8 @@ class Draft:
         self._experiments += 1
         self._finished.add(step.exp)
         self._last_owner = self._owner
+        if self._open:
+            self._open[0].processed.append(step.notes.exp_name)
         self._filled.update(dict.fromkeys(step.notes.columns))
         if REPETITION in step.notes.cell:
             self._filled[REPETITION] = None
@@ -396,6 +454,11 @@ class Draft:
         """Claims are about the experiment processed last, perhaps in another part."""
         if self._last_owner == self._owner:
             return
+        if self._last_owner in self._ruled:
+            raise MisuseError(
+                "ASSERT about a repetition of a SWEEP with until=, which may not run",
+                remedy="Write it into the body of the SWEEP, behind the experiment's PROCESS_EXP.",
+            )
         number = len(self._spool)
         if self._last_owner is None:
             _add_range(self._rest.ranges, number, number + 1)
@@ -453,6 +516,12 @@ class Draft:
 
     def _own(self, exp: int) -> None:
         if self._owners.setdefault(exp, self._owner) != self._owner:
+            if not self._ruled.isdisjoint((self._owners[exp], self._owner)):
+                raise MisuseError(
+                    f"experiment {exp} is not all in one repetition of a SWEEP with until=",
+                    remedy="Let every repetition have its own experiment, from exp=COUNTER to"
+                    " PROCESS_EXP.",
+                )
             self._entangled = self._entangled or exp
 
     # ---- parts ---------------------------------------------------------------------------
@@ -494,6 +563,7 @@ class Draft:
             seconds=self._real.now_s - part.seconds,
             simulated_s=self._simulated.now_s - part.simulated_s,
             is_idle=self._requests == part.requests,
+            until=part.until,
         )
 
     def _programs(self) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from netesto.errors import Place
 from netesto.language import steps
 from netesto.language.duration import NOTHING, Timeline
-from netesto.language.plan import Totals
+from netesto.language.plan import Head, Totals
 from netesto.units import counted, format_time
 
 _SPECIAL = re.compile(r'[ \t"#\\]')
@@ -42,22 +42,28 @@ class Printer:
                 self._write(f"# {text}")
         self._clock.take(step)
 
-    def finish(self, totals: Totals) -> None:
+    def finish(self, head: Head) -> None:
         """Print the totals."""
+        totals, least = head.totals, head.at_least
         if self._form == "json":
             summary = {
                 "experiments": totals.experiments,
                 "flows": totals.flows,
                 "seconds": round(totals.seconds, 1),
             }
+            if least is not None:
+                summary["experiments_at_least"] = least.experiments
+                summary["seconds_at_least"] = round(least.seconds, 1)
             if self._unknown:
                 summary["of_unknown_duration"] = self._unknown
             self._write(json.dumps({"summary": summary}))
         else:
-            self._write(
-                f"# {counted(totals.experiments, 'experiment')}, {counted(totals.flows, 'flow')}, "
-                f"about {format_time(_whole(totals.seconds))}{self._beside()}"
-            )
+            most = "at most " if least is not None else ""
+            self._write(f"# {most}{_shown(totals)}{self._beside()}")
+            for until in head.untils:
+                self._write(f"# {until}")
+            if least is not None:
+                self._write(f"# at least {_shown(least)}")
 
     def _beside(self) -> str:
         if not self._unknown:
@@ -96,6 +102,13 @@ def quoted(text: str) -> str:
     if text and _SPECIAL.search(text) is None:
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if text else ""
+
+
+def _shown(totals: Totals) -> str:
+    return (
+        f"{counted(totals.experiments, 'experiment')}, {counted(totals.flows, 'flow')},"
+        f" about {format_time(_whole(totals.seconds))}"
+    )
 
 
 def _whole(seconds: float) -> float:

@@ -1,5 +1,6 @@
 """Local commands, which the controller executes. Variables are substituted in their words."""
 
+import math
 import random
 import re
 from collections import Counter
@@ -16,6 +17,7 @@ from netesto.language.commands import LOCAL, LOCAL_KEYED
 from netesto.language.dimensions import check_units
 from netesto.language.machine import EndOfScript, Machine
 from netesto.language.permitted import slip
+from netesto.language.plan import Until
 from netesto.language.requirements import requirement
 from netesto.language.scope import Frame, MisuseError, NoExperimentError, check_name, needed, plain
 from netesto.language.specification import MAX_ARGUMENTS
@@ -292,9 +294,16 @@ def lab(machine: Machine, words: Words, row: ast.LineLayout) -> None:
 # ---- the factors of a SWEEP ------------------------------------------------------------------
 
 
+_UNTIL_EXAMPLE = "Write: SWEEP ca=reno,cubic reps=3..30 until=rate:2% DO"
+# Fewer repetitions have no spread that a decision could rest on.
+_LEAST_REPETITIONS = 3
+_BOUNDS = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})")
+_SHARE = re.compile(r"([^:]+):([0-9]+(?:\.[0-9]+)?|\.[0-9]+)%")
+
+
 def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
-    """A word of SWEEP: a factor and its values, `reps` and the repetitions, `order` and its one
-    word. MisuseError for anything else."""
+    """A word of SWEEP: a factor and its values, `reps` and the repetitions, `until` and `order` and
+    their one word. MisuseError for anything else."""
     name, equals, text = word.partition("=")
     if not equals:
         raise MisuseError(
@@ -304,7 +313,10 @@ def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
         )
     match name:
         case "reps":
-            return name, range(1, repetitions_of(text, near="reps=") + 1)
+            return name, range(1, _repetitions(text)[1] + 1)
+        case "until":
+            shares_of(text)
+            return name, [text]
         case "order":
             if needed(text, near=("order=",)) not in {"given", "random"}:
                 raise MisuseError(
@@ -325,6 +337,45 @@ def sweep_word(word: str) -> tuple[str, Sequence[str] | range]:
             return check_name(name), values
 
 
+def _repetitions(text: str) -> tuple[int, int]:
+    """The bounds of `reps=3..30`; of `reps=3` both are 3. MisuseError for anything else."""
+    match = _BOUNDS.fullmatch(text)
+    if match is None:
+        count = repetitions_of(text, near="reps=")
+        return count, count
+    least, most = int(match[1]), int(match[2])
+    if not _LEAST_REPETITIONS <= least <= most:
+        raise MisuseError(
+            f"invalid range of repetitions reps={text}",
+            near=("reps=",),
+            remedy=f"It begins with {_LEAST_REPETITIONS} or more, and ends with no less."
+            f" {_UNTIL_EXAMPLE}",
+        )
+    return least, most
+
+
+def shares_of(text: str) -> dict[str, float]:
+    """The columns of `until=rate:2%,rtt:5%`, each with its share in percent. MisuseError for
+    anything else."""
+    shares: dict[str, float] = {}
+    for word in needed(text, near=("until=",)).split(","):
+        match = _SHARE.fullmatch(word)
+        if match is None or not 0 < float(match[2]) < 100:
+            raise MisuseError(
+                f"until: {word!r} is not a column and a share of its mean",
+                near=(word, "until="),
+                remedy=f"The share is above 0 and below 100 %. {_UNTIL_EXAMPLE}",
+            )
+        if match[1] in shares:
+            raise MisuseError(
+                f"until has the column {match[1]} twice",
+                near=("until=",),
+                remedy="Keep the smaller share.",
+            )
+        shares[match[1]] = float(match[2])
+    return shares
+
+
 def _check_values(name: str, values: Sequence[str]) -> None:
     """MisuseError if a factor has no value, or the same value twice, as two cells would be one."""
     if not values:
@@ -343,8 +394,21 @@ def _check_values(name: str, values: Sequence[str]) -> None:
 
 
 def check_factors(words: Sequence[str]) -> None:
-    """MisuseError if a SWEEP has no factor, or one twice."""
+    """MisuseError if a SWEEP has no factor, or one twice, or one of a range of repetitions and the
+    rule for it without the other."""
     check_once("SWEEP", words)
+    given = dict(word.partition("=")[::2] for word in words)
+    reps = given.get("reps", "")
+    if "until" in given and ".." not in reps and "$" not in reps:
+        raise MisuseError(
+            "until= without a range of repetitions", near=("until=",), remedy=_UNTIL_EXAMPLE
+        )
+    if ".." in reps and "until" not in given:
+        raise MisuseError(
+            f"reps={reps} is a range, but until= does not say when they are enough",
+            near=("reps=",),
+            remedy=_UNTIL_EXAMPLE,
+        )
     if all(word.partition("=")[0] in ast.SWEEP_OPTIONS for word in words):
         raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
 
@@ -360,6 +424,7 @@ class SweepCells:
     factors: Mapping[str, Sequence[object]]
     repetitions: Sequence[object]
     order: Sequence[int]
+    until: Until | None = None
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         """Each factor's value, and `rep`."""
@@ -379,17 +444,37 @@ def cells_of(machine: Machine, words: Words) -> SweepCells:
     factors = dict(sweep_word(word) for word in words)
     repetitions = factors.pop("reps", range(1, 2))
     order = factors.pop("order", ["given"])
-    count = len(repetitions)
-    for values in factors.values():
-        count *= len(values)
+    until = _until(machine, words) if factors.pop("until", None) else None
+    cells = math.prod(map(len, factors.values()))
+    count = len(repetitions) * cells
     machine.spend(count)
     places: Sequence[int] = range(count)
     if order == ["random"]:
-        shuffled = list(places)
         # A separate generator, so that --resume finds the same order, whatever was drawn before.
-        random.Random(machine.draft.seed).shuffle(shuffled)
-        places = shuffled
-    return SweepCells(factors, repetitions, places)
+        generator = random.Random(machine.draft.seed)
+        # A repetition that earlier ones may make unnecessary stays behind them.
+        size = count if until is None else cells
+        blocks = [list(range(first, first + size)) for first in range(0, count, size or 1)]
+        for block in blocks:
+            generator.shuffle(block)
+        places = [place for block in blocks for place in block]
+    return SweepCells(factors, repetitions, places, until)
+
+
+def _until(machine: Machine, words: Sequence[str]) -> Until:
+    """The rule for the repetitions of a SWEEP. MisuseError if one of its columns has no mean, or if
+    its cells do not run apart."""
+    given = dict(word.partition("=")[::2] for word in words)
+    if machine.is_in_part:
+        raise MisuseError(
+            "until= in a SWEEP within another SWEEP, or within a repetition of RUN",
+            near=("until=",),
+            remedy="Write one SWEEP with all factors: each cell is repeated as it needs.",
+        )
+    shares = shares_of(given["until"])
+    machine.draft.check_means(shares)
+    least, most = _repetitions(given["reps"])
+    return Until(columns=shares, least=least, most=most, sweep=machine.next_until())
 
 
 def check_seen(machine: Machine, names: Iterable[str], frame: Frame) -> None:

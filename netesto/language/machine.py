@@ -10,7 +10,7 @@ from typing import Literal
 from netesto.errors import Place, ScriptError, written_line
 from netesto.language import ast, steps
 from netesto.language.draft import Draft
-from netesto.language.plan import drawn
+from netesto.language.plan import Until, drawn
 from netesto.language.remote import Notes, Remote
 from netesto.language.scope import (
     Frame,
@@ -99,17 +99,31 @@ class Machine:
         # Whether $rep is that of SWEEP.
         self.sets_repetition = False
         self._max_iterations = max_iterations
-        self._is_in_part = False
+        self.is_in_part = False
+        # The SWEEPs so far that repeat until something is certain.
+        self._untils = 0
         self._parts: Counter[str] = Counter()
         # Repeated parts, by their names.
         self.attempts: Mapping[str, int] = {}
 
-    def run_part(self, name: str, cell: Mapping[str, str], body: Callable[[], None]) -> None:
+    def next_until(self) -> int:
+        """The number of a SWEEP that repeats until something is certain."""
+        self._untils += 1
+        return self._untils
+
+    def run_part(
+        self,
+        name: str,
+        cell: Mapping[str, str],
+        body: Callable[[], None],
+        *,
+        until: Until | None = None,
+    ) -> None:
         """Run a part of the script (see Draft.enter_part).
 
         Its random numbers depend only on the run's seed and its name, not on earlier parts.
         """
-        is_outer = not self._is_in_part
+        is_outer = not self.is_in_part
         if not (is_outer or cell):
             body()
             return
@@ -119,15 +133,16 @@ class Machine:
             name = name if self._parts[name] == 1 else f"{name} #{self._parts[name]}"
             attempt = self.attempts.get(name, 1)
             self.random = random.Random(f"{self.draft.seed} {drawn(name, attempt)}")
-        self._is_in_part = True
-        self.draft.enter_part(name, cell, attempt=attempt)
+        self.is_in_part = True
+        self.draft.enter_part(name, cell, attempt=attempt, until=until)
         whole = False
         try:
             body()
+            self.draft.end_repetition()
             whole = True
         finally:
             self.draft.leave_part(whole=whole)
-            self._is_in_part, self.random = not is_outer, before
+            self.is_in_part, self.random = not is_outer, before
 
     def process(self, exp: int, notes: steps.ExperimentNotes, place: Place) -> None:
         """PROCESS_EXP."""

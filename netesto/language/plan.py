@@ -10,10 +10,11 @@ import contextlib
 import gzip
 import hashlib
 import json
+import operator
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Self, TypeVar, cast
 
@@ -25,6 +26,7 @@ from netesto.flowspec import fault
 from netesto.language import permitted
 from netesto.language.spool import CONVERTER, StepSpool, is_echo, step_of
 from netesto.language.steps import (
+    REPETITION,
     Configure,
     DoClient,
     EnterPart,
@@ -86,6 +88,33 @@ class Totals:
     seconds: float
     simulated_s: float
 
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(*map(operator.add, astuple(self), astuple(other)))
+
+    def __sub__(self, other: "Totals") -> "Totals":
+        return Totals(*map(operator.sub, astuple(self), astuple(other)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Until:
+    """How often a SWEEP repeats each of its cells: from `least` to `most` times, until the interval
+    of the mean of each of `columns` is at most this share of the mean, in percent, to both sides.
+
+    `sweep` is its number among the SWEEPs of the script that have such a rule.
+    """
+
+    columns: Mapping[str, float]
+    least: int
+    most: int
+    sweep: int
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{name} ± {share:g} %" for name, share in self.columns.items())
+        return (
+            f"{self.least} to {self.most} repetitions of each cell, until the 95 % interval of its"
+            f" mean is at most {shares}"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -106,6 +135,7 @@ class Part:
     seconds      how long it should take in real time, and simulated_s in simulated time
     is_idle      it has no experiment on any host
     attempt      how often it was planned: each attempt draws different random numbers
+    until        the rule that decides whether this repetition of the cell runs, if there is one
     """
 
     index: int | None
@@ -120,6 +150,12 @@ class Part:
     within: int | None = None
     is_idle: bool = False
     attempt: int = 1
+    until: Until | None = None
+
+    @property
+    def repetition(self) -> int:
+        """The number of the repetition of a SWEEP cell, from 1."""
+        return int(self.cell[REPETITION])
 
     @property
     def drawn(self) -> str:
@@ -149,6 +185,7 @@ class Head:
     fields        the text of the fields.txt that names the columns of exp.csv
     echoes        what the script prints outside of its parts, and in idle ones
     columns       the columns that OTHER and SWEEP fill
+    at_least      the totals without the repetitions that an Until may omit; None without any
     memory_mb     the memory of a guest, in MiB
     commands      one of each sort: same host, and same demands on it; for pre-flight
     numbered      the first command of each experiment whose number the script itself gives, and
@@ -181,6 +218,13 @@ class Head:
     rest: Part | None
     entangled: int
     memory_mb: int
+    at_least: Totals | None = None
+
+    @property
+    def untils(self) -> list[Until]:
+        """The rules of its SWEEPs, in their order."""
+        found = {part.until.sweep: part.until for part in self.parts if part.until is not None}
+        return [*found.values()]
 
 
 class Plan:

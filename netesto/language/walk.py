@@ -13,6 +13,7 @@ from netesto.language.arguments import check_once
 from netesto.language.commands import ALL_NAMES, LOCAL, REMOTE, STRUCTURE
 from netesto.language.expressions import Arithmetic, Test, condition
 from netesto.language.machine import EndOfScript, Level, Machine, SpentError
+from netesto.language.plan import Until
 from netesto.language.scope import (
     Frame,
     MisuseError,
@@ -209,12 +210,12 @@ class Walk:
             machine.notes.cells.append(cell)
             machine.stack.append(Level(row, "SWEEP", "", cell))
             try:
-                self._run_cell(statement.body, frame)
+                self._run_cell(statement.body, frame, cells.until)
             finally:
                 machine.stack.pop()
                 machine.notes.cells.pop()
 
-    def _run_cell(self, body: Body, frame: Frame) -> None:
+    def _run_cell(self, body: Body, frame: Frame, until: Until | None) -> None:
         machine = self._machine
         whole = machine.notes.cell()
 
@@ -234,7 +235,7 @@ class Walk:
             machine.finish_left(_END_OF_CELL, since=before)
 
         named = " ".join(f"{name}={value}" for name, value in whole.items())
-        machine.run_part(named, whole, run)
+        machine.run_part(named, whole, run, until=until)
 
     # ---- macros --------------------------------------------------------------------------
 

@@ -10,7 +10,17 @@ from markupsafe import Markup
 
 from netesto.report import neighbours, rendering
 from netesto.report.neighbours import PAGE
-from netesto.results import csvfile, durable, imported, numbers, repeated, runs, store, tablerows
+from netesto.results import (
+    certainty,
+    csvfile,
+    durable,
+    imported,
+    numbers,
+    repeated,
+    runs,
+    store,
+    tablerows,
+)
 from netesto.results.columns import SEVERITY, WARNINGS, column, distinguishes
 from netesto.results.evidence import OK
 
@@ -82,6 +92,7 @@ def write(folder: Path) -> None:
         has_status=any(each.name == "status" for each in found),
         experiments=found_experiments,
         left=runs.left(folder),
+        certainty=certainty.sentences(runs.certainty(folder)),
         findings=Counter(each.kind for each in imported.read_findings(folder)),
         omitted=[*repeated.warnings(folder)] if omitted else [],
         cells=cells.of,

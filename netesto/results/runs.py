@@ -10,6 +10,7 @@ import cattrs
 
 from netesto.files import jsontext, typed
 from netesto.results import durable
+from netesto.results.certainty import CellEnd
 from netesto.results.manifest import SettingRecord
 
 # Unknown keys are additions of a newer netesto.
@@ -26,8 +27,8 @@ class RunRecord:
     whole) `started` and `ended` are not real, and `speed_up` is simulated seconds for each second
     of `wall_s`. `settings` are those that were made on each host, and the commands that ran there,
     behind the last experiment: they are in no manifest. `left` are the differences that it left on
-    hosts. `exit_status`, `ended` and what follows from it are None while it runs, and stay so if it
-    is killed.
+    hosts. `certainty` is how the cells of a SWEEP with `until=` ended. `exit_status`, `ended` and
+    what follows from it are None while it runs, and stay so if it is killed.
     """
 
     name: str
@@ -48,6 +49,7 @@ class RunRecord:
     failures: tuple[str, ...] = ()
     settings: Mapping[str, tuple[SettingRecord, ...]] = field(default_factory=dict)
     left: tuple[str, ...] = ()
+    certainty: tuple[CellEnd, ...] = ()
     ended: str | None = None
     exit_status: int | None = None
 
@@ -90,3 +92,13 @@ def left(folder: Path) -> dict[str, tuple[str, ...]]:
     """The differences that runs left on hosts, by the names of the runs."""
     found = {name: record.left for name in sorted(names(folder)) if (record := read(folder, name))}
     return {name: sentences for name, sentences in found.items() if sentences}
+
+
+def certainty(folder: Path) -> list[CellEnd]:
+    """How the cells of SWEEPs with `until=` ended, each in the last run of its script."""
+    found: dict[str, tuple[CellEnd, ...]] = {}
+    for name in sorted(names(folder)):
+        record = read(folder, name)
+        if record is not None and record.certainty:
+            found[record.script_path] = record.certainty
+    return [end for ends in found.values() for end in ends]

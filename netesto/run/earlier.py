@@ -2,15 +2,18 @@
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from netesto.controller import digest
 from netesto.language import steps
 from netesto.language.plan import Part, Plan
 from netesto.results import csvfile, derive, manifest, store
+from netesto.results.evidence import OK
 from netesto.results.fields import Fields
 from netesto.results.store import Store
+from netesto.run.rounds import Rounds
 from netesto.run.session import RunSession
 from netesto.run.settings import claimable
 
@@ -49,7 +52,7 @@ def pass_over(session: RunSession, results: Store, *, nested: bool) -> Passed:
             continue
         if part.within is not None and part.within in covered:
             covered.add(part.index)
-        elif part.within is None or nested:
+        elif part.within is None or (nested and plan.part(part.within).until is None):
             found = results.finished_cell(session.hash_of(part))
             if found is not None and not found.faults:
                 done[part.index] = found.experiments
@@ -67,7 +70,7 @@ def pass_over(session: RunSession, results: Store, *, nested: bool) -> Passed:
         )
     if not done:
         return Passed()
-    failures = list(_failures(plan, done, _earlier_columns(results, claimable(session.fields))))
+    failures = list(_failures(plan, done, columns_in(results.folder, claimable(session.fields))))
     whole = [_name(plan.part(index)) for index in done]
     for name in whole:
         _log.info("skipped %s", name)
@@ -129,17 +132,39 @@ def _failures(
                     yield f"{_name(owner)}, of an earlier run: {said}"
 
 
-def _earlier_columns(results: Store, columns: Fields) -> Callable[[int], Mapping[str, str]]:
-    """The columns that claims may use, of an experiment in the results folder."""
-    rows = csvfile.by_experiment(csvfile.read(results.folder / store.TABLE))
+def rounds_of(session: RunSession, results: Store, passed: Passed) -> Rounds:
+    """The cells that are repeated until something is certain, with what the skipped parts have
+    measured."""
+    plan = session.plan
+    # The process that started a part decides for all.
+    untils = () if session.is_part else plan.head.untils
+    rounds = Rounds(plan if untils else None, is_simulated=session.ground.is_simulated)
+    if not untils:
+        return rounds
+    needed = {name for until in untils for name in until.columns}
+    columns_of = columns_in(results.folder, claimable(session.fields), needed)
+    for index, experiments in passed.parts.items():
+        rounds.add(plan.part(index), [(OK, columns_of(exp)) for exp in experiments])
+    for until in untils:
+        session.watcher.say(f"{until}; experiments and time are therefore at most what is planned")
+    return rounds
+
+
+def columns_in(
+    folder: Path, columns: Fields, needed: Iterable[str] | None = None
+) -> Callable[[int], Mapping[str, str]]:
+    """The columns that claims may use, of an experiment in a results folder; at least those that
+    are `needed`, by default all."""
+    names = set(columns.names if needed is None else needed)
+    rows = csvfile.by_experiment(csvfile.read(folder / store.TABLE))
 
     @functools.cache
     def columns_of(exp: int) -> Mapping[str, str]:
         row = rows[exp][0] if exp in rows else {}
-        if row.keys() >= set(columns.names):
+        if row.keys() >= names:
             return row
-        folder = results.whole(exp)
-        found = manifest.read(folder / manifest.NAME)
-        return derive.aggregate_row(digest.evidence(folder, found), found, columns)
+        own = folder / str(exp)
+        found = manifest.read(own / manifest.NAME)
+        return derive.aggregate_row(digest.evidence(own, found), found, columns)
 
     return columns_of

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from netesto.controller.controller import Processed
@@ -13,16 +13,19 @@ from netesto.language.standing import Standing
 from netesto.results.evidence import OK
 from netesto.results.store import Store
 from netesto.run.request import CONTINUE
+from netesto.run.rounds import Rounds, Row
 from netesto.run.session import RunSession, only_part
 
 
 @dataclass(slots=True)
 class _Open:
-    """A running part, and the counts of processed experiments and failures before it."""
+    """A running part, the counts of processed experiments and failures before it, and what its
+    experiments have measured, if it may be repeated until that is certain."""
 
     part: Part
     processed: int
     failures: int
+    rows: list[Row] = field(default_factory=list)
 
 
 class StepExecutor(Protocol):
@@ -48,7 +51,8 @@ class StepExecutor(Protocol):
 
 class Executor:
     """Executes the plan of a session, except the parts with the indices `passed`, which earlier
-    runs have finished with these experiments. `failures` lists what failed, in words."""
+    runs have finished with these experiments, and those that `rounds` does not need. `failures`
+    lists what failed, in words."""
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Executor:
         results: Store,
         *,
         passed: Mapping[int, Sequence[int]],
+        rounds: Rounds,
     ) -> None:
         self.failures: list[str] = []
         self._session = session
@@ -65,6 +70,7 @@ class Executor:
         self._results = results
         self._watcher = session.watcher
         self._passed = passed
+        self._rounds = rounds
         self._earlier = {exp for experiments in passed.values() for exp in experiments}
         # Settings of skipped parts that have not been made again yet.
         self._owed = Standing[steps.Configure]()
@@ -143,6 +149,8 @@ class Executor:
     def _add(self, processed: Processed) -> None:
         self._processed.append((processed.exp, processed.status))
         self._columns = {processed.exp: processed.columns}
+        if self._open and self._open[0].part.until is not None:
+            self._open[0].rows.append((processed.status, processed.columns))
         if processed.status != OK:
             self.failures.append(f"experiment {processed.exp}: {processed.status}")
 
@@ -166,11 +174,11 @@ class Executor:
 
     def _enter(self, index: int) -> None:
         part = self._plan.part(index)
-        if index not in self._passed:
+        if index not in self._passed and self._rounds.needs(part):
             self._open.append(_Open(part, len(self._processed), len(self.failures)))
             return
         # They belong to the surrounding part, too.
-        self._processed += [(exp, OK) for exp in self._passed[index]]
+        self._processed += [(exp, OK) for exp in self._passed.get(index, ())]
         for step in self._steps:
             if isinstance(step, steps.LeavePart) and step.index == index:
                 return
@@ -201,16 +209,17 @@ class Executor:
                 part_hash=self._session.hash_of(part),
                 run="" if self._earlier.intersection(experiments) else self._session.record.name,
             )
-        if part.within is None and self.failures[left.failures :]:
-            self._retry(left)
+        if part.within is None and self.failures[left.failures :] and self._retry(left):
+            return
+        self._rounds.add(part, left.rows)
 
-    def _retry(self, failed: _Open) -> None:
+    def _retry(self, failed: _Open) -> bool:
         """Repeat a part, with numbers after all others, if permitted."""
         part = failed.part
         assert part.index is not None, "the rest is not left"
         attempt = self._attempts.get(part.index, 1) + 1
         if attempt > self._on_failure.retries + 1:
-            return
+            return False
         failures = "; ".join(self.failures[failed.failures :])
         self._watcher.warn(f"{part.name}: {failures}; running it again")
         del self.failures[failed.failures :]
@@ -230,6 +239,7 @@ class Executor:
         self._results.take(self._last)
         self._counter = self._last
         self._steps = itertools.chain(again.steps(), self._steps)
+        return True
 
 
 def _late(made: Iterable[steps.Step]) -> Iterator[steps.Configure]:

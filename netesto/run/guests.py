@@ -71,6 +71,7 @@ class _Guests:
         results, watcher = self._results, self._session.watcher
         passed = earlier.pass_over(self._session, results, nested=False)
         session = self._session = earlier.without_numbers(self._session, passed)
+        rounds = earlier.rounds_of(session, results, passed)
         head = session.plan.head
         network = grounds.network(head)
         results.reserve(head.counter, head.last_number)
@@ -79,23 +80,27 @@ class _Guests:
             *(
                 part
                 for part in session.plan.outer
-                if not part.is_idle and part.index not in passed.parts
+                if not part.is_idle
+                and part.index not in passed.parts
+                and rounds.needs(part) is not False
             ),
         ]
         parts = earlier.untried_first(session, results, parts)
         at_once = min(jobs, len(parts))
         if parts:
             watcher.say(drawing.draw(network))
+            most = "at most " if head.at_least is not None else ""
             watcher.say(
-                f"{len(parts)} parts of the script, each in a guest of its own, {at_once} at once;"
-                f" seed {head.seed}"
+                f"{most}{len(parts)} parts of the script, each in a guest of its own, {at_once} at"
+                f" once; seed {head.seed}"
             )
         tell(watcher, head.warnings)
         for text in head.echoes:
             watcher.echo(text)
         end = RunEnd(status.OK, ground=session.ground.name)
         if parts:
-            end = SideBySide(session, parts, self, results, jobs=at_once).run()
+            end = SideBySide(session, parts, self, results, jobs=at_once, rounds=rounds).run()
+        end = replace(end, certainty=rounds.ends())
         return end.with_failures(passed.failures)
 
     def command(self, task: Task) -> Sequence[str]:

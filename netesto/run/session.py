@@ -15,6 +15,7 @@ from netesto.grounds import Ground
 from netesto.language.plan import STANDARD_INPUT, Part, Plan, Warned
 from netesto.model import EARLIER_RUN
 from netesto.results import durable, runs
+from netesto.results.certainty import CellEnd
 from netesto.results.fields import Fields
 from netesto.results.manifest import SettingRecord
 from netesto.results.runs import RunRecord
@@ -27,14 +28,15 @@ from netesto.system import proc
 @dataclass(frozen=True, slots=True)
 class RunEnd:
     """The end of a run: its exit status, its failures, its ground, and the settings that are in no
-    manifest (RunRecord.settings). `out` is its results folder; None if another process reports
-    it."""
+    manifest (RunRecord.settings). `certainty` is as in the record. `out` is its results folder;
+    None if another process reports it."""
 
     status: int
     failures: tuple[str, ...] = ()
     ground: str = ""
     hosts: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, tuple[SettingRecord, ...]] = field(default_factory=dict)
+    certainty: tuple[CellEnd, ...] = ()
     out: Path | None = None
 
     def with_failures(self, failures: Sequence[str]) -> "RunEnd":
@@ -121,7 +123,9 @@ class RunSession:
                 results.write_run(self._ended(end, stopwatch))
                 if self.request.pages and proc.ground_inside() is None:
                     # Differences left on hosts are known after the last experiment.
-                    drawer.finish_index(self.out, is_changed=bool(self.watcher.left))
+                    drawer.finish_index(
+                        self.out, is_changed=bool(self.watcher.left or end.certainty)
+                    )
         return end if self.is_part else replace(end, out=self.out)
 
     def _tidy(self, results: Store) -> None:
@@ -150,6 +154,7 @@ class RunSession:
             ground=end.ground,
             hosts=dict(end.hosts),
             settings=dict(end.settings),
+            certainty=end.certainty,
         )
 
 

@@ -15,7 +15,8 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,14 +24,17 @@ from typing import Protocol
 import psutil
 
 from netesto.language.plan import Part
-from netesto.results import csvfile, durable, runs, tablerows
+from netesto.results import csvfile, durable, runs, store, tablerows
 from netesto.results.evidence import OK
 from netesto.results.manifest import SettingRecord
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders, status
 from netesto.run.drawer import Index
+from netesto.run.earlier import columns_in
+from netesto.run.rounds import Rounds, Row
 from netesto.run.session import RunEnd, RunSession
+from netesto.run.settings import claimable
 from netesto.system import interrupts, process
 
 # The memory of a guest with a lab of some hosts; a long fat path takes more.
@@ -78,6 +82,7 @@ class SideBySide:
         results: Store,
         *,
         jobs: int,
+        rounds: Rounds,
     ) -> None:
         self._session = session
         self._run = session.record.name
@@ -87,6 +92,12 @@ class SideBySide:
         self._results = results
         self._watcher = session.watcher
         self._jobs = jobs
+        self._rounds = rounds
+        # Tasks that wait to begin, and those that turned out to be unnecessary.
+        self._waiting: OrderedDict[Task, None] = OrderedDict.fromkeys(self._tasks)
+        self._omitted: set[Task] = set()
+        # Set when a task has ended.
+        self._progress = asyncio.Event()
         self._on_failure = session.request.on_failure
         self._index = Index() if session.request.pages else None
         self._running: dict[str, process.Job] = {}
@@ -143,11 +154,10 @@ class SideBySide:
         loop = asyncio.get_running_loop()
         for number in interrupts.not_ignored():
             loop.add_signal_handler(number, self._interrupt, number, requests)
-        waiting = iter(tuple(self._tasks))
         # Each on its own processor, as long as there are enough: a guest uses only one.
         cpus = sorted(os.sched_getaffinity(0))
         workers = [
-            asyncio.create_task(self._work(waiting, lock, cpus[place % len(cpus)]))
+            asyncio.create_task(self._work(lock, cpus[place % len(cpus)]))
             for place in range(self._jobs)
         ]
         try:
@@ -168,8 +178,28 @@ class SideBySide:
             # The same signal, because parts inherit our ignored signals (`netesto run … &`).
             job.send(number)
 
-    async def _work(self, waiting: Iterator[Task], lock: int, cpu: int) -> None:
-        while not self._is_ending and (task := next(waiting, None)) is not None:
+    async def _next(self) -> Task | None:
+        """The next task that is needed, as soon as that is known; None if there is none."""
+        while not self._is_ending:
+            progress = self._progress
+            for task in self._waiting:
+                is_needed = self._rounds.needs(task.part)
+                if is_needed is not None:
+                    break
+            else:
+                if not self._waiting:
+                    return None
+                # Another worker carries out what it depends on.
+                await progress.wait()
+                continue
+            del self._waiting[task]
+            if is_needed:
+                return task
+            self._omitted.add(task)
+        return None
+
+    async def _work(self, lock: int, cpu: int) -> None:
+        while (task := await self._next()) is not None:
             attempt: Task | None = task
             while attempt is not None:
                 code = await self._carry_out(attempt, lock, cpu)
@@ -177,9 +207,13 @@ class SideBySide:
                     self._is_ending = True
                 again = self._again(attempt, code)
                 self._ended[attempt] = code
+                if again is None:
+                    self._rounds.add(attempt.part, self._measured(attempt))
                 self._take_over_in_order()
                 self._show()
                 attempt = again
+            self._progress.set()
+            self._progress = asyncio.Event()
 
     def _again(self, task: Task, code: int) -> Task | None:
         """The repetition of a failed task, with new numbers; None if it is not repeated."""
@@ -230,17 +264,36 @@ class SideBySide:
         passed_s = time.monotonic() - self._began_s
         left_s = None
         if done:
-            left_s = passed_s * (sum(task.part.seconds for task in self._tasks) / done - 1)
+            planned = (task for task in self._tasks if task not in self._omitted)
+            left_s = passed_s * (sum(task.part.seconds for task in planned) / done - 1)
         self._watcher.parts(
-            list(self._running), done=len(self._ended), of=len(self._tasks), left_s=left_s
+            list(self._running),
+            done=len(self._ended),
+            of=len(self._tasks) - len(self._omitted),
+            left_s=left_s,
         )
 
     # ---- taking over ---------------------------------------------------------------------
 
     def _take_over_in_order(self) -> None:
-        while self._taken < len(self._tasks) and self._tasks[self._taken] in self._ended:
-            self._take_over(self._tasks[self._taken])
+        for task in self._tasks[self._taken :]:
+            if task in self._ended:
+                self._take_over(task)
+            elif task not in self._omitted:
+                break
             self._taken += 1
+
+    def _measured(self, task: Task) -> list[Row]:
+        """What the experiments of a part have measured, if that decides about others."""
+        until, folder = task.part.until, task.folder
+        if until is None:
+            return []
+        columns_of = columns_in(folder, claimable(self._session.fields), until.columns)
+        found: list[Row] = []
+        for exp, rows in sorted(csvfile.by_experiment(csvfile.read(folder / store.TABLE)).items()):
+            outcome = tablerows.status_of(rows[0], folder / str(exp)) or OK
+            found.append((outcome, columns_of(exp) if outcome == OK else {}))
+        return found
 
     def _take_over(self, task: Task) -> None:
         """Take over the results and messages of a part."""

@@ -58,6 +58,7 @@ class _Whole:
             results.check_free(head.counter, head.last_number)
         self._passed = earlier.pass_over(session, results, nested=True)
         self._session = earlier.without_numbers(session, self._passed)
+        self._rounds = earlier.rounds_of(self._session, results, self._passed)
         self._request = session.request
         self._watcher = session.watcher
         self._head = head
@@ -92,7 +93,9 @@ class _Whole:
                 )
                 left, is_simulated = self._left, self._session.ground.is_simulated
                 seconds = left.simulated_s if is_simulated else left.seconds
-                self._watcher.expect(experiments=left.experiments, seconds=seconds)
+                # Otherwise it is known only at the end.
+                if self._head.at_least is None:
+                    self._watcher.expect(experiments=left.experiments, seconds=seconds)
                 return self._execute(controller, inventory)
 
     @property
@@ -204,9 +207,10 @@ class _Whole:
             return
         seconds = units.format_time(round(self._left.seconds))
         those = "; ".join(f"{host}: {', '.join(kept)}" for host, kept in changed.items() if kept)
+        up_to = "up to " if self._head.at_least is not None else ""
         but = f" except those that hosts keep ({those})" if those else ""
         question = (
-            f"This takes about {seconds} and changes settings of {', '.join(changed)},"
+            f"This takes {up_to}about {seconds} and changes settings of {', '.join(changed)},"
             f" which are put back at the end{but}. Continue? [Y/n] "
         )
         if not self._watcher.agrees(question):
@@ -252,7 +256,13 @@ class _Whole:
         failures: tuple[str, ...] = ()
         self._watcher.say(f"seed {self._head.seed}")
         tell(self._watcher, self._session.plan.head.warnings)
-        executor = Executor(self._session, controller, self._results, passed=self._passed.parts)
+        executor = Executor(
+            self._session,
+            controller,
+            self._results,
+            passed=self._passed.parts,
+            rounds=self._rounds,
+        )
         try:
             executor.run()
         except StoppedError as error:
@@ -284,6 +294,7 @@ class _Whole:
             ground=self._session.ground.name,
             hosts={name: endpoint.agent for name, endpoint in inventory.endpoints.items()},
             settings=controller.settings_in_no_manifest(),
+            certainty=self._rounds.ends(),
         ).with_failures(self._passed.failures)
 
 

@@ -12,6 +12,8 @@ import pytest
 from netesto import cli
 from netesto.files import paths
 from netesto.report import drawing
+from netesto.results import runs
+from results import samples
 
 MEASURED = Path(__file__).with_name("fixtures") / "measured"
 SOCKETS = "1/raw/client1/sockets.bin.gz"
@@ -411,6 +413,12 @@ def test_an_experiment_without_a_folder_is_shown(results, capsys):
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     # The last line is its first warning.
     assert shown == ["exp", "1.0", "1,"]
+
+
+def test_show_says_which_cells_of_a_sweep_are_certain(results, capsys):
+    runs.write(results, samples.certain_run())
+    cli.main(["show", str(results)])
+    assert capsys.readouterr().out.splitlines()[-1] == str(samples.certain_run().certainty[0])
 
 
 def test_show_tells_of_rows_that_are_not_what_was_derived(results, capsys):

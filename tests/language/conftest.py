@@ -42,7 +42,7 @@ def tree(request: pytest.FixtureRequest) -> ast.Script:
 def dry(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     lines: list[str] = []
     printer = Printer(lines.append, form="json")
-    printer.finish(planned(script_of(request), watch=printer.show).head.totals)
+    printer.finish(planned(script_of(request), watch=printer.show).head)
     return [json.loads(line) for line in lines]
 
 

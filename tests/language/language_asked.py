@@ -1,6 +1,6 @@
 """A draft of a plan that records its calls, and a way to run a script on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from netesto.language import steps
 from netesto.language.claims import falsehood
 from netesto.language.draft import rounded_counter
 from netesto.language.interpreter import Interpreter
+from netesto.language.plan import Until
 
 LIBRARY = Path(__file__).parents[2] / "lib"
 
@@ -95,9 +96,17 @@ class Asked:
     def column_kinds(self) -> None:
         return None
 
-    def enter_part(self, name: str, cell: Mapping[str, str], *, attempt: int) -> None:
+    def check_means(self, names: Iterable[str]) -> None:
+        """Columns are not checked."""
+
+    def enter_part(
+        self, name: str, cell: Mapping[str, str], *, attempt: int, until: Until | None = None
+    ) -> None:
         self.parts.append(name)
         self._cells.append(cell)
+
+    def end_repetition(self) -> None:
+        """Repetitions are not compared."""
 
     def leave_part(self, *, whole: bool) -> None:
         cell = self._cells.pop()

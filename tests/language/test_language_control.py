@@ -1,5 +1,6 @@
 """Macros, loops, SOURCE, END, SWEEP, the budget of loops, and the chain in errors."""
 
+import pytest
 from language_asked import Asked, run
 
 from netesto.language.draft import rounded_counter
@@ -754,3 +755,55 @@ def test_a_loop_within_one_over_the_same_variable_is_a_warning(asked):
         ["8", "9", "then 9", "8", "9", "then 9"],
         [f"2: FOR i: {message}", f"13: SWEEP j: {message}"],
     )
+
+
+# ---- SWEEP until something is certain --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("reps=3", "until= without a range of repetitions"),
+        ("", "until= without a range of repetitions"),
+        ("reps=2..9", "invalid range of repetitions reps=2..9"),
+        ("reps=5..4", "invalid range of repetitions reps=5..4"),
+        ("reps=3..", "invalid number of repetitions '3..'"),
+    ],
+)
+def test_until_needs_a_range_of_three_repetitions_or_more(words, message, run_with):
+    asked = run_with(f"SWEEP a=1 {words} until=rate:2% DO\nDONE\n")
+    assert asked.error.message == message
+
+
+def test_a_range_of_repetitions_needs_until(run_with):
+    asked = run_with("SWEEP a=1 reps=3..30 DO\nDONE\n")
+    assert asked.error.message == (
+        "reps=3..30 is a range, but until= does not say when they are enough"
+    )
+
+
+@pytest.mark.parametrize("word", ["rate", "rate:2", "rate:0%", "rate:100%", "rate:-1%", "rate:x%"])
+def test_until_is_a_column_and_a_share_between_0_and_100_percent(word, run_with):
+    asked = run_with(f"SWEEP a=1 reps=3..30 until={word} DO\nDONE\n")
+    assert asked.error.message == f"until: {word!r} is not a column and a share of its mean"
+
+
+def test_until_has_each_column_once(run_with):
+    asked = run_with("SWEEP a=1 reps=3..30 until=rate:2%,rate:3% DO\nDONE\n")
+    assert asked.error.message == "until has the column rate twice"
+
+
+@pytest.mark.parametrize("around", ["SWEEP b=1 DO\n{}DONE\n", "BEGIN m\n{}END m\nRUN m,2\n"])
+def test_until_is_for_cells_that_run_apart(around, run_with):
+    asked = run_with(around.format("SWEEP a=1 reps=3..30 until=rate:2% DO\nDONE\n"))
+    assert asked.error.message == (
+        "until= in a SWEEP within another SWEEP, or within a repetition of RUN"
+    )
+
+
+def test_random_order_shuffles_each_round_of_repetitions_apart(run_with):
+    text = "SWEEP n=1..9 order=random reps=3..4 until=rate:2% DO\nECHO $n\nDONE"
+    echoed = run_with(text).echoed
+    rounds = [echoed[first : first + 9] for first in range(0, 36, 9)]
+    assert [sorted(each) for each in rounds] == [[str(n) for n in range(1, 10)]] * 4
+    assert rounds[0] != rounds[1]

@@ -1,5 +1,7 @@
 """The dry run: what it prints, its clock, its counter, and what it keeps for pre-flight."""
 
+import re
+
 import pytest
 from language_plans import planned
 from typed import nearly
@@ -43,7 +45,7 @@ def test_plain_lines_show_arguments_time_and_place():
     plan = planned('WAIT 5\nSET_QDISC host=a qdisc=fq other="a b"\nECHO hi\n')
     for step in plan.steps():
         printer.show(step)
-    printer.finish(plan.head.totals)
+    printer.finish(plan.head)
     assert lines == [
         'SET_QDISC host=a exp=0 expName=Exp qdisc=fq action= other="a b"  # 5 s, test.nts:2',
         "# hi",
@@ -101,7 +103,7 @@ def test_a_dry_run_says_what_duration_it_does_not_know():
     plan = planned(f"{COUNTED}\n")
     for step in plan.steps():
         printer.show(step)
-    printer.finish(plan.head.totals)
+    printer.finish(plan.head)
     assert lines[-1].endswith(", and as long as 1 DO_CLIENT with count= and without dur= needs")
 
 
@@ -153,3 +155,19 @@ RUN twoFlowBaseStream,1 server=h1 client1=h2 client2=h3 expName=1s2c1fs ca1=$ca 
 END
 """
     assert planned(text).head.totals == Totals(1, 2, nearly(60.85, abs=0.1), 60.0)
+
+
+def test_a_dry_run_says_what_runs_at_least_and_until_when():
+    lines: list[str] = []
+    printer = Printer(lines.append)
+    text = (
+        "SWEEP dur=10 reps=3..30 until=rate:2%,rtt:5% DO\n"
+        "DO_CLIENT host=a server=b exp=COUNTER dur=$dur\nWAIT_FLOWS\nPROCESS_EXP\nDONE\n"
+    )
+    plan = planned(text, watch=printer.show)
+    printer.finish(plan.head)
+    assert [re.sub("about .*", "", line) for line in lines[-3:]] == [
+        "# at most 30 experiments, 30 flows, ",
+        f"# {plan.head.untils[0]}",
+        "# at least 3 experiments, 3 flows, ",
+    ]

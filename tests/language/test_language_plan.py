@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from language_plans import ONE, SWEEP, planned, told
 
-from netesto.errors import Place
-from netesto.language.plan import Part, SourceFile
+from netesto.errors import Place, ScriptError
+from netesto.files.paths import fields_file
+from netesto.language.plan import Part, SourceFile, Until, read
 from netesto.language.planner import again, renumbered
 from netesto.language.steps import Configure, DoClient, LabRequest, RemoteCommand, Step, Wait
+from netesto.results.fields import load
+from netesto.run.settings import known
 
 NOWHERE = Place("--lab", 1)
 
@@ -480,3 +483,66 @@ def test_of_flows_that_differ_in_their_duration_a_plan_names_the_longest_to_host
     text = "DO_CLIENT host=a server=b exp=1 dur={}\n"
     head = planned(text.format(5) + text.format(7) + text.format(6)).head
     assert [each.flow.duration_s for each in head.commands if isinstance(each, DoClient)] == [7]
+
+
+# ---- until something is certain ------------------------------------------------------------------
+
+UNTIL = SWEEP.replace(" DO", " reps=3..5 until=rate:2%,rtt:5% DO")
+
+
+def test_a_plan_has_all_repetitions_and_the_rule_that_may_omit_some():
+    head = planned(ONE + UNTIL).head
+    rule = Until(columns={"rate": 2.0, "rtt": 5.0}, least=3, most=5, sweep=1)
+    assert (len(head.parts), head.untils, head.totals.experiments) == (10, [rule], 10)
+
+
+def test_a_plan_knows_what_runs_at_least():
+    head, least = planned(ONE + UNTIL).head, planned(ONE + SWEEP.replace(" DO", " reps=3 DO")).head
+    assert head.at_least is not None
+    assert head.at_least.experiments == least.totals.experiments
+    assert head.at_least.seconds == pytest.approx(least.totals.seconds)
+
+
+def test_a_repetition_is_the_same_with_and_without_a_rule():
+    assert hashes(ONE + UNTIL) == hashes(ONE + SWEEP.replace(" DO", " reps=5 DO"))
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("rat", "until: column rat is not measured"),
+        ("ca", "until: column ca has texts, which have no mean"),
+    ],
+)
+def test_a_rule_is_about_columns_with_numbers(column, message):
+    with pytest.raises(ScriptError) as found:
+        planned(ONE + UNTIL.replace("rate", column), columns=known(load(fields_file())))
+    assert found.value.message == message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [UNTIL + "ASSERT rate > 9\n", UNTIL.replace("RUN one", "ASSERT rate > 9\nRUN one")],
+)
+def test_a_claim_about_a_repetition_that_may_not_run_is_refused(text):
+    with pytest.raises(ScriptError) as found:
+        planned(ONE + "RUN one ca=reno\n" + text)
+    assert found.value.message == (
+        "ASSERT about a repetition of a SWEEP with until=, which may not run"
+    )
+
+
+def test_all_repetitions_of_a_cell_have_the_same_experiments():
+    text = ONE + UNTIL.replace("RUN one", "RUN one\nIF $rep == 2: RUN one")
+    with pytest.raises(ScriptError) as found:
+        planned(text)
+    assert found.value.message == (
+        "ca=reno rep=2 has the experiments Exp, Exp; its first repetition has Exp"
+    )
+
+
+def test_a_plan_with_a_rule_is_read_as_it_was_written(tmp_path):
+    plan, path = planned(ONE + UNTIL), tmp_path / "plan.json"
+    with path.open("wb") as file:
+        plan.write(file)
+    assert read(path).head == plan.head

@@ -40,7 +40,7 @@ def _printed(
     script = SourceFile(str(SCRIPTS / "test.nts"), text)
     draft = Draft(seed=1, watch=printer.show)
     plan = make(script, draft, library_path=[LIBRARY], definitions=definitions)
-    printer.finish(plan.head.totals)
+    printer.finish(plan.head)
     return lines, plan
 
 

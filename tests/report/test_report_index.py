@@ -5,6 +5,7 @@ import pytest
 from netesto.report import index, neighbours
 from netesto.report.index import IndexColumn
 from netesto.report.neighbours import Neighbours
+from netesto.results import runs
 from netesto.system import process
 from results import samples
 
@@ -56,6 +57,12 @@ def test_cells_of_the_index_are_escaped(store, publish, read):
 def test_index_of_an_empty_folder_says_so(store, read):
     index.write(store.folder)
     assert "No experiment has been completed in this folder yet." in read(store.folder).text
+
+
+def test_index_says_which_cells_of_a_sweep_are_certain(store, read):
+    runs.write(store.folder, samples.certain_run())
+    index.write(store.folder)
+    assert str(samples.certain_run().certainty[0]) in read(store.folder).text
 
 
 def test_experiment_without_a_page_has_no_link(tmp_path):

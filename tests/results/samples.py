@@ -12,10 +12,12 @@ from netesto.measured import CpuSample, GoodputInterval, PingSample, SocketSampl
 from netesto.model import ClockOffset, GroupRequest, HostInfo, Ports
 from netesto.packets.found import CapturedFlow, Rtt
 from netesto.results import aggregate
+from netesto.results.certainty import CellEnd, ColumnMean
 from netesto.results.evidence import OK, ExperimentEvidence, GroupEvidence, InstanceEvidence
 from netesto.results.fields import Fields
 from netesto.results.formulas import MeasuredGroup
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest, PathRecord
+from netesto.results.runs import RunRecord
 
 BEGIN_S = 1_795_176_900.0
 LEAD_S = 0.25
@@ -404,4 +406,23 @@ def with_other_control(evidence: ExperimentEvidence, used: str) -> ExperimentEvi
             )
             for each in evidence.groups
         ),
+    )
+
+
+def certain_run() -> RunRecord:
+    """A run of a SWEEP with until=, of one cell."""
+    mean = ColumnMean(
+        experiment="", column="rate", share_percent=2, count=3, mean=94.1, half_percent=1.5
+    )
+    end = CellEnd(
+        sweep=1, cell={"ca": "reno"}, ended="certain", repetitions=3, failed=0, means=(mean,)
+    )
+    return RunRecord(
+        name="2026-11-20T121500.250Z",
+        argv=(),
+        script_path="a.nts",
+        script="",
+        seed=1,
+        started="2026-11-20T12:15:00.250Z",
+        certainty=(end,),
     )

@@ -44,7 +44,7 @@ def planned(text: str) -> Plan:
     return SETTINGS.plan(SourceFile("a.nts", text), FIELDS)
 
 
-def measure(store: Store, exp: int) -> None:
+def measure(store: Store, exp: int, *, rate: str = "94.1") -> None:
     """An experiment with one flow of cubic, for 24 s."""
     evidence = samples.experiment(samples.lively_group(samples.request()))
     folder = store.begin(exp)
@@ -54,12 +54,12 @@ def measure(store: Store, exp: int) -> None:
     told = samples.manifest(evidence, exp=exp, files={RAW: digest})
     manifest.write(told, folder / manifest.NAME)
     store.complete(exp)
-    store.append([{"exp": f"{exp}.0", "rate": "94.1", "ca": "cubic"}])
+    store.append([{"exp": f"{exp}.0", "rate": rate, "ca": "cubic"}])
 
 
-def finish(store: Store, plan: Plan, index: int, exp: int) -> None:
+def finish(store: Store, plan: Plan, index: int, exp: int, *, rate: str = "94.1") -> None:
     """Record that a part of a plan has succeeded."""
-    measure(store, exp)
+    measure(store, exp, rate=rate)
     part = plan.part(index)
     store.note_cell("a", part.cell, [exp], part_hash=part.hash)
 
@@ -193,6 +193,28 @@ def test_a_false_claim_is_judged_on_what_was_measured(store, before, line):
     )
     found, said = passed_over(store, plan)
     assert (found.failures, said[-1]) == ((failure,), f"warning: assertion failed: {failure}")
+
+
+UNTIL = SWEEP.replace("cubic,bbr", "cubic reps=3..5 until=rate:2%")
+
+
+@pytest.mark.parametrize(
+    ("rates", "needed"),
+    [
+        (["94", "94.1"], [True, None, None]),
+        (["94", "94.1", "93.9"], [False, False]),
+        (["94", "104", "84"], [True, None]),
+    ],
+)
+def test_what_an_earlier_run_measured_decides_which_repetitions_are_needed(store, rates, needed):
+    plan = planned(UNTIL)
+    for index, rate in enumerate(rates):
+        finish(store, plan, index, index + 1, rate=rate)
+    session = session_of(store, plan)
+    passed = earlier.pass_over(session, store, nested=True)
+    rounds = earlier.rounds_of(session, store, passed)
+    left = [part for part in plan.outer if part.index not in passed.parts]
+    assert [rounds.needs(part) for part in left] == needed
 
 
 def test_a_claim_about_a_cell_that_is_run_is_not_judged(store):

@@ -18,6 +18,7 @@ from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run.executor import Executor
 from netesto.run.request import CONTINUE, OnFailure, RunRequest
+from netesto.run.rounds import Rounds
 from netesto.run.session import RunSession
 from netesto.run.settings import RunSettings
 
@@ -36,9 +37,11 @@ SWEEP = f"SWEEP ca=reno,cubic DO\n{ONE}DONE\n"
 
 
 class Hosts:
-    """Records its requests. Experiments of `failing` fail; the rate of others is 9."""
+    """Records its requests. Experiments of `failing` fail; the rate of others is 9, unless `rates`
+    has another one."""
 
     def __init__(self, *, failing: Sequence[int] = ()) -> None:
+        self.rates: dict[int, str] = {}
         self.asked: list[str] = []
         self.failing = failing
         self.open_experiments: list[int] = []
@@ -65,7 +68,7 @@ class Hosts:
         self.asked.append(f"process {exp} {notes.exp_name}")
         self.open_experiments.remove(exp)
         status = "failed" if exp in self.failing else "ok"
-        return Processed(exp, status, {"exp": f"{exp}.0", "rate": "9"})
+        return Processed(exp, status, {"exp": f"{exp}.0", "rate": self.rates.get(exp, "9")})
 
     def interrupt(
         self, reason: str, notes: Mapping[int, steps.ExperimentNotes], *, in_haste: bool
@@ -106,7 +109,8 @@ class World:
             out=self.results.folder,
             watcher=self.watched,
         )
-        return Executor(session, self.hosts, self.results, passed=passed or {})
+        rounds = Rounds(session.plan, is_simulated=False)
+        return Executor(session, self.hosts, self.results, passed=passed or {}, rounds=rounds)
 
     def run(
         self,
@@ -350,3 +354,47 @@ def test_an_experiment_that_is_interrupted_is_called_as_it_would_have_been(world
         "interrupted: 1 mine",
         ["experiment 1: partial"],
     )
+
+
+# ---- until something is certain ------------------------------------------------------------------
+
+UNTIL = f"SWEEP ca=reno,cubic reps=3..5 until=rate:2% DO\n{ONE}DONE\n"
+
+
+def processed(world: World) -> list[int]:
+    return [int(each.split()[1]) for each in world.hosts.asked if each.startswith("process")]
+
+
+def test_cells_that_are_certain_are_not_repeated(world):
+    # Of cubic, which has the even numbers; reno has 9 each time.
+    world.hosts.rates = {2: "5", 4: "9", 6: "13"}
+    world.run(UNTIL)
+    assert processed(world) == [1, 2, 3, 4, 5, 6, 8, 10]
+
+
+def test_the_numbers_of_repetitions_that_are_not_needed_are_not_used_again(world):
+    world.run(UNTIL)
+    assert (processed(world), world.results.counter()) == ([1, 2, 3, 4, 5, 6], 10)
+
+
+def test_a_failed_repetition_is_followed_by_another_one(world):
+    world.hosts.failing = [3]
+    world.run(UNTIL)
+    assert processed(world) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_of_a_repetition_that_is_run_again_the_last_attempt_counts(world):
+    world.hosts.failing = [3]
+    world.run(UNTIL, on_failure=OnFailure(retries=1))
+    assert processed(world) == [1, 2, 3, 11, 4, 5, 6]
+
+
+def test_what_the_body_asserts_is_asserted_of_each_repetition_that_runs(world):
+    failures = world.run(UNTIL.replace("DONE", "ASSERT rate > 10\nDONE"))
+    assert len(failures) == 6
+
+
+def test_settings_of_repetitions_that_are_not_needed_are_made_before_the_next_command(world):
+    setting = "SET_NETEM host=a netem_delay=$rep\n"
+    world.run(UNTIL.replace("DO\n", f"DO\n{setting}") + "SET ca=reno\n" + ONE)
+    assert world.hosts.asked[-3:] == ["SET_NETEM 9", "DO_CLIENT 11", "process 11 Exp"]

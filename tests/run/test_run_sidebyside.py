@@ -15,12 +15,13 @@ from rich.console import Console
 from netesto.cli.display import Display
 from netesto.errors import ResultsError, UsageError
 from netesto.grounds import SIM
-from netesto.language.plan import Part, SourceFile
+from netesto.language.plan import Part, Plan, SourceFile
 from netesto.results import csvfile, fields
 from netesto.results.runs import RunRecord
 from netesto.results.store import Store
 from netesto.run import partfolders
 from netesto.run.request import CONTINUE, OnFailure, RunRequest
+from netesto.run.rounds import Rounds
 from netesto.run.session import RunEnd, RunSession
 from netesto.run.settings import RunSettings
 from netesto.run.sidebyside import SideBySide, Task
@@ -29,19 +30,20 @@ from netesto.system import process
 RUN = "2026-11-20T121500.250Z"
 RECORD = RunRecord(name=RUN, argv=(), script_path="a.nts", script="", seed=1, started="")
 SETTINGS = RunSettings(libraries=(), definitions={}, max_iterations=1000, seed=1)
-FIELDS = fields.parse("exp:one\nstatus:one\n", source="fields.txt")
+FIELDS = fields.parse("exp:one\nstatus:one\nrate:sum\n", source="fields.txt")
 
-# Arguments: the part's folder, its experiment's number, its status, its exit status, and a file to
-# wait for, "-" for none.
+# Arguments: the part's folder, its experiment's number, its status, its exit status, a file to wait
+# for, "-" for none, and the rate.
 PART = """
 import json, os, sys, time
 from pathlib import Path
-folder, number, status, code, awaited = Path(sys.argv[1]), *sys.argv[2:]
+folder, number, status, code, awaited, rate = Path(sys.argv[1]), *sys.argv[2:]
 deadline = time.monotonic() + 20
 while awaited != "-" and not Path(awaited).exists() and time.monotonic() < deadline:
     time.sleep(0.01)
 (folder / number).mkdir()
-(folder / "exp.csv").write_text(f"exp,status\\n{number}.0,{status}\\n{number}.1,{status}\\n")
+rows = "".join(f"{number}.{group},{status},{rate}\\n" for group in (0, 1))
+(folder / "exp.csv").write_text(f"exp,status,rate\\n{rows}")
 (folder / "runs").mkdir()
 failures = [] if status == "ok" else [f"experiment {number}: {status}"]
 record = {"failures": failures, "ground": "sim", "hosts": {"a": "unix:a"}}
@@ -79,12 +81,14 @@ def make_part(index: int) -> Part:
 
 
 class Ground:
-    """Runs parts; `codes` are exit statuses by experiment number, `awaited` files to wait for."""
+    """Runs parts; by experiment number, `codes` are exit statuses, `awaited` files to wait for, and
+    `rates` those of others than 9 Mbit/s."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.codes: dict[int, int] = {}
         self.awaited: dict[int, Path] = {}
+        self.rates: dict[int, str] = {}
         self.numbers_again = 1
         self.said = io.StringIO()
         self.display = Display(Console(file=self.said, width=200), plain=True, quiet=False)
@@ -94,7 +98,8 @@ class Ground:
         code = self.codes.get(number, 0)
         outcome = ("ok", "failed")[code == 1]
         awaited = str(self.awaited.get(number, "-"))
-        words = [str(task.folder), str(number), outcome, str(code), awaited]
+        rate = self.rates.get(number, "9")
+        words = [str(task.folder), str(number), outcome, str(code), awaited, rate]
         # Without site-packages: what coverage starts there takes Ctrl-C for a failed import.
         return [sys.executable, "-S", "-c", PART, *words]
 
@@ -104,17 +109,27 @@ class Ground:
 
     def run(self, count: int, *, jobs: int = 2, on_failure: OnFailure = CONTINUE) -> RunEnd:
         self.store.reserve(0, count)
+        parts = [make_part(index) for index in range(count)]
+        with SETTINGS.plan(SourceFile("a.nts", ""), FIELDS) as plan:
+            return self._run(plan, parts, jobs, on_failure)
+
+    def sweep(self, text: str, *, jobs: int, on_failure: OnFailure = CONTINUE) -> RunEnd:
+        with SETTINGS.plan(SourceFile("a.nts", text), FIELDS) as plan:
+            self.store.reserve(0, plan.head.last_number)
+            return self._run(plan, plan.outer, jobs, on_failure)
+
+    def _run(self, plan: Plan, parts: Sequence[Part], jobs: int, on_failure: OnFailure) -> RunEnd:
         session = RunSession(
             request=RunRequest(script="a.nts", settings=SETTINGS, on_failure=on_failure),
-            plan=SETTINGS.plan(SourceFile("a.nts", ""), FIELDS),
+            plan=plan,
             record=RECORD,
             fields=FIELDS,
             ground=SIM,
             out=self.store.folder,
             watcher=self.display,
         )
-        parts = [make_part(index) for index in range(count)]
-        return SideBySide(session, parts, self, self.store, jobs=jobs).run()
+        rounds = Rounds(plan, is_simulated=True)
+        return SideBySide(session, parts, self, self.store, jobs=jobs, rounds=rounds).run()
 
     @property
     def rows(self) -> list[str]:
@@ -144,6 +159,43 @@ def test_rows_are_in_the_scripts_order_whoever_ends_first(ground, store):
 def test_what_parts_print_is_passed_on(ground, capfd):
     ground.run(2)
     assert capfd.readouterr().out == "part 1\npart 2\n"
+
+
+# With 5, 9 and 13 Mbit/s it is not certain; of cubic, which has the even numbers.
+UNTIL = """\
+SWEEP ca=reno,cubic reps=3..5 until=rate:2% DO
+    DO_CLIENT host=a server=b exp=COUNTER ca=$ca
+    PROCESS_EXP
+DONE
+"""
+UNCERTAIN = {2: "5", 4: "9", 6: "13"}
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+def test_cells_that_are_certain_are_not_repeated_whatever_the_number_of_jobs(ground, jobs):
+    ground.rates = UNCERTAIN
+    ground.sweep(UNTIL, jobs=jobs)
+    assert ground.rows[::2] == [f"{exp}.0" for exp in (1, 2, 3, 4, 5, 6, 8, 10)]
+
+
+def test_a_repetition_waits_for_earlier_ones_of_its_cell_alone(ground, store):
+    ground.rates = UNCERTAIN
+    # The last repetition of the one cell waits for the last one of the other.
+    ground.awaited[5] = partfolders.of_run(store.folder, RUN) / "9" / "10"
+    ground.sweep(UNTIL, jobs=2)
+    assert ground.rows[-2:] == ["10.0", "10.1"]
+
+
+def test_of_a_part_that_is_run_again_the_last_attempt_counts(ground):
+    ground.codes[3] = 1
+    ground.sweep(UNTIL, jobs=2, on_failure=OnFailure(retries=1))
+    assert ground.rows[::2] == ["1.0", "2.0", "3.0", "4.0", "5.0", "6.0", "11.0"]
+
+
+def test_a_failed_part_is_followed_by_another_repetition(ground):
+    ground.codes[3] = 1
+    end = ground.sweep(UNTIL, jobs=2)
+    assert (end.status, ground.rows[::2]) == (1, [f"{exp}.0" for exp in range(1, 8)])
 
 
 def test_warnings_tell_their_part(ground):

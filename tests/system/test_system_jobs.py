@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -313,3 +314,34 @@ def test_results_are_the_same_for_an_ordinary_user_of_a_large_machine(side_by_si
         assert outcome.status == 0
         assert (outcome.out / "exp.csv").owner() == "nobody"
         assert unnumbered(outcome) == unnumbered(side_by_side)
+
+
+# Where nothing is lost, less is random.
+UNTIL = """\
+LAB pair rate=10mbit delay=5
+SOURCE inlib
+SWEEP loss=0,0.5 reps=3..4 until=rate:0.1% DO
+    SET_LINK host=a to=b loss=$loss
+    RUN OneFlowStream server=b client=a ca=cubic dur=1
+DONE
+"""
+
+
+def test_a_cell_is_repeated_until_it_is_certain_whatever_the_number_of_guests(tmp_path: Path):
+    kernel_or_reason("sim")
+    tables: list[bytes] = []
+    ends: list[Any] = []
+    for jobs in ("1", "2"):
+        folder = tmp_path / jobs
+        folder.mkdir()
+        (folder / "script.nts").write_text(UNTIL)
+        words = (*WORDS, "--no-pages", "--jobs", jobs, "script.nts")
+        done = netesto(folder, *words, timeout=TIMEOUT_S)
+        run = run_record(Outcome(done.status, done.stdout, done.stderr, folder / "out"))
+        tables.append((folder / "out" / "exp.csv").read_bytes())
+        ends.append(run["certainty"])
+    assert [(end["cell"]["loss"], end["ended"], end["repetitions"]) for end in ends[0]] == [
+        ("0", "certain", 3),
+        ("0.5", "bound", 4),
+    ]
+    assert (tables[0], ends[0]) == (tables[1], ends[1])

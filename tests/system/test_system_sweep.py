@@ -1,5 +1,6 @@
 """A SWEEP, and `--resume`."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,22 @@ def test_a_cell_with_a_failed_flow_is_run_again_within_another_cell_too(tmp_path
         ["skipped outer=1 rep=1 ca=cubic rep2=1: finished by an earlier run"],
         1,
     )
+
+
+UNTIL = SWEEP.replace("reps=2", "reps=3..4 until=rate:20%")
+
+
+def test_a_sweep_ends_when_it_is_certain_and_is_not_continued_then(tmp_path: Path):
+    first = run_script(tmp_path, UNTIL)
+    [path] = (first.out / "runs").glob("*.json")
+    again = netesto(tmp_path, *RESUME)
+    ends = json.loads(path.read_text())["certainty"]
+    assert [(end["cell"], end["ended"], end["repetitions"]) for end in ends] == [
+        ({"ca": "reno"}, "certain", 3),
+        ({"ca": "cubic"}, "certain", 3),
+    ]
+    assert [row["exp"] for row in first.rows if row["group"] == "0"] == [
+        f"{exp}.0" for exp in range(1, 7)
+    ]
+    said = [line for line in again.stdout.splitlines() if "certain after 3 repetitions" in line]
+    assert (again.status, len(said)) == (0, 2)
