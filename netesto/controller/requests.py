@@ -160,8 +160,13 @@ def _paced_bps(
             rate_bps = changed_rates_bps.get(link.ends, link.rate_bps)
             if rate_bps is not None:
                 return TRACE_SHARES[command.flow.test] * rate_bps
-    raise MissingError(
-        f"DO_TRACE needs bitrate= here: the first link of {client.host} has no rate",
+    raise unpaced(client.host)
+
+
+def unpaced(host: str) -> MissingError:
+    """A host's flows of a trace have no rate."""
+    return MissingError(
+        f"DO_TRACE needs bitrate= here: the first link of {host} has no rate",
         remedy="Write for example: bitrate=1mbit",
     )
 

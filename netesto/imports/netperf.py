@@ -46,6 +46,10 @@ _UNITS: Mapping[str, float] = {
 }  # fmt: skip
 _TRANSACTIONS = "Trans/s"
 _DEFAULT = "10^6bits/s"
+# Of the first line, for tests without requests.
+_STREAMS = ("STREAM", "MAERTS", "SENDFILE", "OMNI SEND", "OMNI RECEIVE")
+# The digits of a rate, such as 0.01 with -f g, may be too few to compute with.
+_ROUNDED = 0.01
 # One transaction at a time takes its latency.
 _LATENCY_TOLERANCE = 0.01
 _SHOWN_LINES = 3
@@ -112,11 +116,13 @@ def _test(title: str, words: Mapping[str, str]) -> str:
     protocol = "UDP" if said.startswith("UDP") or words.get("PROTOCOL") == "UDP" else "TCP"
     if "CONNECT/REQUEST" in said or " CRR" in said or "CONNECT/CLOSE" in said:
         return "TCP_CRR"
+    # -k all and -O have words of requests for a stream, too: a size of -1, and a rate of 1.
+    is_stream = any(name in said for name in _STREAMS) or words.get("REQUEST_SIZE") == "-1"
     if (
         "REQUEST/RESPONSE" in said
         or said.endswith((" RR", "SEND|RECV"))
         or words.get("THROUGHPUT_UNITS") == _TRANSACTIONS
-        or words.keys() & {"REQUEST_SIZE", "TRANSACTION_RATE"}
+        or (not is_stream and words.keys() & {"REQUEST_SIZE", "TRANSACTION_RATE"})
     ):
         return f"{protocol}_RR"
     if "MAERTS" in said or said == "OMNI RECEIVE" or words.get("DIRECTION") == "Recv":
@@ -181,7 +187,7 @@ class _Words:
                 remote_retransmits=remote if is_reverse else None,
                 mss_bytes=self._whole("TRANSPORT_MSS"),
                 datagrams=datagrams,
-                doubts=self._doubts(rate_bps, unit),
+                doubts=(*self._doubts(rate_bps, unit), *self._rounding(unit)),
             ),
         )
 
@@ -199,6 +205,15 @@ class _Words:
         said = f"rate {rate_bps / 1e6:.4g} Mbit/s by THROUGHPUT, {there_bps / 1e6:.4g} Mbit/s by"
         doubt = f"{said} the transferred bytes: is its unit another one?"
         return (severity.invalidates(doubt),)
+
+    def _rounding(self, unit: str) -> tuple[str, ...]:
+        """With -f g, 9.57 Mbit/s are 0.01."""
+        text = self.words.get("THROUGHPUT", "")
+        half = 0.5 * 10.0 ** -len(text.partition(".")[2])
+        rate = _decimal(text)
+        if not rate or half / rate < _ROUNDED:
+            return ()
+        return (f"rate is rounded to {100 * half / rate:.0f} %: {text} {unit or _DEFAULT}",)
 
     def _datagrams(self, rate_bps: float, sent_bps: float | None) -> Datagrams | None:
         """Counts of the table, or bytes of datagrams of one size."""
@@ -281,7 +296,10 @@ def _decimal(text: str) -> float | None:
 def _table(text: str, test: str) -> dict[str, str]:
     """The numbers of a classic table, by the names of -k."""
     rows = list(_rows(text))
-    unit = next(iter(_UNIT.findall(text)), "")
+    title = TITLE.search(text)
+    # With -v 2 another table follows, with other units.
+    heading = text[title.end() if title is not None else 0 :].partition("\n\n")[0]
+    unit = next(iter(_UNIT.findall(heading)), "")
     found = {"THROUGHPUT_UNITS": unit} if unit else {}
     if test in REQUEST_TESTS:
         row = next((row for row in rows if len(row) >= 6), None)

@@ -17,7 +17,7 @@ from netesto.errors import LabError, OutputError, ProcessError
 from netesto.lab import plan as plan_of_links
 from netesto.lab.plan import LabPlan, ProgramLink
 from netesto.lab.records import NAMESPACE_FOLDER, Record
-from netesto.system import process
+from netesto.system import proc, process
 
 READY_TIMEOUT_S = 20.0
 
@@ -64,6 +64,12 @@ def shown(record: Record, a: str, b: str) -> str:
     raise LabError(f"no program carries the link {a} - {b}", remedy="emulator=program: one does.")
 
 
+def _is_simulated() -> bool:
+    """Whether this kernel's time is simulated: then the program need not read the clock."""
+    ground = proc.ground_inside()
+    return ground is not None and ground.is_simulated
+
+
 def _start(plan: LabPlan, record: Record, link: ProgramLink) -> None:
     log = Path(record.files) / f".{link.taps[0]}.log"
     reader, writer = os.pipe()
@@ -78,6 +84,7 @@ def _start(plan: LabPlan, record: Record, link: ProgramLink) -> None:
                 f"seed={secrets.randbits(63)}",
                 f"ready={writer}",
                 f"ends={link.a},{link.b}",
+                f"simulated={int(_is_simulated())}",
                 *emulator.words(link.there, link.back),
             ]
             process.launch(argv, stdout=log, pass_fds=[writer])

@@ -143,7 +143,8 @@ class Timeline:
         self._open[exp].end_s = min(self._open[exp].end_s, self.now_s)
 
     def _process(self, exp: int) -> None:
-        """The experiment is processed."""
+        """The experiment is processed, when its flows have ended."""
+        self._wait_flows(exp, None)
         experiment, costs = self._open.pop(exp, _Open()), self._costs
         self.now_s += costs.experiment_s + costs.group_s * experiment.groups
         self.now_s += costs.flow_s * experiment.flows + costs.sample_s * experiment.samples

@@ -21,6 +21,10 @@ def checked(result: TransferResult, asked: FlowSpec) -> TransferResult:
     """The result of a flow, without values that others contradict."""
     doubts = [*result.doubts]
     datagrams = result.datagrams
+    if datagrams is not None and asked.omit_s and (sent := _sent_by_rates(datagrams, result)):
+        said = f"{asked.tool} reports {datagrams.sent} sent datagrams, with some of the omitted"
+        doubts.append(f"{said} time: {sent} by both rates")
+        datagrams = replace(datagrams, sent=sent)
     if datagrams is not None and (doubt := _loss_doubt(datagrams)):
         lost = _lost_by_rates(datagrams, result.rate_bps)
         known = "unknown" if lost is None else f"{_percent(lost, datagrams.sent)} by both rates"
@@ -30,6 +34,21 @@ def checked(result: TransferResult, asked: FlowSpec) -> TransferResult:
         doubts += _of_rates(result, asked)
     doubts += _of_latencies(result)
     return replace(result, datagrams=datagrams, doubts=tuple(dict.fromkeys(doubts)))
+
+
+def _sent_by_rates(found: Datagrams, result: TransferResult) -> int | None:
+    """The datagrams that were sent, as those that arrived and both rates imply; None if the sender
+    and the receiver have counted the same ones."""
+    sent, numbered, arrived = found.sent, found.numbered, found.received
+    if sent is None or numbered is None or not _differ(sent, numbered, _COUNTS_TOLERANCE):
+        return None
+    if found.lost is not None and not _loss_doubt(replace(found, sent=None)):
+        # What arrived is computed from bytes, with the size of a datagram, and that from `sent`.
+        arrived = max(0, numbered - found.lost)
+    if arrived is None or not result.rate_bps or found.sent_bps is None:
+        return None
+    implied = round(arrived * found.sent_bps / result.rate_bps)
+    return implied if _differ(sent, implied, _COUNTS_TOLERANCE) else None
 
 
 def _loss_doubt(found: Datagrams) -> str:

@@ -37,9 +37,10 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def outward(value: float, rounding: str) -> str:
-    """An extreme with one decimal. A minimum is rounded down and a maximum up, so that no mean is
-    beyond them."""
-    return fixed(float(Decimal(repr(value)).quantize(Decimal("0.1"), rounding)), 1)
+    """An extreme with one to three decimals. A minimum is rounded down and a maximum up, so that no
+    mean, which has three, is beyond them."""
+    text = f"{Decimal(repr(value)).quantize(Decimal('0.001'), rounding):f}".rstrip("0")
+    return fixed(float(text), max(1, len(text.partition(".")[2])))
 
 
 def short(value: float | None, decimals: int) -> str:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from netesto import units
 from netesto.controller.inventory import Inventory
+from netesto.controller.requests import TRACE_SHARES, unpaced
 from netesto.errors import ScriptError, UsageError, WorldError
 from netesto.flowspec import LINK_TESTS
 from netesto.hostsettings import LinkLimits, Qdisc, Setting
@@ -94,6 +95,7 @@ def _warnings(
     }
     shaped: dict[str, Qdisc] = {}
     _check_stressed(network, commands, inventory)
+    _check_paced(network, commands, inventory)
     for command, host, setting in _settings(commands, inventory):
         match setting:
             case LinkLimits():
@@ -134,6 +136,35 @@ def _check_stressed(
         with contextlib.suppress(WorldError):  # a host that does not exist is reported elsewhere
             host = inventory.find(command.host).host
             _check_link(network, host, command, inventory)
+
+
+def _check_paced(
+    network: Topology, commands: Sequence[steps.RemoteCommand], inventory: Inventory
+) -> None:
+    """ScriptError if a DO_TRACE without bitrate= has a flow of a host whose links never have a
+    rate."""
+    changing = {
+        link
+        for _, host, setting in _settings(commands, inventory)
+        if isinstance(setting, LinkLimits) and "rate" in setting.values
+        for link in _meant(network, host, setting, inventory)
+    }
+    for command in commands:
+        if not isinstance(command, steps.DoTrace) or "bitrate" in command.arguments:
+            continue
+        if command.flow.test not in TRACE_SHARES:
+            continue
+        with contextlib.suppress(WorldError):  # a host that does not exist is reported elsewhere
+            host = inventory.find(command.host).host
+            links = [link for link in network.links if host in {link.a, link.b}]
+            if not any(each in changing or each.sent_by(host).rate_bps for each in links):
+                error = unpaced(host)
+                raise ScriptError(
+                    error.message,
+                    place=command.place,
+                    remedy=error.remedy,
+                    chain=command.chain,
+                )
 
 
 def _check_link(

@@ -255,3 +255,27 @@ def test_a_stress_test_needs_a_rate_and_room_for_a_frame(complaint):
         "a.nts:2:24: STRESS_LINK host=s1 to=s2: txbuffer=1600: does not hold one frame of 9000"
         " bytes"
     )
+
+
+def test_a_trace_needs_bitrate_where_no_link_of_a_sender_ever_has_a_rate(complaint, tmp_path):
+    (tmp_path / "t.txt").write_text("\nh1 0 2 10.0.0.2 1000000 0 0\n")
+    trace = "DO_TRACE file=t.txt protocol=udp exp=COUNTER\nWAIT_FLOWS\nPROCESS_EXP\n"
+    assert complaint(f"LAB corrupting rtt=1\n{trace}") == (
+        "a.nts:2:1: DO_TRACE needs bitrate= here: the first link of h1 has no rate"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lab", "before", "bitrate"),
+    [
+        ("rate=1mbit", "", ""),
+        ("rtt=1", "SET_LINK host=h1 to=s1 rate=1mbit\n", ""),
+        ("rtt=1", "", "bitrate=1mbit "),
+    ],
+)
+def test_a_trace_with_a_rate_is_accepted(tmp_path, monkeypatch, lab, before, bitrate):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.txt").write_text("\nh1 0 2 10.0.0.2 1000000 0 0\n")
+    trace = f"DO_TRACE file=t.txt protocol=udp {bitrate}exp=COUNTER\nWAIT_FLOWS\nPROCESS_EXP\n"
+    (tmp_path / "a.nts").write_text(f"LAB corrupting {lab}\n{before}{trace}")
+    assert cli.main(["run", "-n", "a.nts"]) == 0

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import psutil
 import pytest
 from scripted_agent import ScriptedAgent, do_client, release, set_sysctl, statuses, world
 
+from netesto.collectors.clock import Clock
 from netesto.controller import visit
 from netesto.controller.host import HostConnection
 from netesto.controller.inventory import Inventory
@@ -17,7 +19,8 @@ from netesto.controller.visit import had_no_rest
 from netesto.errors import AgentError, MissingError
 from netesto.hostsettings import Command
 from netesto.language import steps
-from netesto.model import ClockReading, Endpoint
+from netesto.log import KeyFormatter
+from netesto.model import ClockReading, Endpoint, Event
 
 
 async def test_no_host_is_being_opened_any_more_when_one_could_not_be(tmp_path: Path):
@@ -258,3 +261,64 @@ async def test_hosts_that_wait_for_a_turn_to_tell_their_clock_are_not_late(monke
     hosts = Inventory([Endpoint(host=name, agent="") for name in "abcde"])
     found = await visit.visit(hosts, lambda _: dict.fromkeys("abcde", ()), connect=connect)
     assert [each.error for each in found] == [None] * 5
+
+
+async def test_an_exception_of_a_listener_is_logged_with_its_traceback_and_loses_the_host(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch
+):
+    here = world(tmp_path)
+
+    def hear(flow: str) -> None:
+        raise ZeroDivisionError(flow)
+
+    monkeypatch.setattr(here.watcher, "flow_progress", lambda exp, flow, rate_bps: hear(flow))
+    await here.run.carry_out(do_client())
+    here.agents["a"].tell("progress", 1, 1, 1)
+    await here.watcher.until("a: agent lost: internal error: ZeroDivisionError: cubic a→b #1.1")
+    with pytest.raises(ZeroDivisionError):
+        await here.run.close_all()
+    (record,) = [each for each in caplog.records if each.exc_info]
+    lines = KeyFormatter().format(record).splitlines()
+    assert lines[0].endswith("error netesto.controller.host an event was not heard host=a")
+    assert "in hear" in lines[-3]
+    assert lines[-1] == "ZeroDivisionError: cubic a→b #1.1"
+
+
+async def test_a_host_lost_for_good_is_waited_for_once_and_the_last_reason_is_shown(
+    tmp_path: Path, monkeypatch
+):
+    """The clock goes ahead to the end of the 60 s when the agent was tried again."""
+
+    class Ahead(Clock):
+        by_s = 0.0
+
+        def now(self) -> float:
+            return super().now() + self.by_s
+
+    clock, doing = Ahead(), list[str]()
+    here = world(tmp_path, clock=clock)
+    agent = here.agents["a"]
+    monkeypatch.setattr(here.watcher, "doing", doing.append)
+    await here.run.carry_out(set_sysctl("net.ipv4.tcp_ecn", "0"))
+    agent.gone = True
+    tried = asyncio.Event()
+    take = here.run.hosts.held["a"]._retaken
+
+    async def retaken() -> AsyncGenerator[Event, None] | None:
+        events = await take()
+        tried.set()
+        return events
+
+    monkeypatch.setattr(here.run.hosts.held["a"], "_retaken", retaken)
+    agent.events.put_nowait(None)
+    await here.watcher.until("a: agent lost: connection lost")
+    await asyncio.wait_for(tried.wait(), 30)
+    clock.by_s = 59.9
+    for exp in (1, 2):
+        await here.run.carry_out(do_client(exp=exp))
+    assert here.run.hosts.held["a"].awaited_s == 0
+    await here.run.close_all()
+    waited = "waiting up to 60 s for the agent of a: agent lost: connection lost"
+    assert [each for each in doing if "waiting up" in each] == [waited]
+    lost = "a: agent lost: connection refused (requested at a.nts:1:1)"
+    assert [each.reasons for each in here.run.progress.experiments.values()] == [[lost]] * 2

@@ -405,6 +405,29 @@ NETPERF = {
     "OMNI Send TEST from h () port 0 AF_INET to h () port 0 AF_INET : demo\n"
     "Local Send Socket Size Final,Local Send Size,Elapsed Time (sec),Throughput,Throughput Units\n"
     "725760,16384,1.42,9.23,10^6bits/s\n": ("TCP_STREAM", 9.23e6, None, (None, None)),
+    # -v 2, with a second table that has other units; and the first lines of -k all.
+    "MIGRATED TCP REQUEST/RESPONSE TEST from h () port 0 AF_INET to h () port 0 AF_INET : demo\n"
+    "Local /Remote\n"
+    "Socket Size   Request  Resp.   Elapsed  Trans.\n"
+    "Send   Recv   Size     Size    Time     Rate\n"
+    "bytes  Bytes  bytes    bytes   secs.    per sec\n\n"
+    "16384  131072 1        1       2.00     16940.92\n"
+    "16384  131072\n"
+    "Alignment      Offset         RoundTrip  Trans    Throughput\n"
+    "Local  Remote  Local  Remote  Latency    Rate     10^6bits/s\n"
+    "Send   Recv    Send   Recv    usec/Tran  per sec  Outbound   Inbound\n"
+    "    8      0       0      0   59.029   16940.924 0.136     0.136\n": (
+        "TCP_RR", 16940.92 * 8, 16940.92, (1, 1),
+    ),
+    "MIGRATED TCP STREAM TEST from h () port 0 AF_INET to h () port 0 AF_INET : demo\n"
+    "DIRECTION=Send\nELAPSED_TIME=2.00\nTHROUGHPUT=8.74\nTHROUGHPUT_UNITS=10^6bits/s\n"
+    "REQUEST_SIZE=-1\nRESPONSE_SIZE=-1\nTRANSACTION_RATE=1.000\n": (
+        "TCP_STREAM", 8.74e6, None, (None, None),
+    ),
+    "ELAPSED_TIME=2.00\nTHROUGHPUT=8.74\nTHROUGHPUT_UNITS=10^6bits/s\n"
+    "REQUEST_SIZE=-1\nRESPONSE_SIZE=-1\nTRANSACTION_RATE=1.000\n": (
+        "TCP_STREAM", 8.74e6, None, (None, None),
+    ),
 }  # fmt: skip
 
 
@@ -416,6 +439,17 @@ def test_each_form_of_netperfs_results_is_read(text):
     assert (found.test, found.result.transactions_per_s) == (test, transactions)
     assert found.result.rate_bps == (None if rate_bps is None else pytest.approx(rate_bps))
     assert (found.request_bytes, found.reply_bytes) == sizes
+
+
+@pytest.mark.parametrize(
+    ("throughput", "doubts"),
+    [("0.01", ("rate is rounded to 50 %: 0.01 10^9bits/s",)), ("4.75", ())],
+)
+def test_a_throughput_of_too_few_digits_is_doubted(throughput, doubts):
+    text = NETPERF_TABLE.replace("4.75", throughput)
+    (found,) = formats.read(text.encode(), "netperf").directions
+    assert found.result is not None
+    assert found.result.doubts == doubts
 
 
 def test_both_lines_of_netperfs_datagrams_are_read():

@@ -222,6 +222,21 @@ def test_lost_datagrams_of_the_omitted_time_are_not_those_of_the_test():
     assert count == 2629
 
 
+def test_sent_datagrams_of_the_omitted_time_are_not_those_of_the_test(tmp_path):
+    """iperf3 3.12 -u -R -b 20M -O 1 over a link of 10 Mbit/s."""
+    sent = sums(20, sender=True, packets=3543)
+    received = sums(9.708, sender=False, packets=3453, lost_packets=1777, jitter_ms=0.3)
+    end = named(sum_sent=sent, sum_received=received)
+    made = tmp_path / "in"
+    made.mkdir()
+    (made / "u.json").write_text(told(end, protocol="UDP", blksize=1448, omit=1))
+    assert cli.main(["import", "results", str(made), "--out", str(tmp_path / "out")]) == 0
+    row, *_ = csvfile.read(tmp_path / "out" / "exp.csv")
+    shown = [row[name] for name in ("udpSent", "udpLost", "udpLost%", "warning")]
+    said = "iperf3 reports 3543 sent datagrams, with some of the omitted time: 3453 by both rates"
+    assert shown == ["3453.0", "1777.0", "51.4625", f"group 1, flow 1: {said}"]
+
+
 @pytest.mark.parametrize(
     ("lost", "numbered", "said"),
     [

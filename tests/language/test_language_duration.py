@@ -66,7 +66,7 @@ def test_a_flow_starts_when_it_was_accepted_and_ends_when_that_is_told():
 
 def test_a_client_tells_its_statistics_once_an_experiment():
     text = "DO_CLIENT host=a server=b dur=5 stats=1\n" * 2 + "PROCESS_EXP\n"
-    assert estimate(text) == pytest.approx(0.01 + 0.02 + 0.01 + processed(5, 5))
+    assert estimate(text) == pytest.approx(0.01 + 0.02 + 0.01 + 0.1 + 5 + 0.2 + processed(5, 5))
 
 
 def test_accepting_a_second_group_is_over_before_a_long_first_one_ends():
@@ -91,8 +91,14 @@ def test_an_experiment_costs_by_its_groups_flows_and_samples():
         "PROCESS_EXP\n"
     )
     samples = 3 * 2 * 2 / 0.5
-    work = 0.002 + 0.01 + 0.003 + 10 + 20 + 3 * 100 + samples * 0.5
+    work = 0.002 + 0.01 + 0.1 + 2 + 0.2 + 10 + 20 + 3 * 100 + samples * 0.5
     assert estimate(text) == pytest.approx(work)
+
+
+def test_an_experiment_is_processed_when_its_flows_have_ended():
+    """As WAIT_FLOWS does, which scripts leave out."""
+    script = "DO_CLIENT host=a server=b dur=5\n{}PROCESS_EXP\n"
+    assert estimate(script.format("")) == estimate(script.format("WAIT_FLOWS\n"))
 
 
 def test_what_was_processed_does_not_cost_again():
@@ -104,7 +110,7 @@ def test_what_was_processed_does_not_cost_again():
         "PROCESS_EXP\n"
     )
     samples = 2 * 2 / 0.2
-    work = 2 * 0.002 + 0.01 + 2 * 10 + 20 + 100 + samples * 0.5
+    work = 2 * 0.002 + 0.01 + 0.1 + 2 + 0.2 + 2 * 10 + 20 + 100 + samples * 0.5
     assert estimate(text) == pytest.approx(work)
 
 

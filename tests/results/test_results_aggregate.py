@@ -300,12 +300,16 @@ def test_mean_lies_between_the_extremes(texts):
 
 
 def test_extremes_are_rounded_outwards():
-    texts = ("40000.123", "40000.456")
+    texts = ("40000.1231", "40000.4561")
     assert [combined(each, *texts) for each in ("min", "avg", "max")] == [
-        "40000.1", "40000.289", "40000.5",
+        "40000.123", "40000.290", "40000.457",
     ]  # fmt: skip
-    assert [combined(each, "94.14") for each in ("min", "avg", "max")] == ["94.1", "94.140", "94.2"]
-    assert [combined(each, "1.1") for each in ("min", "max")] == ["1.1", "1.1"]
+    assert [combined(each, "94.1") for each in ("min", "avg", "max")] == ["94.1", "94.100", "94.1"]
+    assert [combined(each, "1") for each in ("min", "max")] == ["1.0", "1.0"]
+
+
+def test_extremes_of_small_numbers_are_not_rounded_away():
+    assert [combined(each, "0.04", "0.02") for each in ("min", "max")] == ["0.02", "0.04"]
 
 
 @given(TEXTS, st.randoms())

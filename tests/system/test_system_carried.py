@@ -201,9 +201,11 @@ def test_an_experiment_is_partial_whose_frames_its_program_was_too_late_to_take(
     _need(lab_obstacle)
     with running(tmp_path, LATE) as run:
         carrier = run.carrier
+        # The flow's frames pass: its tool has been told to send them by a link that is alive.
+        assert process.wait_until(lambda: of_taps(carrier, SENT) > FRAMES, timeout=PATIENCE_S)
         os.kill(carrier, signal.SIGSTOP)
         try:
-            assert process.wait_until(lambda: dropped(carrier) > 0, timeout=PATIENCE_S)
+            assert process.wait_until(lambda: of_taps(carrier, DROPPED) > 0, timeout=PATIENCE_S)
         finally:
             os.kill(carrier, signal.SIGCONT)
         status, [reason], [row] = run.end()
@@ -215,10 +217,17 @@ def test_an_experiment_is_partial_whose_frames_its_program_was_too_late_to_take(
     assert (float(row["linkLost"]), int(late) > 0) == (0, True)
 
 
-def dropped(carrier: int) -> int:
-    """The frames that the devices of a program dropped, for which it was too late."""
+# The columns of /proc/net/dev that count what a TAP gave its program, and for what that was late.
+SENT, DROPPED = 10, 12
+
+# More frames than those by which a lab measures its paths.
+FRAMES = 10_000
+
+
+def of_taps(carrier: int, column: int) -> int:
+    """The sum of one column over the devices of a program."""
     lines = Path(f"/proc/{carrier}/net/dev").read_text().splitlines()
-    return sum(int(line.split()[12]) for line in lines if line.strip().startswith("tap"))
+    return sum(int(line.split()[column]) for line in lines if line.strip().startswith("tap"))
 
 
 FAIRNESS = paths.data_folder() / "scripts" / "rtt-fairness.nts"

@@ -434,17 +434,17 @@ def codel(
     values = dict(word.split("=") for word in setting.split())
     count = int(seconds * excess * bps(rate) / (theory.FULL_FRAME_BYTES * 8))
     load = Load(bps(rate), theory.FULL_FRAME_BYTES, excess, count)
-    passed = reference.codel(
-        load,
-        target_s=float(values.get("target", 5)) / 1000,
-        interval_s=float(values.get("interval", 100)) / 1000,
-    )
     room = int(count * (1 - 1 / excess)) + 100
     link = f"rate={rate} delay=1 qdisc={kind} limit={room}p" + (f" {setting}" if setting else "")
     source = "RFC 8289, section 5, packet by packet"
     later_s = 1e-3 + (links - 1) * (load.frame_s + 1e-3)
 
     def rows(groups: Sequence[Place]) -> list[Row]:
+        passed = reference.codel(
+            load,
+            target_s=float(values.get("target", 5)) / 1000,
+            interval_s=float(values.get("interval", 100)) / 1000,
+        )
         # Pings are in the queue, too, so a frame more or less may be before the others.
         drops = within(passed.drops, share=0.02, absolute=2)
         mean, most = (
@@ -475,11 +475,11 @@ def marked(rate: str, kind: str, seconds: float, *, excess: float = 1.2) -> Cell
     """CoDel that marks instead of dropping, by the same control law."""
     count = int(seconds * excess * bps(rate) / (theory.FULL_FRAME_BYTES * 8))
     load = Load(bps(rate), theory.FULL_FRAME_BYTES, excess, count)
-    marks = reference.codel(load, marks=True).marks
     room = int(count * (1 - 1 / excess)) + 100
     link = f"rate={rate} delay=1 qdisc={kind} ecn=1 limit={room}p"
 
     def rows(groups: Sequence[Place]) -> list[Row]:
+        marks = reference.codel(load, marks=True).marks
         return [
             Row(
                 quantity=f"datagrams marked, of {count}, {excess:g} times the rate",
@@ -528,7 +528,7 @@ def by_name() -> Study:
         )
         for number, delay_ms in ((1, 5), (2, 35))
     )
-    return Study(name="by-name", script="\n".join(script), rows=rows, run="ci")
+    return Study(name="by-name", script="\n".join(script), expected=lambda: rows, run="ci")
 
 
 def one_way() -> Study:
@@ -571,7 +571,7 @@ def one_way() -> Study:
                     measure=column("oneWayMin", (experiment, number)),
                 ),
             ]
-    return Study(name="one-way", script="\n".join([*script, ""]), rows=tuple(rows), run="ci")
+    return Study(name="one-way", script="\n".join([*script, ""]), expected=lambda: rows, run="ci")
 
 
 def later_s(flow: str) -> float:

@@ -84,7 +84,7 @@ STEPS = Study(
     name="steps",
     script=SCRIPT,
     run="ci",
-    rows=(
+    expected=lambda: (
         _row(0, _late_s(0, _longer(0.015 + serialisation_s(FRAME_BYTES, 20e6)))),
         _row(1, _late_s(1, _longer(0.015 + serialisation_s(FRAME_BYTES, 2e6)))),
         _row(2, _silent_s(2)),

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 from readings import Group, Results
@@ -67,16 +68,21 @@ class Row:
     measure: Measure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
-    """A script, the files beside it, what it measures, and which run does."""
+    """A script, the files beside it, what it measures, and which run does. `expected` makes its
+    rows, which are computed when they are needed: some take seconds."""
 
     name: str
     script: str
-    rows: tuple[Row, ...]
+    expected: Callable[[], Sequence[Row]]
     ground: Ground = "sim"
     files: Mapping[str, str] = field(default_factory=dict)
     run: Run = "truth"
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(self.expected())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +113,7 @@ def side_by_side(
     links: list[str] = []
     settings: list[str] = []
     flows: list[str] = []
-    rows: list[Row] = []
+    rows: list[Callable[[], list[Row]]] = []
     for place, cell in enumerate(cells, start=1):
         nodes.append(f'b{place} = "host"')
         switches = [f"s{place}x{number}" for number in range(1, cell.links)]
@@ -125,7 +131,7 @@ def side_by_side(
         first = len(flows) + 1
         flows += [f"DO_CLIENT host=a server=b{place} {NATIVE} {flow}" for flow in cell.flows]
         places = [(1, number) for number in range(first, len(flows) + 1)]
-        rows += on(SHAPES[cell.links], cell.rows(places))
+        rows.append(partial(on, SHAPES[cell.links], cell, places))
     hosts = [f"b{place}" for place in range(1, len(cells) + 1)]
     script = [
         "LAB file=topology.toml",
@@ -141,7 +147,7 @@ def side_by_side(
     return Study(
         name=name,
         script="\n".join(script) + "\n",
-        rows=tuple(rows),
+        expected=partial(_all, rows),
         ground=ground,
         files={"topology.toml": topology + "\n"},
         run=run,
@@ -160,7 +166,7 @@ def in_turn(
     """One run of all cells, an experiment each, between two hosts of `LAB lab`. The link of the
     first one is in LAB, and SET_LINK with the arguments `changed` gives it that of the others."""
     client, server = ends
-    script, rows = [f"LAB {lab} {cells[0].link}"], []
+    script, rows = [f"LAB {lab} {cells[0].link}"], list[Callable[[], list[Row]]]()
     for experiment, cell in enumerate(cells, start=1):
         if experiment > 1:
             script.append(f"SET_LINK {changed} {_whole(cell.link, cells[: experiment - 1])}")
@@ -172,9 +178,9 @@ def in_turn(
             *("START_FLOWS", "WAIT_FLOWS", "PROCESS_EXP"),
         ]
         places = [(experiment, number) for number in range(1, len(cell.flows) + 1)]
-        rows += on(lab.partition(" ")[0], cell.rows(places))
+        rows.append(partial(on, lab.partition(" ")[0], cell, places))
     text = "\n".join(script) + "\n"
-    return Study(name=name, script=text, rows=tuple(rows), ground=ground)
+    return Study(name=name, script=text, expected=partial(_all, rows), ground=ground)
 
 
 def _kept(cell: Cell) -> str:
@@ -199,9 +205,13 @@ def _whole(link: str, earlier: Sequence[Cell]) -> str:
     return " ".join(f"{key}={value}" for key, value in words.items())
 
 
-def on(shape: str, rows: Sequence[Row]) -> list[Row]:
-    """The rows, with the topology before the settings of the link."""
-    return [replace(row, link=f"{shape} {row.link}") for row in rows]
+def on(shape: str, cell: Cell, places: Sequence[Place]) -> list[Row]:
+    """The rows of a cell, with the topology before the settings of the link."""
+    return [replace(row, link=f"{shape} {row.link}") for row in cell.rows(places)]
+
+
+def _all(rows: Sequence[Callable[[], list[Row]]]) -> list[Row]:
+    return [row for each in rows for row in each()]
 
 
 def _settings(link: str) -> list[tuple[str, str]]:
