@@ -98,6 +98,7 @@ def evidence(
         for queue in queues.of(node or name, samples)
     ]
     lab = _links(files, manifest, hosts, busy)
+    known += [way.queue for way in lab.programs.ways if way.queue is not None]
     groups = [
         replace(_group(files, manifest, group, hosts, known), busy=busy, links=lab)
         for group in manifest.groups

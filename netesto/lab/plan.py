@@ -205,7 +205,8 @@ class LabPlan:
 
     def queues(self, source: str, destination: str) -> tuple[str, ...]:
         """The interfaces, as `node/device`, by which packets from one host to the other leave a
-        host, a router or the middle of a link; of several equal paths, those of all."""
+        host, a router or the middle of a link, and `node→node` where a program carries them; of
+        several equal paths, those of all."""
         left = {end.index for way in self.routes.ways(source, destination) for end in way}
         found = []
         for end, middle in self.directions:
@@ -213,7 +214,10 @@ class LabPlan:
                 continue
             if end.node.kind != "switch":
                 found.append(f"{end.node.name}/{end.name}")
-            if middle:
+            if end.link.settings.is_carried:
+                # By this name its program tells its state.
+                found.append(f"{end.node.name}→{end.link.other(end.node.name)}")
+            elif middle:
                 found.append(middle)
         return tuple(found)
 

@@ -10,6 +10,7 @@ from typing import Any
 from netesto.errors import OutputError
 from netesto.files import jsontext
 from netesto.measured import LINK_STATES, CounterKind, CounterSamples
+from netesto.results.queues import Queue
 
 # The names of what is counted, in a line of the file.
 _COUNTS = (
@@ -59,7 +60,7 @@ class CarriedWay:
     began, times in µs, by their names in the file.
 
     `loses`: losses or a protection were set at its end. `is_whole`: the counts began with the
-    experiment.
+    experiment. `queue`: where its frames wait for the wire, None in files of earlier versions.
     """
 
     source: str
@@ -67,6 +68,7 @@ class CarriedWay:
     samples: CounterSamples
     loses: bool
     is_whole: bool = False
+    queue: Queue | None = None
 
     def __str__(self) -> str:
         return f"{self.source}→{self.destination}"
@@ -148,6 +150,7 @@ def of(
             ),
             loses=last["protect"] != "off" or last["loss_set"] > 0,
             is_whole=is_whole,
+            queue=_queue(f"{source}→{destination}", states) if "rate_bps" in last else None,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise OutputError(f"{source}→{destination}: not the states of a link: {error}") from None
@@ -157,6 +160,24 @@ def _state(line: object) -> Mapping[str, Any]:
     if not isinstance(line, dict):
         raise TypeError("a line is no object")
     return line
+
+
+def _queue(place: str, states: Sequence[Mapping[str, Any]]) -> Queue:
+    rates_bps = [int(each["rate_bps"]) or None for each in states]
+    sizes = [int(each["queued_bytes"]) for each in states]
+    return Queue(
+        place=place,
+        kind="program",
+        rate_bps=rates_bps[0] if len(set(rates_bps)) == 1 else None,
+        time_s=tuple(float(each["time_s"]) for each in states),
+        backlog_bytes=tuple(sizes),
+        backlog_packets=tuple(int(each["queued_frames"]) for each in states),
+        drops=tuple(int(each["drops"]) for each in states),
+        marks=tuple(int(each["marks"]) for each in states),
+        delay_us=tuple(
+            8e6 * size / rate if rate else None for size, rate in zip(sizes, rates_bps, strict=True)
+        ),
+    )
 
 
 def _us(name: str, state: Mapping[str, Any]) -> int:

@@ -445,6 +445,11 @@ def test_of_equal_paths_all_have_queues():
     assert len(links) == 1 + 2 + 4 + 4 + 2 + 1
 
 
+def test_the_queue_of_a_link_that_a_program_carries_has_the_names_of_its_ends():
+    found = planned("dumbbell", clients="1", servers="1", rate="10mbit", emulator="program")
+    assert found.queues("client1", "server1") == ("client1/left", "router/right", "router→right")
+
+
 def test_idle_routers_are_on_no_path():
     found = planned("fattree", k="4", routing="onecore")
     assert found.queues("h1", "h16") == ("h1/e1", "e8/h16", "e1/a1", "a7/e8", "a1/c1", "c1/a7")
@@ -452,12 +457,12 @@ def test_idle_routers_are_on_no_path():
 
 @settings(max_examples=20)
 @given(st.sampled_from(sorted(SHAPES)))
-def test_queues_of_a_path_are_interfaces_of_the_plan(name):
+def test_queues_of_a_path_are_interfaces_of_the_plan_or_directions_of_carried_links(name):
     found = planned(name)
     first, *_, last = found.topology.hosts
     there = {
         f"{space.node.name}/{end.name}" for space in found.namespaces for end in space.interfaces
-    }
+    } | {f"{a}→{b}" for link in found.carried for a, b in ((link.a, link.b), (link.b, link.a))}
     assert set(found.queues(first, last)) <= there
 
 

@@ -7,6 +7,7 @@ import pytest
 from netesto.errors import OutputError
 from netesto.results import carried
 from netesto.results.links import Links
+from netesto.results.queues import Queue
 from results import samples
 
 NAMES = ("linkFrames", "linkLost", "linkLoss%", "linkResent", "linkGivenUp", "linkPaused%")
@@ -49,6 +50,32 @@ def test_the_way_of_acknowledgements_does_not_count_unless_it_loses():
     back = way(line(0.0), line(1.0, frames=50, protect="off", loss_set=0))
     assert values(there, back)[:3] == ("100", "1", "1")
     assert values(back, back)[:3] == ("100", "0", "0")
+
+
+def test_its_queue_is_what_the_program_tells_of_it():
+    lines = [
+        line(
+            at,
+            drops=drops,
+            marks=1,
+            rate_bps=8_000_000,
+            queued_bytes=size,
+            queued_frames=size // 1500,
+        )
+        for at, drops, size in ((1.0, 0, 0), (2.0, 7, 3000))
+    ]
+    assert way(*lines).queue == Queue(
+        place="s1→s2",
+        kind="program",
+        rate_bps=8_000_000,
+        time_s=(1.0, 2.0),
+        backlog_bytes=(0, 3000),
+        backlog_packets=(0, 2),
+        drops=(0, 7),
+        marks=(1, 1),
+        delay_us=(0.0, 3000.0),
+    )
+    assert way(line(1.0)).queue is None
 
 
 def test_other_files_are_refused():

@@ -172,6 +172,8 @@ void write_state(FILE *file, const struct link *link, int way, int64_t now, doub
 		double bad = set->loss + set->recovery > 0 ? set->loss / (set->loss + set->recovery) : 0;
 		mean = bad * set->lost_bad + (1 - bad) * set->lost_good;
 	}
+	fprintf(file, ",\"rate_bps\":%lld,\"queued_bytes\":%lld,\"queued_frames\":%lld", (long long)set->rate_bps,
+		(long long)at.queued_bytes, (long long)at.queued_frames);
 	fprintf(file, ",\"protect\":\"%s\",\"loss_set\":%.9g", MODES[set->protect], mean);
 	fprintf(file, ",\"wire_frames\":%llu,\"wire_lost\":%llu,\"delivered\":%llu}\n", U(count.wire_frames),
 		U(count.wire_lost), U(count.delivered));
