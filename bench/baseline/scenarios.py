@@ -46,7 +46,9 @@ def main() -> int:
                 BASELINE.mkdir(exist_ok=True)
                 kept.write_bytes(table.read_bytes())
                 continue
-            told = differences(rows(kept), rows(table))
+            told = ["no baseline"]
+            if kept.exists():
+                told = differences(rows(kept), rows(table))
         different |= bool(told)
         sys.stdout.write(f"{script.stem}: {'; '.join(told) or 'the same'}\n")
         sys.stdout.flush()
