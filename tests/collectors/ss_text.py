@@ -9,11 +9,11 @@ from netesto.measured import SocketSample, address_of
 _COLUMNS = 5
 
 # Words without a value that precede the name of the congestion control.
-_FLAGS = frozenset({"ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"})
+_FLAGS = frozenset({"<->", "ts", "usec_ts", "sack", "ecn", "ecnseen", "fastopen"})
 
 
 def parse(line: str, time_s: float) -> SocketSample:
-    """The sample in a line of `ss -tmiOHn`, which omits what is 0."""
+    """The sample in a line of `ss -tmieOHn`, which omits what is 0."""
     words = line.split()
     state, unread, _, local, peer = words[:_COLUMNS]
     info = words[_COLUMNS:]
@@ -28,6 +28,7 @@ def parse(line: str, time_s: float) -> SocketSample:
         local_port=int(local.rpartition(":")[2]),
         peer_port=int(peer_port),
         peer=address_of(ip.packed, is_ipv4=ip.version == 4),
+        cookie=int(values["sk"], 16),
         state=state,
         congestion_control=next(w for w in info if ":" not in w and w not in _FLAGS),
         cwnd=int(values["cwnd"]),
