@@ -165,9 +165,9 @@ def show(options: argparse.Namespace) -> int:
         number = str(options.experiment)
         rows = [row for row in rows if tables.number_of(row) == number]
     tables.print_rows(rows)
-    ends = runs.certainty(options.folder) if options.experiment is None else ()
-    for sentence in certainty.sentences(ends):
-        printing.out(sentence)
+    if options.experiment is None:
+        for sentence in certainty.sentences(runs.certainty(runs.records(options.folder))):
+            printing.out(sentence)
     return status.OK
 
 

@@ -64,12 +64,6 @@ def shown(record: Record, a: str, b: str) -> str:
     raise LabError(f"no program carries the link {a} - {b}", remedy="emulator=program: one does.")
 
 
-def _is_simulated() -> bool:
-    """Whether this kernel's time is simulated: then the program need not read the clock."""
-    ground = proc.ground_inside()
-    return ground is not None and ground.is_simulated
-
-
 def _start(plan: LabPlan, record: Record, link: ProgramLink) -> None:
     log = Path(record.files) / f".{link.taps[0]}.log"
     reader, writer = os.pipe()
@@ -84,7 +78,8 @@ def _start(plan: LabPlan, record: Record, link: ProgramLink) -> None:
                 f"seed={secrets.randbits(63)}",
                 f"ready={writer}",
                 f"ends={link.a},{link.b}",
-                f"simulated={int(_is_simulated())}",
+                # Then it need not read the clock.
+                f"simulated={int(proc.is_in_simulated_time())}",
                 *emulator.words(link.there, link.back),
             ]
             process.launch(argv, stdout=log, pass_fds=[writer])

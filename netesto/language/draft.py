@@ -156,7 +156,7 @@ class Draft:
         # The parts with an Until; the names of the experiments of each of their cells; and the
         # totals of the repetitions that may be omitted.
         self._ruled: set[int | None] = set()
-        self._alike: dict[tuple[int, str], list[str]] = {}
+        self._alike: dict[Hashable, list[str]] = {}
         self._optional = _NOTHING
 
     def plan(
@@ -296,8 +296,7 @@ class Draft:
         until = part.until
         if until is None:
             return
-        factors = {name: value for name, value in part.cell.items() if name != REPETITION}
-        first = self._alike.setdefault((until.sweep, json.dumps(factors)), part.processed)
+        first = self._alike.setdefault(until.key(part.cell), part.processed)
         if part.processed != first:
             raise MisuseError(
                 f"{part.name} has the experiments {', '.join(part.processed) or 'none'};"

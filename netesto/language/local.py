@@ -393,11 +393,16 @@ def _check_values(name: str, values: Sequence[str]) -> None:
             )
 
 
+def _given(words: Sequence[str]) -> dict[str, str]:
+    """The words of a SWEEP, by what is before their `=`."""
+    return dict(word.partition("=")[::2] for word in words)
+
+
 def check_factors(words: Sequence[str]) -> None:
     """MisuseError if a SWEEP has no factor, or one twice, or one of a range of repetitions and the
     rule for it without the other."""
     check_once("SWEEP", words)
-    given = dict(word.partition("=")[::2] for word in words)
+    given = _given(words)
     reps = given.get("reps", "")
     if "until" in given and ".." not in reps and "$" not in reps:
         raise MisuseError(
@@ -409,7 +414,7 @@ def check_factors(words: Sequence[str]) -> None:
             near=("reps=",),
             remedy=_UNTIL_EXAMPLE,
         )
-    if all(word.partition("=")[0] in ast.SWEEP_OPTIONS for word in words):
+    if given.keys() <= ast.SWEEP_OPTIONS:
         raise MisuseError("SWEEP without a factor", remedy="Write: SWEEP ca=reno,cubic DO")
 
 
@@ -444,7 +449,7 @@ def cells_of(machine: Machine, words: Words) -> SweepCells:
     factors = dict(sweep_word(word) for word in words)
     repetitions = factors.pop("reps", range(1, 2))
     order = factors.pop("order", ["given"])
-    until = _until(machine, words) if factors.pop("until", None) else None
+    until = _until(machine, _given(words)) if factors.pop("until", None) else None
     cells = math.prod(map(len, factors.values()))
     count = len(repetitions) * cells
     machine.spend(count)
@@ -461,10 +466,9 @@ def cells_of(machine: Machine, words: Words) -> SweepCells:
     return SweepCells(factors, repetitions, places, until)
 
 
-def _until(machine: Machine, words: Sequence[str]) -> Until:
+def _until(machine: Machine, given: Mapping[str, str]) -> Until:
     """The rule for the repetitions of a SWEEP. MisuseError if one of its columns has no mean, or if
     its cells do not run apart."""
-    given = dict(word.partition("=")[::2] for word in words)
     if machine.is_in_part:
         raise MisuseError(
             "until= in a SWEEP within another SWEEP, or within a repetition of RUN",

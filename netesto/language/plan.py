@@ -13,7 +13,7 @@ import json
 import operator
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Self, TypeVar, cast
@@ -95,6 +95,11 @@ class Totals:
         return Totals(*map(operator.sub, astuple(self), astuple(other)))
 
 
+def factors_of(cell: Mapping[str, str]) -> dict[str, str]:
+    """What tells a cell of a SWEEP from others: all but the number of its repetition."""
+    return {name: value for name, value in cell.items() if name != REPETITION}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until:
     """How often a SWEEP repeats each of its cells: from `least` to `most` times, until the interval
@@ -107,6 +112,10 @@ class Until:
     least: int
     most: int
     sweep: int
+
+    def key(self, cell: Mapping[str, str]) -> Hashable:
+        """What the repetitions of a cell have in common, and no others of the script have."""
+        return self.sweep, *factors_of(cell).items()
 
     def __str__(self) -> str:
         shares = ", ".join(f"{name} ± {share:g} %" for name, share in self.columns.items())

@@ -85,14 +85,15 @@ def write(folder: Path) -> None:
     found_experiments = experiments(rows, folder)
     shown_rows = [row for one in found_experiments for row in (one.whole, *one.groups)]
     is_large = len(rows) > rendering.ROWS_MAX
+    known_runs = runs.records(folder)
     html = rendering.rendered(
         "index.html.j2",
         title=folder.resolve().name,
         columns=found,
         has_status=any(each.name == "status" for each in found),
         experiments=found_experiments,
-        left=runs.left(folder),
-        certainty=certainty.sentences(runs.certainty(folder)),
+        left=runs.left(known_runs),
+        certainty=certainty.sentences(runs.certainty(known_runs)),
         findings=Counter(each.kind for each in imported.read_findings(folder)),
         omitted=[*repeated.warnings(folder)] if omitted else [],
         cells=cells.of,

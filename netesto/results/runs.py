@@ -88,17 +88,19 @@ def names(folder: Path) -> list[str]:
     return [path.stem for path in (folder / "runs").glob("*.json")]
 
 
-def left(folder: Path) -> dict[str, tuple[str, ...]]:
+def records(folder: Path) -> dict[str, RunRecord]:
+    """The records of the runs in a results folder that can be read, by their names, in the order of
+    time."""
+    found = {name: read(folder, name) for name in sorted(names(folder))}
+    return {name: record for name, record in found.items() if record is not None}
+
+
+def left(found: Mapping[str, RunRecord]) -> dict[str, tuple[str, ...]]:
     """The differences that runs left on hosts, by the names of the runs."""
-    found = {name: record.left for name in sorted(names(folder)) if (record := read(folder, name))}
-    return {name: sentences for name, sentences in found.items() if sentences}
+    return {name: record.left for name, record in found.items() if record.left}
 
 
-def certainty(folder: Path) -> list[CellEnd]:
+def certainty(found: Mapping[str, RunRecord]) -> list[CellEnd]:
     """How the cells of SWEEPs with `until=` ended, each in the last run of its script."""
-    found: dict[str, tuple[CellEnd, ...]] = {}
-    for name in sorted(names(folder)):
-        record = read(folder, name)
-        if record is not None and record.certainty:
-            found[record.script_path] = record.certainty
-    return [end for ends in found.values() for end in ends]
+    last = {each.script_path: each.certainty for each in found.values() if each.certainty}
+    return [end for ends in last.values() for end in ends]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from netesto import units
 from netesto.controller.inventory import Inventory
 from netesto.controller.requests import TRACE_SHARES, unpaced
-from netesto.errors import ScriptError, UsageError, WorldError
+from netesto.errors import MissingError, ScriptError, UsageError, WorldError
 from netesto.flowspec import LINK_TESTS
 from netesto.hostsettings import LinkLimits, Qdisc, Setting
 from netesto.lab.graph import Link, Topology
@@ -150,21 +150,15 @@ def _check_paced(
         for link in _meant(network, host, setting, inventory)
     }
     for command in commands:
-        if not isinstance(command, steps.DoTrace) or "bitrate" in command.arguments:
-            continue
-        if command.flow.test not in TRACE_SHARES:
+        is_paced = isinstance(command, steps.DoTrace) and command.flow.test in TRACE_SHARES
+        if not is_paced or "bitrate" in command.arguments:
             continue
         with contextlib.suppress(WorldError):  # a host that does not exist is reported elsewhere
             host = inventory.find(command.host).host
-            links = [link for link in network.links if host in {link.a, link.b}]
+            links = network.links_of(host)
             if not any(each in changing or each.sent_by(host).rate_bps for each in links):
-                error = unpaced(host)
-                raise ScriptError(
-                    error.message,
-                    place=command.place,
-                    remedy=error.remedy,
-                    chain=command.chain,
-                )
+                with _at(command):
+                    raise unpaced(host)
 
 
 def _check_link(
@@ -206,11 +200,11 @@ def _merged(command: steps.Configure, was: LinkSettings, given: Mapping[str, str
 
 
 @contextlib.contextmanager
-def _at(command: steps.Configure) -> Iterator[None]:
-    """Errors in the settings of a link are errors of this command."""
+def _at(command: steps.RemoteCommand) -> Iterator[None]:
+    """Errors in the settings of a link, and what a link lacks, are errors of this command."""
     try:
         yield
-    except UsageError as error:
+    except (UsageError, MissingError) as error:
         raise ScriptError(
             error.message, place=command.place, remedy=error.remedy, chain=command.chain
         ) from None

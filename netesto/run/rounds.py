@@ -12,12 +12,11 @@ normal values in 90 % of all cells only. Each look therefore uses the interval o
 that is 95 % or more (a test).
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from netesto.language import steps
-from netesto.language.plan import Part, Plan, Until
+from netesto.language.plan import Part, Plan, Until, factors_of
 from netesto.results import numbers
 from netesto.results.certainty import CellEnd, ColumnMean, Ending
 from netesto.results.evidence import OK
@@ -136,13 +135,14 @@ class Rounds:
         self._is_simulated = is_simulated
         self._of_part: dict[int | None, _Cell] = {}
         names = _experiments(plan) if plan is not None else {}
-        cells: dict[tuple[int, str], _Cell] = {}
+        cells: dict[Hashable, _Cell] = {}
         for part in plan.outer if plan is not None else ():
             if part.until is None or not names[part.index]:
                 continue
-            factors = {key: text for key, text in part.cell.items() if key != steps.REPETITION}
-            key = part.until.sweep, json.dumps(factors)
-            cell = cells.setdefault(key, _Cell(part.until, factors, names[part.index]))
+            cell = cells.setdefault(
+                part.until.key(part.cell),
+                _Cell(part.until, factors_of(part.cell), names[part.index]),
+            )
             cell.planned += 1
             self._of_part[part.index] = cell
         self._cells = [*cells.values()]

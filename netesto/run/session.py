@@ -99,7 +99,7 @@ class RunSession:
         with Store(self.out) as results:
             self._tidy(results)
             own = replace(self, fields=results.take_fields(self.fields))
-            stopwatch = Stopwatch(self.out / ".wall", is_simulated=_in_simulated_time())
+            stopwatch = Stopwatch(self.out / ".wall", is_simulated=proc.is_in_simulated_time())
             results.write_run(self.record)
             if not (self.is_part or settings.are_ours(self.fields)):
                 self.watcher.say(f"columns of exp.csv: {self.fields.source}")
@@ -143,7 +143,7 @@ class RunSession:
     def _ended(self, end: RunEnd, stopwatch: Stopwatch) -> RunRecord:
         return replace(
             self.record,
-            simulated_time=_in_simulated_time(),
+            simulated_time=proc.is_in_simulated_time(),
             wall_s=stopwatch.wall_s(),
             speed_up=stopwatch.speed().speed_up,
             ended=runs.utc(time.time()),
@@ -156,12 +156,6 @@ class RunSession:
             settings=dict(end.settings),
             certainty=end.certainty,
         )
-
-
-def _in_simulated_time() -> bool:
-    """Whether the time of this process is simulated."""
-    inside = proc.ground_inside()
-    return inside is not None and inside.is_simulated
 
 
 def only_part(alone: Plan) -> Part:

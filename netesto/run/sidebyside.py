@@ -276,7 +276,8 @@ class SideBySide:
     # ---- taking over ---------------------------------------------------------------------
 
     def _take_over_in_order(self) -> None:
-        for task in self._tasks[self._taken :]:
+        while self._taken < len(self._tasks):
+            task = self._tasks[self._taken]
             if task in self._ended:
                 self._take_over(task)
             elif task not in self._omitted:

@@ -64,8 +64,7 @@ def sleep_when_yielding(pid: int) -> None:
     would go on for seconds of the machine until the next millisecond. By its deadline scheduling
     (sched(7)) who yields waits for the next period. A process that may not have it stays as it is.
     """
-    inside = ground_inside()
-    if inside is not None and inside.is_simulated:
+    if is_in_simulated_time():
         attributes = _SCHED_ATTR.pack(
             _SCHED_ATTR.size, _SCHED_DEADLINE, 0, 0, 0, _YIELD_RUNTIME_NS, _YIELD_NS, _YIELD_NS
         )
@@ -75,6 +74,12 @@ def sleep_when_yielding(pid: int) -> None:
 def ground_inside() -> Ground | None:
     """The ground of the guest that this process runs in, None outside of guests."""
     return grounds.find(os.environ.get(GROUND_MARK))
+
+
+def is_in_simulated_time() -> bool:
+    """Whether the time of this process is simulated."""
+    inside = ground_inside()
+    return inside is not None and inside.is_simulated
 
 
 def boot_id() -> str:

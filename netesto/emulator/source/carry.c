@@ -181,7 +181,7 @@ static void take(int way, int64_t now)
 	static unsigned char buffer[FRAME_BYTES_MOST];
 	struct burst *burst = &self.bursts[way];
 	int most = burst->frames ? burst->frames : burst->before ? burst->before : 1;
-	for (int n = 0; n < most && n < BATCH; n++) {
+	for (int n = 0; n < most; n++) {
 		ssize_t bytes = read(self.taps[way], buffer, sizeof buffer);
 		if (bytes <= 0) {
 			end_burst(burst);
