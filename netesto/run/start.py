@@ -25,6 +25,7 @@ from netesto.run.job import Job
 from netesto.run.request import RunRequest, Watcher
 from netesto.run.session import RunEnd, RunSession, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
+from netesto.run.workers import Processors
 from netesto.system import proc
 
 
@@ -146,7 +147,7 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
         return guests.run_whole(session, kernel)
     versions = {**record.versions, "kernel": kernel.version}
     record = replace(record, jobs=jobs, versions=versions)
-    return guests.run_parts(replace(session, record=record), kernel, jobs=jobs)
+    return guests.run_parts(replace(session, record=record), kernel, Processors(jobs))
 
 
 def session_of(job: Job, plan: Plan, watcher: Watcher) -> RunSession:
