@@ -84,7 +84,8 @@ MEASURED = {
 
 class EmptyWorker:
     """Has the results of each part of a plan at once. `middle_s` is the processor time of this
-    process when half of the `count` parts had begun."""
+    process when half of the `count` parts had begun, `own_s` what writing the results took of it in
+    both halves."""
 
     places = 2
 
@@ -93,14 +94,18 @@ class EmptyWorker:
         self._names = names
         self._begun = 0
         self.middle_s = 0.0
+        self.own_s = [0.0, 0.0]
 
     async def carry_out(self, task: Task, job: Path, lock: int) -> TaskEnd:
         """The results that another process would have made."""
         del job, lock
-        if 2 * self._begun == self._count:
-            self.middle_s = time.process_time()
+        half = int(2 * self._begun >= self._count)
+        began_s = time.process_time()
+        if half and not self.middle_s:
+            self.middle_s = began_s
         self._begun += 1
         self._write(task.folder, task.part)
+        self.own_s[half] += time.process_time() - began_s
         await asyncio.sleep(0)
         return TaskEnd(0)
 
@@ -188,7 +193,8 @@ def measure(count: int, out: Path, *, profile: bool) -> int:
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     index_mb = (out / PAGE).stat().st_size / 1e6
     assert len(store.experiments(out)) == count, "all cells have results"
-    first_s, second_s = worker.middle_s - planned_s, ended_s - worker.middle_s
+    first_s = worker.middle_s - planned_s - worker.own_s[0]
+    second_s = ended_s - worker.middle_s - worker.own_s[1]
     said = sys.stderr
     print(f"{count} cells", file=said)
     missed = 0
@@ -198,7 +204,7 @@ def measure(count: int, out: Path, *, profile: bool) -> int:
         ("first half", first_s, "s", None),
         ("second half, with the end", second_s, "s", None),
         ("second half / first half", second_s / first_s, "", LIMIT_RATIO),
-        ("all processor time", ended_s - began_s, "s", LIMIT_S * share),
+        ("all processor time", planned_s - began_s + first_s + second_s, "s", LIMIT_S * share),
         ("elapsed", elapsed_s, "s", None),
         ("memory", memory_mb, "MB", LIMIT_MB),
         ("index", index_mb, "MB", LIMIT_INDEX_MB if count >= COUNT else None),

@@ -17,12 +17,16 @@ from netesto.errors import ResultsError
 from netesto.results import durable
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
+# Most cells begin with none of these: numbers and names.
+_FORMULA_BEGINS = frozenset("'=+-@\t\r")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[KMGT%]?")
 
 
 def guarded(cell: object) -> str:
     """A cell as it is in a file."""
     text = str(cell)
+    if text[:1] not in _FORMULA_BEGINS:
+        return text
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
@@ -102,7 +106,7 @@ def _lines(path: Path) -> Iterator[list[str]]:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.reader(file):
                 # Most texts recur.
-                yield [sys.intern(plain(cell)) for cell in row]
+                yield [sys.intern(plain(cell) if cell[:1] == "'" else cell) for cell in row]
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError, csv.Error) as error:

@@ -15,7 +15,7 @@ from netesto.errors import AgentError, ResultsError
 from netesto.files import atomic, jsontext
 from netesto.measured import LINK_LOSSES, LINK_STATES, OF_NODES
 from netesto.model import LARGEST_EXPERIMENT
-from netesto.results import csvfile, durable, fields, integrity, manifest, runs
+from netesto.results import csvfile, durable, fields, integrity, manifest, packed, runs
 from netesto.results.fields import Fields
 from netesto.system import life
 
@@ -267,9 +267,11 @@ class Store(contextlib.AbstractContextManager["Store"]):
         rows = [row for other in others for row in csvfile.read(other / TABLE)]
         moved = set[str]()
         for other in others:
-            moved.update(map(str, experiments(other)))
             for exp in experiments(other):
-                self._move_in(other / str(exp), self.whole(exp))
+                moved.add(str(exp))
+                whole = other / str(exp)
+                source = packed.path_of(whole) if packed.is_packed(whole) else whole
+                self._move_in(source, self.folder / source.name)
             for partial in sorted(other.glob(f"[0-9]*{_PARTIAL}")):
                 self._move_in(partial, self.folder / partial.name)
         # Once: an import has thousands of experiments.
@@ -453,7 +455,8 @@ def counter(folder: Path) -> int:
 
 def bears(folder: Path, number: int) -> bool:
     """Whether a results folder has an experiment of that number, complete or partial."""
-    return (folder / str(number)).exists() or (folder / f"{number}{_PARTIAL}").exists()
+    names = (f"{number}{suffix}" for suffix in ("", _PARTIAL, packed.SUFFIX))
+    return any((folder / name).exists() for name in names)
 
 
 def _own_fields(folder: Path) -> Fields | None:
@@ -500,15 +503,16 @@ def _check_fields(folder: Path, own: Fields, wanted: Fields) -> None:
 
 
 def _fault(folder: Path, run: str) -> str:
-    if not folder.is_dir():
+    if not folder.is_dir() and not packed.is_packed(folder):
         return "is missing"
     try:
         known = manifest.read(folder / manifest.NAME)
+        if run and known.run != run:
+            return f"is another one, of run {known.run}"
+        with packed.opened(folder) as inside:
+            found = integrity.check(inside, known)
     except ResultsError as error:
         return f"is damaged ({error.message})"
-    if run and known.run != run:
-        return f"is another one, of run {known.run}"
-    found = integrity.check(folder, known)
     return f"is damaged ({folder}/{found[0]})" if found else ""
 
 
@@ -561,9 +565,13 @@ def _entries(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def experiments(folder: Path) -> list[int]:
-    """The numbers of the complete experiments in a results folder, in order."""
+    """The numbers of the complete experiments in a results folder, in order; some may be packed."""
     try:
-        names = [path.name for path in folder.iterdir() if path.is_dir()]
+        names = {
+            path.name.removesuffix(packed.SUFFIX)
+            for path in folder.iterdir()
+            if (path.is_file() if path.suffix == packed.SUFFIX else path.is_dir())
+        }
     except OSError as error:
         raise ResultsError(f"{folder}: cannot be read: {error.strerror}") from error
     return sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
@@ -573,8 +581,9 @@ def _numbers(folder: Path) -> list[int]:
     """The numbers of all experiments in a folder, complete or partial."""
     if not folder.is_dir():
         return []
-    names = (path.name.removesuffix(_PARTIAL) for path in folder.iterdir() if path.is_dir())
-    return [int(name) for name in names if name.isdecimal()]
+    partial = (path.name for path in folder.iterdir() if path.name.endswith(_PARTIAL))
+    names = (name.removesuffix(_PARTIAL) for name in partial)
+    return [*experiments(folder), *(int(name) for name in names if name.isdecimal())]
 
 
 def _hold(path: Path) -> int:

@@ -49,7 +49,9 @@ def _job(session: RunSession, kernel: Kernel, out: Path, plan: Plan) -> Job:
             seed=head.seed if head.sources else seed_of(head.seed, only_part(plan).drawn),
             max_wall_s=request.max_wall_s,
             max_stall_s=request.max_stall_s,
-            pages=request.pages,
+            # A page is a file of its own, and a packed experiment has one file.
+            pages=request.pages and not request.packs,
+            packs=request.packs,
         ),
         request=replace(request, run=session.record.name, out=out),
         fields=session.fields,

@@ -122,6 +122,8 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
     grounds.check_commands(choice.ground, head.commands)
     _warn(request, plan, watcher)
     jobs = _jobs(request, choice, plan)
+    if request.packs and jobs is None:
+        raise _no_parts()
     session = RunSession(
         request=request,
         plan=plan,
@@ -247,6 +249,8 @@ def _check_ground(request: RunRequest, ground: Ground | None) -> None:
             f"--jobs {request.jobs}: on ground {ground} experiments would disturb each other",
             remedy="Use --ground sim, where they cannot, or --ground uml.",
         )
+    if request.packs and not (ground is None or ground.has_guests):
+        raise _no_parts()
 
 
 def _check_parts(request: RunRequest, head: Head) -> None:
@@ -258,6 +262,15 @@ def _check_parts(request: RunRequest, head: Head) -> None:
             remedy="Without --jobs the script runs as one. Or let every repetition have its own"
             " experiment, from exp=COUNTER to PROCESS_EXP.",
         )
+
+
+def _no_parts() -> UsageError:
+    """The error of a run without parts whose results could be packed."""
+    return UsageError(
+        "--pack: the script does not run in parts",
+        remedy="It packs what a cell of a SWEEP or a repetition of a RUN has measured on ground"
+        " sim, or uml with --jobs. Leave it out.",
+    )
 
 
 def _jobs(request: RunRequest, choice: Choice, plan: Plan) -> int | None:
