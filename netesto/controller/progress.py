@@ -125,6 +125,7 @@ class Progress:
         if host.awaited_s:
             wait = f"waiting up to {host.awaited_s:.0f} s for the agent of {host.name}"
             self._observer.doing(f"{wait}: {reason}")
+            self._observer.say(wait)
         self._changed.set()
 
     def on_cut(self, host: HostConnection, reason: str) -> None:

@@ -87,8 +87,11 @@ def manifest(
         },
         files=dict(sorted(experiment.files.items())),
         columns=dict(columns),
-        # Of a guest also without host statistics.
-        facts=shared | proc.guest_facts(),
+        # Of a guest also without host statistics; of a lab on this machine, whose hosts have no
+        # control groups of their own.
+        facts=shared
+        | proc.guest_facts()
+        | ({"cpu quota": str(experiment.quota)} if experiment.quota else {}),
         reasons=tuple(experiment.reasons),
         warnings=tuple(experiment.warnings),
     )
