@@ -169,7 +169,9 @@ def _durations(group: MeasuredGroup) -> Iterator[str]:
     # Tools run for whole seconds: rounding a fraction is not waiting.
     waiting_s = LATE_END_S if requested_s.is_integer() else 0.0
     most_s = requested_s + max(waiting_s, requested_s * TOLERANCE)
-    early = [each for each in took_s if each < requested_s * (1 - TOLERANCE)]
+    # With gaps, transfers end with the last that begins in time.
+    is_spaced = group.request.gap_s > 0
+    early = [each for each in took_s if each < requested_s * (1 - TOLERANCE) and not is_spaced]
     late = [each for each in took_s if each > most_s]
     for found, furthest_s in ((early, min(early, default=0)), (late, max(late, default=0))):
         if found:
