@@ -283,6 +283,7 @@ EventKind = Literal[
     "complete",  # all instances of a group have ended and its files are whole
     "warning",  # a warning for the page
     "lost",  # what an experiment measured is not complete, and why
+    "changed",  # another program has changed what was set for an experiment
     "left",  # a setting is not as it was before a run, and stays so
 ]
 

@@ -181,3 +181,24 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Two machines, h1 and h2, and a controller, which a test leaves as they were."""
     with machines("h1", "h2", folder=tmp_path_factory.mktemp("world")) as made:
         yield made
+
+
+@pytest.fixture(params=[0.5])
+def quota_group(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A control group with a quota of so many processors."""
+    quota_us = round(request.param * 100_000)
+    first, second = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
+    is_first = (first / "cpu.shares").exists()
+    group = (first if is_first else second) / f"netesto-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        if is_first:
+            (group / "cpu.cfs_quota_us").write_text(f"{quota_us}")
+        else:
+            (group / "cpu.max").write_text(f"{quota_us} 100000")
+    except OSError as error:
+        pytest.skip(f"no control group with a quota can be made here: {error}")
+    try:
+        yield group
+    finally:
+        group.rmdir()

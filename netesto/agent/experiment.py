@@ -162,7 +162,7 @@ class HostExperiment:
             spool.set_aside(place)
         if not place.exists():
             for text in await self._changed():
-                self._lose(text)
+                self._report("changed", text=text)
         of = self._premises
         try:
             late = await hostfacts.take(place, of.host, of.device, links=of.links, hung=self._hung)

@@ -51,7 +51,7 @@ class Settings:
             f"{change.setting.words}: cannot be read any more, and may have changed"
             if now is None
             else f"{change.setting.words}: another program has changed it, to"
-            f" {now or 'the default'}"
+            f" {await change.thing.read(now) if now else 'the default'}"
             for change, now in each
             if now is None or not change.is_ours(now)
         ]

@@ -48,6 +48,13 @@ class Quota:
         return f"{self.cpus:.3g} CPUs"
 
 
+def are_mounted(root: Path = ROOT) -> bool:
+    """Whether control groups are mounted here: otherwise a quota is unknown. In the network
+    namespaces of a lab they are not."""
+    folder = root / "sys/fs/cgroup"
+    return folder.is_dir() and any(folder.iterdir())
+
+
 def words(before: Quota | None, after: Quota | None) -> str:
     """What a quota has done meanwhile; "" without one that is less than all processors."""
     if after is None or after.cpus >= len(os.sched_getaffinity(0)):

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 import netesto
-from netesto.collectors import hardware
+from netesto.collectors import cgroup, hardware
 from netesto.collectors.cgroup import Quota
 from netesto.errors import ProcessError
 from netesto.system import process
@@ -248,7 +248,7 @@ def _throttled() -> str:
     """Since the control group exists."""
     quota = Quota.now()
     if quota is None:
-        return "never: no quota"
+        return "never: no quota" if cgroup.are_mounted() else "unknown"
     return f"in {quota.throttled} of {quota.periods} periods, {quota.throttled_s:.3f} s"
 
 

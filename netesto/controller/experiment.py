@@ -13,6 +13,7 @@ from netesto.files import jsontext
 from netesto.flowspec import COMPLETION_TESTS, TRACE_TESTS
 from netesto.model import Event, GroupRequest, Ports
 from netesto.results.evidence import OK
+from netesto.results.severity import Severity, severity
 from netesto.traffic.native import COMPLETION_S
 
 # Hosts are not trusted, and their clocks known to milliseconds.
@@ -183,9 +184,12 @@ class Experiment:
         return overall_status([flow.status for flow in self.flows], self.reasons)
 
     def mark_partial(self, reason: str) -> None:
-        """Note why it differs from the request."""
+        """Note why it differs from the request: one that invalidates what was measured is in the
+        rows of all groups, too."""
         if reason not in self.reasons:
             self.reasons.append(reason)
+            if severity(reason) is Severity.INVALIDATES:
+                self.warnings.append(reason)
 
     def learn(
         self, host: str, lines: Iterable[str], own_time: Callable[[float], float], *, now_s: float

@@ -11,6 +11,7 @@ from netesto.controller.observer import Observer
 from netesto.controller.progress import Progress
 from netesto.errors import AgentError, ConnectionLostError
 from netesto.model import FileEntry
+from netesto.results.severity import invalidates
 from netesto.results.store import Store
 from netesto.transport import files
 
@@ -83,7 +84,7 @@ class Fetcher:
             await host.agent.abort(experiment.exp)
         finished = await host.finish(experiment.exp)
         for text in finished.changed:
-            self._progress.mark_partial(experiment, f"{host.name}: {text}")
+            self._progress.mark_partial(experiment, invalidates(f"{host.name}: {text}"))
 
         def place(entry: FileEntry) -> Path:
             return self._store.place(experiment.exp, host.name, entry.path)
@@ -123,10 +124,11 @@ class Fetcher:
                 await host.ready()
                 finished = await host.agent.finish(experiment.exp)
         except AgentError as error:
-            experiment.mark_partial(f"whether it is as it was set is unknown: {error.message}")
+            reason = f"whether it is as it was set is unknown: {error.message}"
+            experiment.mark_partial(invalidates(reason))
             return
         for text in finished.changed:
-            self._progress.mark_partial(experiment, f"{host.name}: {text}")
+            self._progress.mark_partial(experiment, invalidates(f"{host.name}: {text}"))
 
     async def fetch_open(self) -> None:
         """Fetch the data of all experiments from all hosts at once: none waits for one that does

@@ -10,6 +10,7 @@ from netesto.controller.host import HostConnection
 from netesto.controller.observer import Observer
 from netesto.errors import AgentError
 from netesto.model import Event
+from netesto.results.severity import invalidates
 
 # The time in which an agent must report the end of a flow after it was due: a hanging tool gets
 # some extra time, the server completes its samples, and the machine may be busy.
@@ -65,8 +66,9 @@ class Progress:
         if event.kind == "warning":
             self.warn(experiment, f"{host.name}: {event.text}")
             return
-        if event.kind == "lost":
+        if event.kind in {"lost", "changed"}:
             text = f"{host.name}: {event.text}"
+            text = invalidates(text) if event.kind == "changed" else text
             if experiment and host.name in experiment.hosts:
                 self.mark_partial(experiment, text)
             else:
@@ -114,7 +116,8 @@ class Progress:
                 experiment.mark_partial(text)
             elif host.settings and host.name not in experiment.hosts and experiment.begun:
                 # A router: flows may have passed it when it was not as it was set.
-                experiment.mark_partial(f"{text}; what was set there did not hold throughout")
+                reason = f"{text}; what was set there did not hold throughout"
+                experiment.mark_partial(invalidates(reason))
         for experiment, group in self.groups():
             if not group.is_over and host.name in group.hosts & experiment.begun:
                 self.end(experiment, group, text)
@@ -122,6 +125,7 @@ class Progress:
         if host.awaited_s:
             wait = f"waiting up to {host.awaited_s:.0f} s for the agent of {host.name}"
             self._observer.doing(f"{wait}: {reason}")
+            self._observer.say(wait)
         self._changed.set()
 
     def on_cut(self, host: HostConnection, reason: str) -> None:

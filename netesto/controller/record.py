@@ -3,6 +3,7 @@ warnings."""
 
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -87,8 +88,11 @@ def manifest(
         },
         files=dict(sorted(experiment.files.items())),
         columns=dict(columns),
-        # Of a guest also without host statistics.
-        facts=shared | proc.guest_facts(),
+        # Of a guest also without host statistics; of a lab on this machine, whose hosts have no
+        # control groups of their own.
+        facts=shared
+        | proc.guest_facts()
+        | ({"cpu quota": str(experiment.quota)} if experiment.quota else {}),
         reasons=tuple(experiment.reasons),
         warnings=tuple(experiment.warnings),
     )
@@ -323,12 +327,16 @@ def _deciding(evidence: ExperimentEvidence, queue: Queue) -> list[GroupRequest]:
 
 def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     for group in evidence.groups:
+        starved: dict[str, list[int]] = defaultdict(list)
         for each in group.instances:
-            name = f"group {group.request.group}, flow {each.instance}"
             if reason := silence(group.request, each):
-                yield f"{name}: {reason}; other flows between these hosts transferred data"
+                reason = f"{reason}; other flows between these hosts transferred data"
+                starved[reason].append(each.instance)
             elif reason := _unfinished(group.request, each):
-                yield f"{name}: {reason}"
+                starved[reason].append(each.instance)
+        for reason, (first, *others) in starved.items():
+            such = f" (the first of {len(others) + 1} such flows)" if others else ""
+            yield f"group {group.request.group}, flow {first}{such}: {reason}"
 
 
 def _unfinished(request: GroupRequest, flow: InstanceEvidence) -> str:

@@ -31,6 +31,7 @@ from netesto.links.settings import SETTINGS
 from netesto.model import CaptureRequest, GroupRequest, Ports
 from netesto.results.links import LinkRecord, Way
 from netesto.results.manifest import PathRecord
+from netesto.results.severity import invalidates
 from netesto.results.store import Store
 from netesto.transport.base import Agent
 
@@ -150,7 +151,8 @@ class RunOnHosts:
                 error.message = reason
                 raise
             if error.message not in experiment.reasons:
-                experiment.mark_partial(reason)
+                is_setting = isinstance(command, steps.Configure)
+                experiment.mark_partial(invalidates(reason) if is_setting else reason)
                 self.observer.warn(
                     "\n    ".join(
                         filter(None, (f"experiment {command.exp}: {reason}", error.remedy))

@@ -18,8 +18,9 @@ from netesto.imports.directions import DirectionData, ToolOutput, failed
 from netesto.imports.documents import at, items, number, words
 from netesto.measured import Datagrams, GoodputInterval, PingSample, TransferResult
 
-# Unpacked. What is read of it takes several times as much memory.
-BYTES_MAX = 64 * 2**20
+# Unpacked; and its values, each of which may take 230 bytes of memory (an object with one number),
+# however few it has in the file. A test of 5 min with a sample every 50 ms has half a million.
+BYTES_MAX, VALUES_MAX = 64 * 2**20, 2_000_000
 
 _RATES = frozenset({"Mbits/s", "Mbit/s"})
 # Of series that flent computes from others, the last word of their names, and the runner.
@@ -42,6 +43,8 @@ def read(data: bytes) -> ToolOutput:
         text = gzip.GzipFile(fileobj=io.BytesIO(data)).read(BYTES_MAX + 1)
         if len(text) > BYTES_MAX:
             return failed(f"no result: more than {BYTES_MAX >> 20} MiB when it is unpacked")
+        if sum(map(text.count, (b",", b"[", b"{"))) > VALUES_MAX:
+            return failed(f"no result: more than {VALUES_MAX} values")
         value = jsontext.parse(text)
     except (OSError, EOFError, zlib.error, ValueError) as error:
         return failed(f"no result: {error}")

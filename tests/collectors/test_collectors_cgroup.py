@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -50,11 +50,25 @@ NONE = {
 def test_the_least_quota_of_a_group_and_those_above_it(
     tmp_path: Path, files: Mapping[str, str], found: Quota | None
 ):
+    write(tmp_path, files)
+    assert Quota.now(tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("files", "are_mounted"), [(NONE, True), ({"sys/class/net/eth0/mtu": "1500\n"}, False)]
+)
+def test_a_quota_is_unknown_where_no_control_groups_are_mounted(
+    tmp_path: Path, files: Mapping[str, str], are_mounted: bool
+):
+    write(tmp_path, files)
+    assert cgroup.are_mounted(tmp_path) is are_mounted
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
-        path = tmp_path / name
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert Quota.now(tmp_path) == found
 
 
 LEAST = Quota(0.1, 100, 20, 1.0)
@@ -92,28 +106,9 @@ print(before.cpus, after.throttled > before.throttled, after.throttled_s > befor
 """
 
 
-@pytest.fixture
-def tenth() -> Iterator[Path]:
-    """A group with a quota of a tenth of a processor."""
-    first, second = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
-    is_first = (first / "cpu.shares").exists()
-    group = (first if is_first else second) / "netesto-test-quota"
-    try:
-        group.mkdir()
-        if is_first:
-            (group / "cpu.cfs_quota_us").write_text("10000")
-        else:
-            (group / "cpu.max").write_text("10000 100000")
-    except OSError as error:
-        pytest.skip(f"no control group with a quota can be made here: {error}")
-    try:
-        yield group
-    finally:
-        group.rmdir()
-
-
-def test_a_group_of_the_kernel_that_is_throttled(tenth: Path):
-    join = f"import os; open('{tenth}/cgroup.procs', 'w').write(str(os.getpid()))\n"
+@pytest.mark.parametrize("quota_group", [0.1], indirect=True)
+def test_a_group_of_the_kernel_that_is_throttled(quota_group: Path):
+    join = f"import os; open('{quota_group}/cgroup.procs', 'w').write(str(os.getpid()))\n"
     done = subprocess.run(
         [sys.executable, "-c", join + BUSY], capture_output=True, text=True, timeout=60, check=True
     )

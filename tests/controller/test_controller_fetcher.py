@@ -11,6 +11,7 @@ import pytest
 from scripted_agent import CONTENT, do_client, do_server, get_data, release, set_sysctl, world
 
 from netesto.language import steps
+from netesto.results import severity
 from netesto.system import process
 
 
@@ -179,7 +180,7 @@ ALTERED = "sysctl net.ipv4.tcp_ecn=1: another program has changed it, to 0"
 
 
 @pytest.mark.parametrize("host", ["a", "b", "router"])
-async def test_a_setting_that_another_program_changed_makes_the_experiment_partial(
+async def test_a_setting_that_another_program_changed_makes_the_experiment_partial_and_invalid(
     tmp_path: Path, host: str
 ):
     here = world(tmp_path, others=("router",))
@@ -194,6 +195,7 @@ async def test_a_setting_that_another_program_changed_makes_the_experiment_parti
         [f"{host}: {ALTERED}"],
         [f"{host}: {ALTERED}"],
     )
+    assert severity.kept(experiment.warnings) == {f"{host}: {ALTERED}": "invalidates"}
 
 
 async def test_a_host_without_flows_and_settings_is_not_asked(tmp_path: Path):
@@ -216,9 +218,11 @@ async def test_a_router_that_is_lost_makes_the_experiment_partial_if_it_was_set(
     here.agents["a"].end(next(iter(here.run.progress.experiments[1].groups.values())).request)
     await here.run.wait_flows(1, None)
     experiment = here.run.progress.experiments[1]
-    assert (experiment.status, experiment.reasons) == (
+    said = f"{reason}; what was set there did not hold throughout"
+    assert (experiment.status, experiment.reasons, severity.kept(experiment.warnings)) == (
         "partial",
-        [f"{reason}; what was set there did not hold throughout"],
+        [said],
+        {said: "invalidates"},
     )
 
 

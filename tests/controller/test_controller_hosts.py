@@ -320,5 +320,6 @@ async def test_a_host_lost_for_good_is_waited_for_once_and_the_last_reason_is_sh
     await here.run.close_all()
     waited = "waiting up to 60 s for the agent of a: agent lost: connection lost"
     assert [each for each in doing if "waiting up" in each] == [waited]
+    assert "waiting up to 60 s for the agent of a" in here.watcher.said
     lost = "a: agent lost: connection refused (requested at a.nts:1:1)"
     assert [each.reasons for each in here.run.progress.experiments.values()] == [[lost]] * 2

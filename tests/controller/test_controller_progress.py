@@ -9,6 +9,7 @@ from scripted_agent import do_client, statuses, world
 from netesto.collectors.clock import Clock
 from netesto.controller.progress import WARNINGS_MAX
 from netesto.model import Event
+from netesto.results import severity
 
 
 def test_flows_that_are_overdue_at_a_host_that_cannot_be_reached_end_the_experiment_alone(
@@ -178,6 +179,21 @@ async def test_what_a_host_could_not_measure_to_the_end_makes_its_experiment_par
         "partial",
         ["a: no samples"],
         1,
+    )
+
+
+async def test_what_changed_before_the_flows_ended_is_in_the_rows_of_all_groups(tmp_path: Path):
+    here = world(tmp_path, silent=True)
+    await here.run.carry_out(do_client())
+    here.agents["a"].tell("changed", 1, 0, text="another program")
+    here.agents["a"].tell("lost", 1, 0, text="no samples")
+    here.agents["a"].tell("ended", 1, 1, 1)
+    here.agents["a"].tell("complete", 1, 1)
+    await here.run.wait_flows(1, None)
+    experiment = here.run.progress.experiments[1]
+    assert (experiment.reasons, severity.kept(experiment.warnings)) == (
+        ["a: another program", "a: no samples"],
+        {"a: another program": "invalidates"},
     )
 
 

@@ -201,6 +201,19 @@ def test_requests_that_were_not_completed_are_warned_of():
     )
 
 
+def test_flows_that_got_nothing_are_warned_of_in_one_line():
+    nothing = TransferResult(rate_bps=0.0, elapsed_s=2.0)
+    zero = samples.sample(samples.BEGIN_S, bytes_acked=1, bytes_received=0)
+    silent = [samples.instance(number, result=nothing, client_samples=(zero,)) for number in (2, 3)]
+    every = samples.experiment(samples.group(samples.instance(), *silent))
+    assert [text for text in found(every).warnings if "no data" in text] == [
+        (
+            "group 1, flow 2 (the first of 2 such flows): no data: 0 bytes in 2 s; other flows"
+            " between these hosts transferred data"
+        )
+    ]
+
+
 def test_a_reply_that_did_not_arrive_is_warned_of():
     warnings = found(unfinished(request_bytes=1000, reply_bytes=30_000_000)).warnings
     assert [text for text in warnings if "no transaction" in text] == [

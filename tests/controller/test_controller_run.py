@@ -1,6 +1,7 @@
 """The requests of a run to agents, and its handling of their replies."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from scripted_agent import do_client, do_server, get_data, release, set_sysctl, 
 from netesto.errors import AgentError
 from netesto.language import steps
 from netesto.model import ClockReading, TimeSync
+from netesto.results import severity
 from netesto.system import process
 
 
@@ -195,6 +197,19 @@ async def test_a_flow_that_an_agent_refuses_fails_and_the_run_goes_on(tmp_path: 
         ["b: No space left on device"],
         [reason],
         [f"experiment 1: {reason}\n    Make room."],
+    )
+
+
+async def test_a_setting_that_an_agent_refuses_invalidates_the_experiment(tmp_path: Path):
+    here = world(tmp_path)
+    await here.run.carry_out(do_client())
+    here.agents["b"].lacks = "1"
+    await here.run.carry_out(replace(set_sysctl("net.ipv4.tcp_ecn", "1", "b"), exp=1))
+    experiment = here.run.progress.experiments[1]
+    reason = "b: sysctl net.ipv4.tcp_ecn: not in this kernel (requested at a.nts:1:1)"
+    assert (experiment.reasons, severity.kept(experiment.warnings)) == (
+        [reason],
+        {reason: "invalidates"},
     )
 
 

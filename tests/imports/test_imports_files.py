@@ -312,6 +312,12 @@ def test_a_file_of_flent_that_unpacks_to_more_than_the_limit_is_refused_unread(m
     assert (found.sent, found.reason) == (None, "no result: more than 1 MiB when it is unpacked")
 
 
+def test_a_file_of_flent_with_more_values_than_the_limit_is_refused_unread(monkeypatch):
+    monkeypatch.setattr(formats.flent, "VALUES_MAX", 1000)
+    found = formats.read(gzip.compress(b'{"results": [' + b"{}," * 1000 + b"0]}"), "flent")
+    assert (found.sent, found.reason) == (None, "no result: more than 1000 values")
+
+
 def test_a_flow_of_flent_without_values_has_failed_and_the_others_have_not(tmp_path):
     source = tmp_path / "in"
     source.mkdir()

@@ -9,6 +9,7 @@ from netesto.hostsettings import Command, Sysctl
 from netesto.measured import TransferResult
 from netesto.model import TimeSync
 from netesto.report import page
+from netesto.results import severity
 from netesto.results.manifest import SamplingRecord, SettingRecord
 from results import samples
 
@@ -141,6 +142,12 @@ def test_warnings_and_reasons_are_told(publish, read):
     folder = publish(samples.all_failed(), warnings=("a CPU was 97 % busy",), reasons=("h2: lost",))
     text = read(folder).text
     assert "Not as requested h2: lost a CPU was 97 % busy" in text
+
+
+def test_a_reason_that_invalidates_is_told_once(publish, read):
+    changed = severity.invalidates("h2: changed")
+    folder = publish(samples.all_failed(), warnings=(changed,), reasons=("h2: changed", "h2: lost"))
+    assert "Not as requested h2: lost invalidates: h2: changed" in read(folder).text
 
 
 def test_simulated_time_is_told_with_its_speed(publish, read):

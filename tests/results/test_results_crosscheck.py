@@ -302,6 +302,12 @@ def test_a_flow_that_ended_early_is_told():
     assert doubts(early) == ["group 1: its flow took 2 s as netperf reports; requested: 4 s"]
 
 
+def test_the_last_of_transfers_with_gaps_may_end_early():
+    spaced = flow(told(elapsed_s=2.0, latencies=2), client=(), server=(), ended_s=START_S + 4.1)
+    asked = {"test": "TCP_FLOWS", "tool": "native", "size_bytes": 1000, "gap_s": 2.0}
+    assert doubts(spaced, **asked) == []
+
+
 def groups_begun(*starts_s: float, delays_s: tuple[float, ...]) -> list[str]:
     found = experiment(
         *(

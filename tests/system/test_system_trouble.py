@@ -78,3 +78,18 @@ def test_a_flow_over_ipv6_uses_ipv6_addresses(tmp_path: Path):
     outcome = run_script(tmp_path, PAIR + STREAM % 1, ["--family", "6"])
     request = outcome.manifest(1)["groups"][0]["request"]
     assert (outcome.status, ":" in request["client_address"]) == (0, True)
+
+
+def test_the_quota_of_a_lab_is_a_fact_and_a_warning(tmp_path: Path, quota_group: Path):
+    (tmp_path / "script.nts").write_text("LAB pair\n" + "SOURCE inlib\n" + STREAM % 1)
+    join = f'echo $$ >{quota_group}/cgroup.procs && exec "$@"'
+    words = ("run", "--plain", "--no-pages", "--ground", "lab", "--out", "out", "script.nts")
+    argv = ["sh", "-c", join, "sh", *command(*words)]
+    done = process.run(argv, timeout=PATIENCE_S, cwd=tmp_path)
+    outcome = Outcome(done.status, done.stdout, done.stderr, tmp_path / "out")
+    [said] = [text for text in outcome.manifest(1)["warnings"] if "CPU quota" in text]
+    assert said.startswith("this machine: its control group has a CPU quota of 0.5 CPUs")
+    facts = outcome.manifest(1)["facts"]
+    seen = [(outcome.out / "1" / "0" / f"{host}.info").read_text() for host in "ab"]
+    assert facts["cpu quota"] == "0.5 CPUs"
+    assert ["cpu throttled: unknown" in each for each in seen] == [True, True]
