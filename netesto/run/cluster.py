@@ -117,7 +117,7 @@ class Cluster:
         self._address = address
         # Runs of several controllers may have the same name.
         self._run = f"{run}-{secrets.token_hex(4)}"
-        self._kernel = kernel
+        self.kernel = kernel
         self._sha256 = sha256
         self._needs = {onworker.places_name(): 1, onworker.MEMORY: memory_mb + onworker.OVERHEAD_MB}
         self._limit = limit
@@ -202,8 +202,8 @@ class Cluster:
     async def _connected(self) -> AsyncIterator[None]:
         async with self._connection() as client:
             self._client = client
-            if self._kernel.modules is None:
-                await client.register_plugin(onworker.KernelPlugin(self._kernel.path, self._sha256))
+            if self.kernel.modules is None:
+                await client.register_plugin(onworker.KernelPlugin(self.kernel.path, self._sha256))
             yield
             await asyncio.gather(*self._calls, return_exceptions=True)
 
@@ -255,7 +255,7 @@ class Cluster:
         told = [
             event for _, event in await self._client.get_events(onworker.topic(self._run, name))
         ]
-        where = ", ".join(dict.fromkeys(event["worker"] for event in told))
+        where = ", ".join(dict.fromkeys(event["host"] for event in told))
         lines = told[-1]["lines"] if told else []
         return "\n".join([f"it ended the workers that carried it out: {where}", *lines])
 

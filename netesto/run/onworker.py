@@ -240,7 +240,7 @@ async def _tell_last_lines(topic: str, path: Path) -> None:
     while True:
         if (lines := _last_lines(path)) != told:
             told = lines
-            _here.worker.log_event(topic, {"worker": platform.node(), "lines": told})
+            _here.worker.log_event(topic, {"host": platform.node(), "lines": told})
         await asyncio.sleep(_TELL_S)
 
 
