@@ -12,7 +12,7 @@ _shtab_netesto_kernel_subparsers=(build list)
 _shtab_netesto_hosts_subparsers=(install remove bundle list check verify status fetch)
 _shtab_netesto_subparsers=(run plan check fmt report show exp compare import summary packets lab trace kv kernel hosts clean agent)
 
-_shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --ssh --bundle --hosts --lab --seed --memory --map --family --jobs --resume --on-failure --wait --yes --force --commands --max-wall --max-stall --no-pages --plain -q --quiet -v --verbose)
+_shtab_netesto_run_option_strings=(-h --help --fields -D --lib --max-iterations -n --dry-run -o --out --ground --kernel --ssh --bundle --hosts --lab --seed --memory --map --family --jobs --resume --on-failure --wait --yes --force --commands --max-wall --max-stall --pack --no-pages --plain -q --quiet -v --verbose)
 _shtab_netesto_plan_option_strings=(-h --help --fields -D --lib --max-iterations --lab --seed --memory -o --output)
 _shtab_netesto_check_option_strings=(-h --help --hosts --commands --map --fields -D --lib --max-iterations)
 _shtab_netesto_fmt_option_strings=(-h --help -w --write --check)
@@ -162,6 +162,7 @@ _shtab_netesto_run___dry_run_nargs='?'
 _shtab_netesto_run___resume_nargs=0
 _shtab_netesto_run___yes_nargs=0
 _shtab_netesto_run___force_nargs=0
+_shtab_netesto_run___pack_nargs=0
 _shtab_netesto_run___no_pages_nargs=0
 _shtab_netesto_run___plain_nargs=0
 _shtab_netesto_run__q_nargs=0

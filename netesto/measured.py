@@ -131,7 +131,8 @@ class Datagrams:
     `received`: arrived, as the receiver counted. `numbered`: the highest number that it saw.
     `skipped`: the sender was too late for them. `dropped`: of those lost, the ones that found the
     receiver's socket full. `marked`: arrived with the mark CE of RFC 3168. `delay_bound_ms`: the
-    error of the clocks in one-way delays.
+    error of the clocks in one-way delays. `counts_late`: the rate is all that arrived, also after
+    the sender's end, divided by the sender's time.
     """
 
     sent: int | None
@@ -147,6 +148,7 @@ class Datagrams:
     marked: int | None = None
     delay_bound_ms: float | None = None
     intervals: tuple[DatagramInterval, ...] = ()
+    counts_late: bool = False
 
     @property
     def delays_ms(self) -> tuple[float, float, float] | None:
@@ -177,8 +179,12 @@ class TransferResult:
 
     `reverse_rate_bps` is goodput from the server to the client, of a test in both directions.
     `latencies` is the number of transactions or transfers that were timed, `unfinished` that of the
-    transfers that were not completed, `unanswered` that of the datagrams without a reply. `doubts`
-    are contradictions in what the tool reports, in words: `results.consistency` finds them.
+    transfers that were not completed, `unanswered` that of the datagrams without a reply.
+
+    `has_exact_begin`: the measured time begins when the first of `intervals` or, without them, the
+    flow begins. `counts_omitted`: the retransmissions are those since the connection began, also of
+    the omitted time. `doubts` are contradictions in what the tool reports, in words:
+    `results.consistency` finds them.
     """
 
     rate_bps: float | None
@@ -210,6 +216,8 @@ class TransferResult:
     mss_bytes: int | None = None
     client_ports: tuple[int, ...] = ()
     datagrams: Datagrams | None = None
+    has_exact_begin: bool = False
+    counts_omitted: bool = False
     doubts: tuple[str, ...] = ()
 
 

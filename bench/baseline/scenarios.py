@@ -56,11 +56,12 @@ def main() -> int:
 
 
 def command(text: str) -> Sequence[str]:
-    """The arguments of `netesto run` that the first lines of a script give for simulated time; none
-    if they give none."""
+    """The arguments of `netesto run` that the first lines of a script give for simulated time, and
+    that are not those of a loop of the shell; none if they give none."""
     head = "\n".join(line[1:] for line in text.splitlines() if line.startswith("#"))
-    found = re.search(r"netesto run (--ground sim (?:\\\n|[^\n])*)", head)
-    return shlex.split(found[1].replace("\\\n", " "))[:-1] if found else []
+    found = re.findall(r"netesto run (--ground sim (?:\\\n|[^\n])*)", head)
+    plain = next((each for each in found if "$" not in each), "")
+    return shlex.split(plain.replace("\\\n", " "))[:-1]
 
 
 def run(script: Path, words: Sequence[str], folder: Path) -> Path:

@@ -2,7 +2,8 @@
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from netesto import log
 from netesto.cli import console, printing
@@ -11,6 +12,10 @@ from netesto.results import certainty
 from netesto.run import status
 from netesto.run.request import RunRequest
 from netesto.run.session import RunEnd
+
+# The rows of more experiments are not printed at the end: most of them would scroll away, and a
+# table of some ten thousand takes minutes.
+_SHOWN_MAX = 500
 
 
 def run(request: RunRequest, carry_out: Callable[[Display], RunEnd]) -> int:
@@ -29,13 +34,8 @@ def _tell(end: RunEnd, display: Display, *, quiet: bool, pages: bool) -> None:
     if end.out is None:
         return
     if display.experiments and not quiet:
-        from netesto.cli import tables
-        from netesto.results import tablerows
-
         printing.out()
-        if rows := tablerows.of(end.out, display.experiments):
-            tables.print_rows(rows)
-            printing.out()
+        _print_rows(end.out, display.experiments)
         if pages and len(display.pages) == 1:
             printing.out(f"page     {display.pages[0]}")
         printing.out(f"results  {end.out}/{'exp.html' if pages else 'exp.csv'}")
@@ -46,6 +46,18 @@ def _tell(end: RunEnd, display: Display, *, quiet: bool, pages: bool) -> None:
         printing.err(f"netesto: {failure}")
     if end.status == status.INTERRUPTED:
         printing.err("netesto: interrupted; what was measured is kept")
+
+
+def _print_rows(folder: Path, experiments: Sequence[int]) -> None:
+    if len(experiments) > _SHOWN_MAX:
+        printing.out(f"{len(experiments)} experiments: netesto show {folder} lists them")
+        return
+    from netesto.cli import tables
+    from netesto.results import tablerows
+
+    if rows := tablerows.of(folder, experiments):
+        tables.print_rows(rows)
+        printing.out()
 
 
 def _configure_log(verbosity: int) -> None:

@@ -17,6 +17,7 @@ from netesto.results import (
     imported,
     integrity,
     manifest,
+    packed,
     repeated,
     runs,
     store,
@@ -35,6 +36,9 @@ def report(options: argparse.Namespace) -> int:
     with Store(options.folder) as results:
         existing = results.experiments()
         chosen = _chosen(options.experiments, existing)
+        for exp in options.experiments:
+            # Its page is wanted, which is a file of its folder.
+            packed.unpack(results.whole(exp))
         old = csvfile.by_experiment(csvfile.salvage(results.folder / store.TABLE))
         # Rows without a folder cannot be rebuilt.
         kept = {exp: rows for exp, rows in old.items() if exp not in existing}
@@ -58,7 +62,7 @@ def report(options: argparse.Namespace) -> int:
             before = results.fields() or columns
         same = {field.name for field in columns.columns if field in before.columns}
         rebuilt = {
-            exp: _rebuild(
+            exp: _rebuilt(
                 results.whole(exp), asked, columns, old.get(exp, []), same, draw=exp in chosen
             )
             for exp, asked in manifests.items()
@@ -87,7 +91,7 @@ def _manifest(folder: Path) -> Manifest | ResultsError:
         return error
 
 
-def _rebuild(
+def _rebuilt(
     folder: Path,
     asked: Manifest | ResultsError,
     columns: Fields,
@@ -96,8 +100,31 @@ def _rebuild(
     *,
     draw: bool,
 ) -> tuple[list[Mapping[str, str]], bool]:
+    """`_rebuild`; a packed experiment gets no page, and stays packed."""
+    if not packed.is_packed(folder):
+        return _rebuild(folder, asked, columns, old, same, draw=draw)
+    try:
+        with packed.opened(folder) as inside:
+            rebuilt = _rebuild(inside, asked, columns, old, same, draw=None)
+            packed.pack(inside, folder)
+            return rebuilt
+    except ResultsError as error:
+        printing.warn(error.message)
+        return [tablerows.damaged_row(columns.names, int(folder.name))], True
+
+
+def _rebuild(
+    folder: Path,
+    asked: Manifest | ResultsError,
+    columns: Fields,
+    old: Sequence[Mapping[str, str]],
+    same: Collection[str],
+    *,
+    draw: bool | None,
+) -> tuple[list[Mapping[str, str]], bool]:
     """Derive an experiment's files again from its undamaged data; also its page, with `draw` or if
-    its rows differ from those in exp.csv. The rows, and whether the data is damaged.
+    its rows differ from those in exp.csv, unless `draw` is None. The rows, and whether the data is
+    damaged.
 
     Report damage, and changes in the columns `same`. If the manifest itself is damaged, nothing can
     be derived, and everything stays except the page.
@@ -112,7 +139,8 @@ def _rebuild(
             imports_evidence.update(folder, run, damaged=damaged)
     except ResultsError as error:
         printing.warn(error.message)
-        page.write_damaged(folder, error.message)
+        if draw is not None:
+            page.write_damaged(folder, error.message)
         row = tablerows.damaged_row(columns.names, int(folder.name))
         return [row], True
     for each in damage:
@@ -124,7 +152,7 @@ def _rebuild(
         printing.warn(
             f"experiment {asked.exp}: its rows in {store.TABLE} differed from its data; rebuilt"
         )
-    if draw or is_new:
+    if draw or (is_new and draw is not None):
         page.write(folder, marked)
         printing.out(f"rebuilt {folder}")
     return rows, bool(damage)

@@ -110,6 +110,8 @@ def _run(commands: Commands) -> None:
         help="end a run on uml or sim that takes longer than S seconds of real time")
     run.add_argument("--max-stall", type=values.seconds, metavar="S",
         help="on sim, end a program that computes for S seconds and never waits (default: 120)")
+    add_flag(run, "--pack",
+        what="keep experiments of cells as a file each; netesto report DIR N unpacks and draws one")
     add_flag(run, "--no-pages", what="draw no pages; netesto report DIR draws them at any time")
     add_flag(run, "--plain", what="no live display: a line with its time for each event")
     add_flag(run, "-q", "--quiet", what="only warnings and errors")

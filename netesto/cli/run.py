@@ -139,6 +139,7 @@ def _request(options: argparse.Namespace) -> RunRequest:
             verbosity=options.verbose,
         ),
         pages=not options.no_pages,
+        packs=options.pack,
         warnings=(*repeated_definitions(options.definitions), *(hosts.warnings if hosts else ())),
     )
 

@@ -14,8 +14,6 @@ from netesto.model import Address, Endpoint, GroupRequest, HostInfo
 from netesto.traces import played
 
 # Tools that rely on computing taking time send endlessly, or everything at once, in simulated time.
-NATIVE_IN_SIMULATION = frozenset({"UDP_STREAM"})
-
 # What a program takes to start that does not wait for its instant, ready to send: netperf needs 2.8
 # ms of processor time, of a machine with two processors. In simulated time it would need none, and
 # the flows of a host that begin at one instant lose the same packets and time out together (bench/
@@ -65,7 +63,7 @@ def group_request(
         control = _receivers(flow, client[1], server[1])
         flow = replace(flow, reverse_congestion_control=control)
     flow = replace(flow, tool=tool.name)
-    if flow.stagger_s is None and client[0].is_simulated and tool.name != "native":
+    if flow.stagger_s is None and client[0].is_simulated and not tool.connects_early:
         flow = replace(flow, stagger_s=PROGRAM_START_S)
     if isinstance(command, steps.DoTrace):
         part = played.read(flow.trace)
@@ -76,15 +74,17 @@ def group_request(
         flow = replace(flow, trace=part.placed(found).text)
         if flow.test in TRACE_SHARES and flow.bitrate_bps is None and part.is_paced:
             flow = replace(flow, bitrate_bps=_paced_bps(command, client[0], changed_rates_bps))
-    if tool.name == "native" and flow.test == "UDP_STREAM" and flow.bitrate_bps is None:
+    if tool.paces_datagrams and flow.test == "UDP_STREAM" and flow.bitrate_bps is None:
         flow = replace(flow, bitrate_bps=_offered_bps(client[0], server[0], changed_rates_bps))
     return between(command, flow, (client[0].host, addresses[0]), (server[0].host, addresses[1]))
 
 
 def in_simulation(flow: FlowSpec) -> FlowSpec:
     """The flow as simulated time needs it, where `auto` is not every tool."""
-    is_chosen = flow.test in NATIVE_IN_SIMULATION and flow.tool == "auto"
-    return replace(flow, tool="native") if is_chosen else flow
+    if flow.test != "UDP_STREAM" or flow.tool != "auto":
+        return flow
+    pacing = next(name for name, tool in traffic.TOOLS.items() if tool.paces_datagrams)
+    return replace(flow, tool=pacing)
 
 
 def between(

@@ -182,7 +182,7 @@ def _move_in(results: Store, staging: Path) -> None:
     """Move the complete folder; the next call completes an interrupted one."""
     rows = csvfile.read(staging / store.TABLE)
     results.take(max(results.counter(), *csvfile.by_experiment(rows)))
-    results.adopt(staging)
+    results.adopt([staging])
     shutil.rmtree(staging, ignore_errors=True)
 
 

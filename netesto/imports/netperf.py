@@ -106,7 +106,8 @@ def read(data: bytes) -> ToolOutput:
     intervals = tuple(_intervals(text))
     if test != "UDP_STREAM" and intervals and made.test not in REQUEST_TESTS:
         # Those of datagrams are what was sent.
-        made = replace(made, result=replace(made.result, intervals=intervals))
+        timed = replace(made.result, intervals=intervals, has_exact_begin=True)
+        made = replace(made, result=timed)
     return ToolOutput(directions=(made,), duration_s=_decimal(words.get("ELAPSED_TIME", "")))
 
 
@@ -227,7 +228,9 @@ class _Words:
         lost = None if sent is None or received is None else max(0, sent - received)
         if lost is None and sent is not None and sent_bps and rate_bps <= sent_bps:
             lost = round(sent * (1 - rate_bps / sent_bps))
-        return Datagrams(sent=sent, lost=lost, sent_bps=sent_bps, received=received)
+        return Datagrams(
+            sent=sent, lost=lost, sent_bps=sent_bps, received=received, counts_late=True
+        )
 
     def _requests(self, unit: str) -> DirectionData | None:
         elapsed_s = self._number("ELAPSED_TIME")

@@ -74,12 +74,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Nodes and links. `aliases` are addresses that traces have for hosts (netesto.lab.aliases)."""
+    """Nodes and links. `aliases` are addresses that traces have for hosts (netesto.lab.aliases).
+
+    Of several equal paths flows take one by their hash, or, `by_destination`, all flows to a host
+    the same: to the hosts of the topology in turn the first, the second, and so on.
+    """
 
     name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
     aliases: Mapping[str, str] = field(default_factory=dict)
+    by_destination: bool = False
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -63,6 +63,12 @@ class Routes:
             for network, members in self._members_of.items()
             if any(end.node.agent for end in members)
         }
+        turns = {name: turn for turn, name in enumerate(topology.hosts)}
+        self._turns = {
+            network: next(turns[end.node.name] for end in members if end.node.agent)
+            for network, members in self._members_of.items()
+            if network in self._distances
+        }
 
     def _distances_to(self, network: int) -> dict[str, Weight]:
         """How far from the network each node is, for those that can reach it."""
@@ -89,7 +95,10 @@ class Routes:
             for step in self._steps[node.name]
             if distances.get(step.into.node.name) == distances[node.name] - step.weight
         )
-        return tuple(dict.fromkeys(found))
+        gateways = tuple(dict.fromkeys(found))
+        if self._topology.by_destination and gateways:
+            return (gateways[self._turns[network] % len(gateways)],)
+        return gateways
 
     def of(self, node: Node) -> tuple[NetworkRoute, ...]:
         """The routes of one node, IPv4 before IPv6."""

@@ -248,7 +248,7 @@ def fattree(given: Mapping[str, str]) -> Topology:
 
     Its switches are routers here, so that flows spread over equal paths (`ecmp`) as in a data
     centre. `twocore` and `onecore` leave one path per aggregation router of a pod, or one in all:
-    the other routers are idle.
+    the other routers are idle. With `twocore` all flows to a host take the same core.
     """
     settings = _limits(given, "fattree", {})
     k = value(given, "k", _even, 4, what="LAB fattree")
@@ -275,7 +275,8 @@ def fattree(given: Mapping[str, str]) -> Topology:
         ),
     ]
     links = tuple(Link(a.name, b.name, settings) for a, b in pairs)
-    return Topology("fattree", (*hosts, *edges, *aggregations, *cores), links)
+    nodes = (*hosts, *edges, *aggregations, *cores)
+    return Topology("fattree", nodes, links, by_destination=routing != "ecmp")
 
 
 def _even(text: str) -> int:

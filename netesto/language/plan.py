@@ -13,6 +13,7 @@ import json
 import operator
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
@@ -243,6 +244,9 @@ class Plan:
         self.head = head
         self._spool = spool
         self._parts = {part.index: part for part in head.parts}
+        self._within = defaultdict[int | None, list[Part]](list)
+        for part in head.parts:
+            self._within[part.within].append(part)
 
     def __enter__(self) -> Self:
         return self
@@ -257,7 +261,7 @@ class Plan:
     @property
     def outer(self) -> list[Part]:
         """The parts that are within no other: they may run apart."""
-        return [part for part in self.head.parts if part.within is None]
+        return [*self._within.get(None, ())]
 
     def part(self, index: int) -> Part:
         """The part of this index, which EnterPart and LeavePart name."""
@@ -286,12 +290,11 @@ class Plan:
         return Plan(head, spool)
 
     def _inside(self, index: int) -> Iterator[Part]:
-        """The parts within a part; their steps are not known by themselves."""
-        inside = {index}
-        for part in self.head.parts:
-            if part.index is not None and part.within in inside:
-                inside.add(part.index)
-                yield replace(part, ranges=())
+        """The parts within a part, in their order; their steps are not known by themselves."""
+        for part in self._within.get(index, ()):
+            yield replace(part, ranges=())
+            if part.index is not None:
+                yield from self._inside(part.index)
 
     def write(self, file: BinaryIO) -> None:
         """Write the plan: one JSON document, in which each step has a line."""

@@ -7,7 +7,7 @@ from typing import Any
 from netesto import hostsettings
 from netesto.errors import UsageError
 from netesto.files import jsontext
-from netesto.results import derive, fields, hostdiffs, made, manifest, store
+from netesto.results import derive, fields, hostdiffs, made, manifest, packed, store
 from netesto.results.manifest import SettingRecord
 
 
@@ -76,7 +76,7 @@ def _grounds_and_facts(folder: Path) -> Iterator[tuple[str, dict[str, dict[str, 
     read."""
     for exp in store.experiments(folder):
         try:
-            text = (folder / str(exp) / manifest.NAME).read_text(encoding="utf-8")
+            text = packed.text(folder / str(exp) / manifest.NAME)
             found = jsontext.parse(text)
             facts = {
                 str(name): {

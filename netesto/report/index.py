@@ -1,7 +1,8 @@
-"""The index of a results folder: all rows of exp.csv, sortable and filterable in the browser."""
+"""The index of a results folder: all rows of exp.csv, sortable and filterable in the browser. Of a
+very large table it has the aggregate rows, and of these the columns that are shown at first."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -34,6 +35,10 @@ MAIN_COLUMNS: tuple[str, ...] = (
 _WIDE = frozenset(
     {"expName", "test", "instances", "dur", "rateMin", "rateMax", "fairness", "pingRtt"}
 )  # fmt: skip
+
+# The rows of exp.csv that the index has all of; those of more take a browser seconds, and dozens of
+# megabytes.
+ENTIRE_MAX = 5000
 
 Row = Mapping[str, str]
 
@@ -79,12 +84,14 @@ def write(folder: Path) -> None:
     ResultsError if exp.csv cannot be read or the page cannot be written.
     """
     omitted = set(map(str, repeated.of(folder)))
-    rows = [row for row in csvfile.read(folder / store.TABLE) if _number(row) not in omitted]
-    found = columns(rows)
+    rows, count = _rows(folder, omitted)
+    is_entire = count <= ENTIRE_MAX
+    filled = columns(rows)
+    found = [each for each in filled if is_entire or each.is_main]
     cells = _Cells(found)
     found_experiments = experiments(rows, folder)
     shown_rows = [row for one in found_experiments for row in (one.whole, *one.groups)]
-    is_large = len(rows) > rendering.ROWS_MAX
+    is_large = count > rendering.ROWS_MAX
     known_runs = runs.records(folder)
     html = rendering.rendered(
         "index.html.j2",
@@ -98,6 +105,9 @@ def write(folder: Path) -> None:
         omitted=[*repeated.warnings(folder)] if omitted else [],
         cells=cells.of,
         line=_one_line,
+        between_tabs=cells.between_tabs,
+        is_entire=is_entire,
+        columns_left_out=len(filled) - len(found),
         is_large=is_large,
         widest=rendering.widest(
             [cells.text(each.name, row[each.name]) for row in shown_rows] for each in found
@@ -107,6 +117,22 @@ def write(folder: Path) -> None:
     )
     durable.replace(folder / PAGE, html, lasting=False)
     neighbours.relink(folder)
+
+
+def _rows(folder: Path, omitted: Collection[str]) -> tuple[list[Row], int]:
+    """The rows of exp.csv, or the aggregate ones of a table that is larger than ENTIRE_MAX; and how
+    many there are."""
+    rows: list[Row] = []
+    count = 0
+    for row in csvfile.each(folder / store.TABLE):
+        if _number(row) in omitted:
+            continue
+        count += 1
+        if count == ENTIRE_MAX + 1:
+            rows = [*filter(csvfile.is_aggregate, rows)]
+        if count <= ENTIRE_MAX or csvfile.is_aggregate(row):
+            rows.append(row)
+    return rows, count
 
 
 def _number(row: Row) -> str:
@@ -177,10 +203,19 @@ class _Cells:
         cells = (f"{opening}{self.text(name, row[name])}</td>" for name, opening in self._columns)
         return Markup("".join(cells))  # noqa: S704 - every text in it is escaped
 
+    def between_tabs(self, entry: IndexEntry) -> Markup:
+        """The aggregate row of an experiment as index.js expands it: whether it has a page, its
+        number, its status, the cells."""
+        texts = (self.text(name, entry.whole[name]) for name, _ in self._columns)
+        status = [_one_line(entry.status)] if "status" in entry.whole else []
+        words = ["1" if entry.page else "0", _one_line(entry.whole["exp"]), *status, *texts]
+        return Markup("\t".join(words))  # noqa: S704 - every text in it is escaped
+
 
 def _one_line(text: str) -> Markup:
-    """Escaped; each row of the index is one line of its page."""
-    return Markup(escape(text).replace("\n", "&#10;"))  # noqa: S704 - escaped here
+    """Escaped; each row of the index is one line of its page, perhaps with tabs between cells."""
+    escaped = escape(text).replace("\n", "&#10;").replace("\t", "&#9;")
+    return Markup(escaped)  # noqa: S704 - escaped here
 
 
 def experiments(rows: Sequence[Row], folder: Path) -> list[IndexEntry]:

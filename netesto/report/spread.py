@@ -61,7 +61,7 @@ def _times(folder: Path, known: Manifest, group: GroupRecord) -> completions.Tim
     """µs, of all flows of a group that ended well."""
     request = group.request
     found = [np.empty(0)]
-    if request.tool == "native" and request.test in TIMED_TESTS:
+    if request.test in TIMED_TESTS:
         for flow in group.instances:
             path = f"raw/{request.client}/{times_name(request, flow.instance)}"
             if flow.status != OK or not integrity.is_unchanged(folder, known, path):

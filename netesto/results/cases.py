@@ -13,7 +13,16 @@ from netesto.errors import OutputError, ResultsError, UsageError
 from netesto.flowspec import COMPLETION_TESTS, LINK_TESTS
 from netesto.measured import LINK_LOSSES
 from netesto.model import GroupRequest
-from netesto.results import completions, integrity, manifest, steady, store, stress, tracetable
+from netesto.results import (
+    completions,
+    integrity,
+    manifest,
+    packed,
+    steady,
+    store,
+    stress,
+    tracetable,
+)
 from netesto.results.affected import Parted
 from netesto.results.columns import REPETITION
 from netesto.results.completions import Times
@@ -229,13 +238,12 @@ def _experiments(folder: Path, faults: list[str]) -> Iterator[tuple[str, Path, M
     """The case, the folder and the manifest of each experiment; problems go to `faults`."""
     factors = store.factors(folder)
     for exp in store.experiments(folder):
-        place = folder / str(exp)
         try:
-            known = manifest.read(place / manifest.NAME)
+            with packed.opened(folder / str(exp)) as place:
+                known = manifest.read(place / manifest.NAME)
+                yield name(known, factors.get(exp, {})), place, known
         except ResultsError as error:
             faults.append(error.message)
-        else:
-            yield name(known, factors.get(exp, {})), place, known
 
 
 def _is_timed(asked: GroupRequest) -> bool:

@@ -185,18 +185,19 @@ _OVER_ALL = "rate is what all of them transferred, from the first begin to the l
 
 
 def _drained(group: MeasuredGroup) -> Iterator[str]:
-    """What netperf's datagrams gain because queues still drain after the sender's end: it divides
-    all that arrived by the sender's time."""
+    """What datagrams gain because queues still drain after the sender's end, if a tool divides all
+    that arrived by the sender's time."""
     waiting = group.backlog_max_bytes
-    if (group.request.tool, group.request.test) != ("netperf", "UDP_STREAM") or not waiting:
+    counts_late = any(each.datagrams and each.datagrams.counts_late for each in group.results)
+    if not counts_late or not waiting:
         return
     rate_bps = math.fsum(result.rate_bps or 0.0 for result in group.results)
     late_bps = 8 * waiting / min((each.elapsed_s for each in group.results), default=math.inf)
     if late_bps > rate_bps * LATE_DATAGRAMS:
         yield (
-            f"rate {_mbit(rate_bps)} may include {_mbit(late_bps)} too much: netperf divides what "
-            "arrived, also from queues after the sender's end, by the sender's time; tool=native "
-            "does not"
+            f"rate {_mbit(rate_bps)} may include {_mbit(late_bps)} too much: {group.request.tool} "
+            "divides what arrived, also from queues after the sender's end, by the sender's time; "
+            "tool=native does not"
         )
 
 
@@ -353,8 +354,7 @@ class _Flow:
             lambda sample: sample.total_retransmits,
             # A tool reads the counter when it stops sending, or when all data have arrived.
             lasting_s=self.request.duration_s,
-            # netesto-flow reports the counter as it is, iperf3 without what it omits.
-            is_since_start=self.request.tool == "native",
+            is_since_start=self.result.counts_omitted,
         )
         if again is not None and found is not None and not found.holds(again, slack=FEW_SEGMENTS):
             yield (

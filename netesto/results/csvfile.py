@@ -10,19 +10,23 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto.errors import ResultsError
 from netesto.results import durable
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
+# Most cells begin with none of these: numbers and names.
+_FORMULA_BEGINS = frozenset("'=+-@\t\r")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[KMGT%]?")
 
 
 def guarded(cell: object) -> str:
     """A cell as it is in a file."""
     text = str(cell)
+    if text[:1] not in _FORMULA_BEGINS:
+        return text
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
@@ -66,39 +70,45 @@ def difference(old: Sequence[str], new: Sequence[str]) -> list[str]:
 
 def read_header(path: Path) -> list[str] | None:
     """The names of the columns; None if the file is missing or empty."""
-    return next(iter(_lines(path, 1)), None)
+    return next(_lines(path), None)
 
 
 def read(path: Path) -> list[dict[str, str]]:
     """All rows, in order; none without a file. ResultsError if one is incomplete."""
-    header, *rows = _lines(path) or [[]]
-    for number, row in enumerate(rows, start=2):
+    return [*each(path)]
+
+
+def each(path: Path) -> Iterator[dict[str, str]]:
+    """The rows one by one, for a table that does not fit into memory. Errors as of `read`."""
+    lines = _lines(path)
+    header = next(lines, [])
+    for number, row in enumerate(lines, start=2):
         if len(row) != len(header):
             raise ResultsError(
                 f"{path}: row {number} has {len(row)} cells, not {len(header)}",
                 remedy=_remedy(path),
             )
-    return [dict(zip(header, row, strict=True)) for row in rows]
+        yield dict(zip(header, row, strict=True))
 
 
 def salvage(path: Path) -> list[dict[str, str]]:
     """The complete rows of a file that may be damaged."""
     try:
-        header, *rows = _lines(path) or [[]]
+        header, *rows = [*_lines(path)] or [[]]
     except ResultsError:
         return []
     return [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
 
 
-def _lines(path: Path, count: int | None = None) -> list[list[str]]:
-    """The cells of the first lines, or of all; none without a file."""
+def _lines(path: Path) -> Iterator[list[str]]:
+    """The cells of each line; none without a file."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            # Most texts recur.
-            rows = itertools.islice(csv.reader(file), count)
-            return [[sys.intern(plain(cell)) for cell in row] for row in rows]
+            for row in csv.reader(file):
+                # Most texts recur.
+                yield [sys.intern(plain(cell) if cell[:1] == "'" else cell) for cell in row]
     except FileNotFoundError:
-        return []
+        return
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ResultsError(f"{path}: cannot be read: {error}", remedy=_remedy(path)) from error
 

@@ -72,8 +72,9 @@ def replace(path: Path, text: str | Iterable[str], *, lasting: bool = True) -> N
         atomic.replace(path, text, lasting=lasting)
 
 
-def append(path: Path, text: str) -> None:
-    """Add `text` to the end of `path` in one write; if it does not fit, the file is unchanged."""
+def append(path: Path, text: str, *, lasting: bool = True) -> None:
+    """Add `text` to the end of `path` in one write; if it does not fit, the file is unchanged.
+    `lasting`: as for `replace`."""
     data = text.encode()
     with writing(path), path.open("ab", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
@@ -81,8 +82,9 @@ def append(path: Path, text: str) -> None:
             written = file.write(data)
             if written != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(file.fileno())
-            if size == 0:
+            if lasting:
+                os.fsync(file.fileno())
+            if lasting and size == 0:
                 atomic.sync_folder(path.parent)
         except OSError:
             # The first error matters to the user, not this one.

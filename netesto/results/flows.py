@@ -129,9 +129,8 @@ def congestion_controls(samples: Sequence[SocketSample]) -> list[str]:
 def begins_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | None:
     """The earliest and the latest begin of the interval of a flow's result; None if unknown.
 
-    It lasts as long as the tool reports, within the life of its process. Of netperf and native the
-    first interim result tells when it began; iperf3 does not report it to less than a second: at
-    the latest when a sample shows its data.
+    It lasts as long as the tool reports, within the life of its process. If the tool does not
+    report when it began: at the latest when a sample shows its data.
     """
     if flow.result is None or flow.started_s is None:
         return None
@@ -143,11 +142,9 @@ def begins_s(asked: FlowSpec, flow: InstanceEvidence) -> tuple[float, float] | N
         return begin_s, begin_s
     latest_s = max(flow.started_s, flow.ended_s - flow.result.elapsed_s)
     begin_s = min(begin_s, latest_s)
-    if is_told and asked.tool == "netperf":
-        return begin_s, begin_s
     # The process may live much longer than it measures.
     latest_s = min(latest_s, _carrying_s(asked, flow) + asked.omit_s)
-    if asked.tool == "native":
+    if flow.result.has_exact_begin:
         return min(begin_s, latest_s), min(begin_s, latest_s)
     return begin_s, max(begin_s, latest_s)
 

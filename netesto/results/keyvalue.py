@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from netesto.errors import ResultsError
-from netesto.results import durable
+from netesto.results import durable, packed
 
 
 def write(path: Path, values: Mapping[str, str]) -> None:
@@ -17,7 +17,7 @@ def write(path: Path, values: Mapping[str, str]) -> None:
 def read(path: Path) -> dict[str, str]:
     """The values that `write` wrote. ResultsError names a line that is not key:value."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = packed.text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path}: cannot be read: {error}") from error
     values: dict[str, str] = {}

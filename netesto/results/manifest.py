@@ -18,7 +18,7 @@ from netesto.files import jsontext, typed
 from netesto.flowspec import OPTIONS
 from netesto.hostsettings import Applied
 from netesto.model import Address, ClockOffset, GroupRequest, HostInfo, Ports, TimeSync
-from netesto.results import durable, severity
+from netesto.results import durable, packed, severity
 from netesto.results.evidence import FAILED, OK, PARTIAL
 from netesto.results.links import LinkRecord
 
@@ -244,7 +244,7 @@ def read(path: Path) -> Manifest:
     """Read `path`. ResultsError if it is not a manifest, of another format, edited, or
     inconsistent."""
     try:
-        value = jsontext.read(path, finite=True)
+        value = jsontext.parse(packed.text(path), finite=True)
         if not isinstance(value, dict):
             raise ResultsError(f"{path}: not a manifest: no JSON object")
         if value.get("format") != FORMAT:

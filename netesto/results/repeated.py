@@ -24,7 +24,7 @@ def of(folder: Path) -> Mapping[int, int]:
         )
 
     again = {content(exp): exp for exp in known if exp in rows}
-    gone = (exp for exp in rows if not (folder / str(exp)).exists())
+    gone = (exp for exp in rows if not store.bears(folder, exp))
     return {exp: again[key] for exp in gone if (key := content(exp)) in again}
 
 

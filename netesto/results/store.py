@@ -15,7 +15,7 @@ from netesto.errors import AgentError, ResultsError
 from netesto.files import atomic, jsontext
 from netesto.measured import LINK_LOSSES, LINK_STATES, OF_NODES
 from netesto.model import LARGEST_EXPERIMENT
-from netesto.results import csvfile, durable, fields, integrity, manifest, runs
+from netesto.results import csvfile, durable, fields, integrity, manifest, packed, runs
 from netesto.results.fields import Fields
 from netesto.system import life
 
@@ -71,6 +71,9 @@ class Store(contextlib.AbstractContextManager["Store"]):
         self._table = self._table_now()
         self._written: dict[Path, int] = {}
         self._foreign: list[str] = []
+        # The highest number of an experiment in the table; None: not known yet.
+        self._last: int | None = None
+        self._is_ordered = True
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and self._made:
@@ -255,29 +258,33 @@ class Store(contextlib.AbstractContextManager["Store"]):
         self.check_free(before, last)
         self.take(last)
 
-    def adopt(self, other: Path) -> list[dict[str, str]]:
-        """Adopt the content of the results folder `other` on the same disk, to which no run writes
-        any more: its experiments, their rows, which are returned, and its finished SWEEP cells. The
-        next call completes an interrupted one: moved experiments are gone from `other`, and added
+    def adopt(self, others: Sequence[Path]) -> list[dict[str, str]]:
+        """Adopt the content of results folders on the same disk, to which no run writes any more:
+        their experiments, the rows of these, which are returned, and finished SWEEP cells. The next
+        call completes an interrupted one: moved experiments are gone from the others, and added
         ones are not added again.
         """
-        rows = csvfile.read(other / TABLE)
-        moved = experiments(other)
-        for exp in moved:
-            self._move_in(other / str(exp), self.whole(exp))
-        for partial in sorted(other.glob(f"[0-9]*{_PARTIAL}")):
-            self._move_in(partial, self.folder / partial.name)
+        rows = [row for other in others for row in csvfile.read(other / TABLE)]
+        moved = set[str]()
+        for other in others:
+            for exp in experiments(other):
+                moved.add(str(exp))
+                whole = other / str(exp)
+                source = packed.path_of(whole) if packed.is_packed(whole) else whole
+                self._move_in(source, self.folder / source.name)
+            for partial in sorted(other.glob(f"[0-9]*{_PARTIAL}")):
+                self._move_in(partial, self.folder / partial.name)
         # Once: an import has thousands of experiments.
         with durable.writing(self.folder):
             atomic.sync_folder(self.folder)
         own_rows, own_cells = set[str](), set[str]()
-        if {row["exp"].partition(".")[0] for row in rows} - set(map(str, moved)):
+        if {row["exp"].partition(".")[0] for row in rows} - moved:
             own_rows = {row["exp"] for row in csvfile.read(self.folder / TABLE)}
             own_cells = set(_lines(self.folder / _CELLS))
         new = [row for row in rows if row["exp"] not in own_rows]
         self.append(new)
-        cells = [line for line in _lines(other / _CELLS) if line not in own_cells]
-        if cells:
+        noted = (line for other in others for line in _lines(other / _CELLS))
+        if cells := [line for line in noted if line not in own_cells]:
             durable.append(self.folder / _CELLS, "".join(f"{line}\n" for line in cells))
         return new
 
@@ -314,9 +321,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
         durable.append(self.folder / _CELLS, json.dumps(entry, sort_keys=True) + "\n")
 
     def note_try(self, script: str, cell: Mapping[str, str], *, part_hash: str) -> None:
-        """Record that a cell begins, for `was_tried`."""
+        """Record that a cell begins, for `was_tried`; it need not wait for the disk."""
         entry = {"script": script, "cell": dict(cell), "tried": part_hash}
-        durable.append(self.folder / _CELLS, json.dumps(entry, sort_keys=True) + "\n")
+        line = json.dumps(entry, sort_keys=True) + "\n"
+        durable.append(self.folder / _CELLS, line, lasting=False)
 
     def was_tried(self, part_hash: str) -> bool:
         """Whether a cell with this hash was ever begun, however it ended."""
@@ -369,24 +377,34 @@ class Store(contextlib.AbstractContextManager["Store"]):
         durable.replace(self.folder / FIELDS, str(columns))
 
     def append(self, rows: Sequence[Mapping[str, str]]) -> None:
-        """Add the rows of experiments to exp.csv, all or none. Experiments are in the order of
-        their numbers, which is the script's, although parts side by side end in another one."""
+        """Add the rows of experiments to exp.csv, all or none. `order` comes later: it takes as
+        long as the table is."""
         self.check_place()
         self._look_at_table()
-        last, new = max(self._in_table, default=0), csvfile.by_experiment(rows)
+        self._note_order(rows)
         csvfile.append(self.folder / TABLE, rows)
-        self._in_table.update(new)
-        if [last, *new] != sorted([last, *new]):
-            # A table with a damaged row stays as it is: the measurements count, not their order.
-            with contextlib.suppress(ResultsError):
-                ordered = csvfile.in_order(csvfile.read(self.folder / TABLE))
-                csvfile.rewrite(self.folder / TABLE, list(ordered[0]), ordered)
         self._table = self._table_now()
 
-    @cached_property
-    def _in_table(self) -> set[int]:
-        """The numbers of the experiments in exp.csv."""
-        return {*csvfile.by_experiment(csvfile.salvage(self.folder / TABLE))}
+    def order(self) -> None:
+        """Have experiments in exp.csv in the order of their numbers, which is the script's,
+        although parts side by side end in another one."""
+        if self._is_ordered:
+            return
+        # A table with a damaged row stays as it is: the measurements count, not their order.
+        with contextlib.suppress(ResultsError):
+            ordered = csvfile.in_order(csvfile.read(self.folder / TABLE))
+            self._look_at_table()
+            csvfile.rewrite(self.folder / TABLE, list(ordered[0]), ordered)
+            self._table = self._table_now()
+        self._is_ordered = True
+
+    def _note_order(self, rows: Sequence[Mapping[str, str]]) -> None:
+        if self._last is None:
+            self._last = 0
+            self._note_order(csvfile.salvage(self.folder / TABLE))
+        numbers = [self._last, *csvfile.by_experiment(rows)]
+        self._is_ordered = self._is_ordered and numbers == sorted(numbers)
+        self._last = max(numbers)
 
     def without_rows(self) -> list[int]:
         """Complete experiments without a row in exp.csv."""
@@ -437,7 +455,8 @@ def counter(folder: Path) -> int:
 
 def bears(folder: Path, number: int) -> bool:
     """Whether a results folder has an experiment of that number, complete or partial."""
-    return (folder / str(number)).exists() or (folder / f"{number}{_PARTIAL}").exists()
+    names = (f"{number}{suffix}" for suffix in ("", _PARTIAL, packed.SUFFIX))
+    return any((folder / name).exists() for name in names)
 
 
 def _own_fields(folder: Path) -> Fields | None:
@@ -484,15 +503,16 @@ def _check_fields(folder: Path, own: Fields, wanted: Fields) -> None:
 
 
 def _fault(folder: Path, run: str) -> str:
-    if not folder.is_dir():
+    if not folder.is_dir() and not packed.is_packed(folder):
         return "is missing"
     try:
         known = manifest.read(folder / manifest.NAME)
+        if run and known.run != run:
+            return f"is another one, of run {known.run}"
+        with packed.opened(folder) as inside:
+            found = integrity.check(inside, known)
     except ResultsError as error:
         return f"is damaged ({error.message})"
-    if run and known.run != run:
-        return f"is another one, of run {known.run}"
-    found = integrity.check(folder, known)
     return f"is damaged ({folder}/{found[0]})" if found else ""
 
 
@@ -545,9 +565,13 @@ def _entries(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def experiments(folder: Path) -> list[int]:
-    """The numbers of the complete experiments in a results folder, in order."""
+    """The numbers of the complete experiments in a results folder, in order; some may be packed."""
     try:
-        names = [path.name for path in folder.iterdir() if path.is_dir()]
+        names = {
+            path.name.removesuffix(packed.SUFFIX)
+            for path in folder.iterdir()
+            if (path.is_file() if path.suffix == packed.SUFFIX else path.is_dir())
+        }
     except OSError as error:
         raise ResultsError(f"{folder}: cannot be read: {error.strerror}") from error
     return sorted(int(name) for name in names if name.isdecimal() and name == str(int(name)))
@@ -557,8 +581,9 @@ def _numbers(folder: Path) -> list[int]:
     """The numbers of all experiments in a folder, complete or partial."""
     if not folder.is_dir():
         return []
-    names = (path.name.removesuffix(_PARTIAL) for path in folder.iterdir() if path.is_dir())
-    return [int(name) for name in names if name.isdecimal()]
+    partial = (path.name for path in folder.iterdir() if path.name.endswith(_PARTIAL))
+    names = (name.removesuffix(_PARTIAL) for name in partial)
+    return [*experiments(folder), *(int(name) for name in names if name.isdecimal())]
 
 
 def _hold(path: Path) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto.errors import ResultsError
-from netesto.results import csvfile, keyvalue, store
+from netesto.results import csvfile, keyvalue, packed, store
 from netesto.results.columns import COLUMNS, column
 from netesto.results.evidence import DAMAGED
 from netesto.schema.columns import canonical
@@ -76,8 +76,9 @@ def with_requested(folder: Path, rows: Sequence[Mapping[str, str]]) -> list[Mapp
 def with_own_values(folder: Path, row: Mapping[str, str]) -> Mapping[str, str]:
     """A group's row of exp.csv, and the values of the group for which exp.csv has no column."""
     exp, _, group = row["exp"].partition(".")
-    own = next((folder / exp).glob(f"*-{group}.exp.out"), None)
-    return row if own is None else {**_values(own), **row}
+    with packed.opened(folder / exp) as inside:
+        own = next(inside.glob(f"*-{group}.exp.out"), None)
+        return row if own is None else {**_values(own), **row}
 
 
 def damaged_row(names: Iterable[str], exp: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from netesto.controller import digest
 from netesto.language import steps
 from netesto.language.plan import Part, Plan
-from netesto.results import csvfile, derive, manifest, store
+from netesto.results import csvfile, derive, manifest, packed, store
 from netesto.results.evidence import OK
 from netesto.results.fields import Fields
 from netesto.results.store import Store
@@ -163,8 +163,8 @@ def columns_in(
         row = rows[exp][0] if exp in rows else {}
         if row.keys() >= names:
             return row
-        own = folder / str(exp)
-        found = manifest.read(own / manifest.NAME)
-        return derive.aggregate_row(digest.evidence(own, found), found, columns)
+        with packed.opened(folder / str(exp)) as own:
+            found = manifest.read(own / manifest.NAME)
+            return derive.aggregate_row(digest.evidence(own, found), found, columns)
 
     return columns_of

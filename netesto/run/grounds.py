@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from netesto import traffic
 from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
@@ -152,8 +153,9 @@ def check_tests(commands: Sequence[steps.RemoteCommand]) -> None:
         f"{command.place.file}:{command.place.line}": None
         for command in commands
         if isinstance(command, steps.DoClient)
-        and command.flow.test in requests.NATIVE_IN_SIMULATION
-        and command.flow.tool not in {"auto", "native"}
+        and command.flow.test == "UDP_STREAM"
+        and command.flow.tool != "auto"
+        and not traffic.TOOLS[command.flow.tool].paces_datagrams
     }
     if places:
         raise MissingError(

@@ -1,6 +1,5 @@
 """Runs plans in guests: as a whole, or part by part, side by side."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +8,12 @@ from netesto.lab.kernels import Kernel
 from netesto.language.plan import Part, Plan, seed_of
 from netesto.results import durable
 from netesto.results.store import Store
-from netesto.run import earlier, grounds, inguest, job, status
+from netesto.run import earlier, grounds, job, status
 from netesto.run.inguest import GuestRequest
 from netesto.run.job import Job
 from netesto.run.session import RunEnd, RunSession, only_part, tell
-from netesto.run.sidebyside import SideBySide, Task
+from netesto.run.sidebyside import SideBySide
+from netesto.run.workers import Task, Workers
 from netesto.system import owned
 
 
@@ -30,10 +30,10 @@ def run_whole(session: RunSession, kernel: Kernel) -> RunEnd:
         return RunEnd(made.guest.carry_out(path, session.watcher.warn))
 
 
-def run_parts(session: RunSession, kernel: Kernel, *, jobs: int) -> RunEnd:
-    """Run the parts that are not done yet, `jobs` of them at a time, each in a guest of its own."""
+def run_parts(session: RunSession, kernel: Kernel, workers: Workers) -> RunEnd:
+    """Let workers carry out the parts that are not done yet, each in a guest of its own."""
     return session.held(
-        lambda held, results: _Guests(held, kernel, results).run(jobs),
+        lambda held, results: _Guests(held, kernel, results).run(workers),
     )
 
 
@@ -49,7 +49,9 @@ def _job(session: RunSession, kernel: Kernel, out: Path, plan: Plan) -> Job:
             seed=head.seed if head.sources else seed_of(head.seed, only_part(plan).drawn),
             max_wall_s=request.max_wall_s,
             max_stall_s=request.max_stall_s,
-            pages=request.pages,
+            # A page is a file of its own, and a packed experiment has one file.
+            pages=request.pages and not request.packs,
+            packs=request.packs,
         ),
         request=replace(request, run=session.record.name, out=out),
         fields=session.fields,
@@ -66,7 +68,7 @@ class _Guests:
         # Repeated parts, by their numbers.
         self._again: dict[int, Plan] = {}
 
-    def run(self, jobs: int) -> RunEnd:
+    def run(self, workers: Workers) -> RunEnd:
         """Until all parts have ended, or one shows that the others would fail, too."""
         results, watcher = self._results, self._session.watcher
         passed = earlier.pass_over(self._session, results, nested=False)
@@ -86,7 +88,7 @@ class _Guests:
             ),
         ]
         parts = earlier.untried_first(session, results, parts)
-        at_once = min(jobs, len(parts))
+        at_once = min(workers.places, len(parts))
         if parts:
             watcher.say(drawing.draw(network))
             most = "at most " if head.at_least is not None else ""
@@ -99,11 +101,12 @@ class _Guests:
             watcher.echo(text)
         end = RunEnd(status.OK, ground=session.ground.name)
         if parts:
-            end = SideBySide(session, parts, self, results, jobs=at_once, rounds=rounds).run()
+            end = SideBySide(session, parts, self, results, workers=workers, rounds=rounds).run()
         end = replace(end, certainty=rounds.ends())
         return end.with_failures(passed.failures)
 
-    def command(self, task: Task) -> Sequence[str]:
+    def job(self, task: Task) -> Path:
+        """Write the job of a part, whose folder exists, into it; its path."""
         path = task.folder / job.NAME
         plan = self._again.get(task.part.before, self._session.plan)
         with plan.slice(task.part) as alone, durable.writing(path):
@@ -111,7 +114,7 @@ class _Guests:
             shown = replace(self._session.request.shown, plain=True)
             own = replace(self._session, request=replace(self._session.request, shown=shown))
             _job(own, self._kernel, task.folder, alone).write(path, alone)
-        return inguest.command(path)
+        return path
 
     def again(self, part: Part, *, before: int) -> Part:
         from netesto.language import planner

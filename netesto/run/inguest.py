@@ -32,6 +32,7 @@ class GuestRequest:
     out          the results folder of the job
     seed         of all random numbers of a guest in simulated time
     pages        whether they are drawn while it runs
+    packs        whether the experiments are kept as one file each, if all of them are ok
     """
 
     kernel: Kernel
@@ -42,6 +43,7 @@ class GuestRequest:
     max_wall_s: float | None
     max_stall_s: float | None
     pages: bool
+    packs: bool = False
 
     def line(self) -> bytes:
         """The guest as a line of JSON."""
@@ -94,6 +96,11 @@ class GuestRequest:
         finally:
             if drawer and not drawer.finish(within_s=pages_s):
                 warn(f"no time to draw all pages; netesto report {self.out} draws them")
+        if self.packs and outcome == status.OK:
+            from netesto.results import packed, store
+
+            for exp in store.experiments(self.out):
+                packed.pack(self.out / str(exp))
         return outcome
 
 

@@ -7,7 +7,7 @@ RESULTS/runs/RUN.parts/.lock    held as long as a process may write there
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from netesto.results import csvfile, durable
@@ -35,14 +35,15 @@ def held(folder: Path) -> Iterator[int]:
         os.close(lock)
 
 
-def take_over(results: Store, part: Path) -> list[dict[str, str]]:
-    """Move a part's results into the run's folder, and remove the part's folder; return its rows of
-    exp.csv."""
-    rows = results.adopt(part)
-    for kept in part.glob("runs/*-unfetched"):
-        with durable.writing(results.folder):
-            kept.rename(results.folder / "runs" / f"{kept.name}-{part.name}")
-    shutil.rmtree(part, ignore_errors=True)
+def take_over(results: Store, parts: Sequence[Path]) -> list[dict[str, str]]:
+    """Move the results of parts into the run's folder, and remove the parts' folders; return their
+    rows of exp.csv."""
+    rows = results.adopt(parts)
+    for part in parts:
+        for kept in part.glob("runs/*-unfetched"):
+            with durable.writing(results.folder):
+                kept.rename(results.folder / "runs" / f"{kept.name}-{part.name}")
+        shutil.rmtree(part, ignore_errors=True)
     return rows
 
 
@@ -53,7 +54,8 @@ def take_over_left(results: Store) -> Iterator[str]:
         try:
             with held(folder):
                 parts = sorted((part for part in folder.iterdir() if part.is_dir()), key=_order)
-                rows = [row for part in parts for row in take_over(results, part)]
+                rows = take_over(results, parts)
+                results.order()
         except BlockingIOError:
             yield f"{folder}: its parts are still ending; a later run takes them over"
             continue

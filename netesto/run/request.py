@@ -66,6 +66,7 @@ class RunRequest:
     name of the run that has started this one (run.job), in a guest or for a part of the script.
     `wait_s` is how long hosts that are in use are waited for. `commands` is a file of those that a
     lab allows. `warnings` are about the command line. Without `pages` none are drawn, nor an index.
+    `packs`: finished cells of a SWEEP are kept as one file for each experiment.
     """
 
     script: str
@@ -92,6 +93,7 @@ class RunRequest:
     max_stall_s: float | None = None
     shown: Shown = Shown()
     pages: bool = True
+    packs: bool = False
     warnings: tuple[str, ...] = ()
 
 

@@ -120,6 +120,7 @@ class RunSession:
                 raise
             finally:
                 self.watcher.stop()
+                results.order()
                 results.write_run(self._ended(end, stopwatch))
                 if self.request.pages and proc.ground_inside() is None:
                     # Differences left on hosts are known after the last experiment.

@@ -8,6 +8,9 @@ Each writes to its own results folder, `runs/RUN.parts/PART` in the run's, which
 The results of a part are taken over when all earlier parts are done, so that they do not depend on
 how many run at once. If this process is killed, the others end, and the next run takes over their
 results.
+
+A study has some ten thousand parts: what one of them takes here does not depend on how many there
+are.
 """
 
 import asyncio
@@ -15,11 +18,11 @@ import os
 import shutil
 import signal
 import time
-from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import insort
+from collections import defaultdict, deque
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import psutil
 
@@ -35,13 +38,17 @@ from netesto.run.earlier import columns_in
 from netesto.run.rounds import Rounds, Row
 from netesto.run.session import RunEnd, RunSession
 from netesto.run.settings import claimable
-from netesto.system import interrupts, process
+from netesto.run.workers import Task, Workers
+from netesto.system import interrupts
 
 # The memory of a guest with a lab of some hosts; a long fat path takes more.
 GUEST_BYTES = 1_500_000_000
 
 # How much to show of the output of a part that failed without a record.
 _LAST_LINES = 8
+
+# Results are taken over together if they come faster: a disk takes some ms to keep a file.
+_PAUSE_S = 0.2
 
 # A part with this exit status means that the others would fail, too.
 _HOPELESS = frozenset({status.WRONG, status.NOT_READY, status.INTERRUPTED})
@@ -53,26 +60,19 @@ def default_jobs() -> int:
     return max(1, min(len(os.sched_getaffinity(0)), room))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Task:
-    """A part that is to run, and its own folder."""
-
-    part: Part
-    folder: Path
-
-
 class Guests(Protocol):
-    """Runs parts."""
+    """Plan parts."""
 
-    def command(self, task: Task) -> Sequence[str]:
-        """A command that runs a part, whose folder exists."""
+    def job(self, task: Task) -> Path:
+        """Write the job of a part, whose folder exists, into it; its path."""
 
     def again(self, part: Part, *, before: int) -> Part:
         """The next attempt at a failed part; its experiments have the numbers after `before`."""
 
 
 class SideBySide:
-    """Parts of the script of a session, `jobs` at a time; `results` holds the results folder."""
+    """Parts of the script of a session, which `workers` carry out; `results` holds the results
+    folder."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class SideBySide:
         guests: Guests,
         results: Store,
         *,
-        jobs: int,
+        workers: Workers,
         rounds: Rounds,
     ) -> None:
         self._session = session
@@ -91,29 +91,35 @@ class SideBySide:
         self._guests = guests
         self._results = results
         self._watcher = session.watcher
-        self._jobs = jobs
+        self._workers = workers
         self._rounds = rounds
-        # Tasks that wait to begin, and those that turned out to be unnecessary.
-        self._waiting: OrderedDict[Task, None] = OrderedDict.fromkeys(self._tasks)
+        # Tasks that wait to begin, those of cells whose earlier repetitions decide about them, and
+        # those that turned out to be unnecessary.
+        self._waiting = deque(self._tasks)
+        self._undecided = defaultdict[Hashable, list[Task]](list)
         self._omitted: set[Task] = set()
-        # Set when a task has ended.
+        # Set when a task has ended; and when results may be taken over.
         self._progress = asyncio.Event()
+        self._has_results = asyncio.Event()
         self._on_failure = session.request.on_failure
         self._index = Index() if session.request.pages else None
-        self._running: dict[str, process.Job] = {}
+        # The names of tasks that run, in the order of their begin.
+        self._running: dict[str, None] = {}
         self._ended: dict[Task, int] = {}
         self._killed: dict[Task, str] = {}
         self._retried: set[Task] = set()
         # How many tasks, from the first on, have been taken over.
         self._taken = 0
+        # The estimated durations of all tasks but those omitted, and of those that have ended.
+        self._planned_s = sum(part.seconds for part in parts)
+        self._done_s = 0.0
         self._statuses: list[int] = []
         self._failures: list[str] = []
         self._record: RunRecord | None = None
-        self._settings: dict[str, tuple[SettingRecord, ...]] = {}
+        self._settings = defaultdict[str, list[SettingRecord]](list)
         self._began_s = time.monotonic()
         self._is_ending = False
         self._was_interrupted = False
-        self._requested = signal.SIGINT
 
     def run(self) -> RunEnd:
         """Until all have ended, or one shows that the others would fail, too."""
@@ -124,16 +130,16 @@ class SideBySide:
                     asyncio.run(self._all(lock, requests))
             finally:
                 # Ended parts are kept, even if an earlier one has not ended.
-                for task in self._tasks[self._taken :]:
-                    if task in self._ended:
-                        self._take_over(task)
+                self._take_over(
+                    [task for task in self._tasks[self._taken :] if task in self._ended]
+                )
         shutil.rmtree(self._folder, ignore_errors=True)
         return RunEnd(
             self._status(),
             failures=tuple(self._failures),
             ground=self._record.ground if self._record else "",
             hosts=self._record.hosts if self._record else {},
-            settings=self._settings,
+            settings={host: tuple(settings) for host, settings in self._settings.items()},
         )
 
     def _task(self, part: Part) -> Task:
@@ -154,62 +160,67 @@ class SideBySide:
         loop = asyncio.get_running_loop()
         for number in interrupts.not_ignored():
             loop.add_signal_handler(number, self._interrupt, number, requests)
-        # Each on its own processor, as long as there are enough: a guest uses only one.
-        cpus = sorted(os.sched_getaffinity(0))
-        workers = [
-            asyncio.create_task(self._work(lock, cpus[place % len(cpus)]))
-            for place in range(self._jobs)
-        ]
+        adopting = asyncio.create_task(self._adopt())
+        at_once = min(self._workers.places, len(self._tasks))
+        places = [asyncio.create_task(self._work(lock)) for _ in range(at_once)]
+        working = asyncio.gather(*places)
         try:
-            await asyncio.gather(*workers)
+            futures: set[asyncio.Future[Any]] = {adopting, working}
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+            await (working if working.done() else adopting)
         finally:
             # If one cannot continue (for example because of a full disk), the others end early.
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            for each in (adopting, *places):
+                each.cancel()
+            await asyncio.gather(adopting, *places, return_exceptions=True)
 
     def _interrupt(self, number: signal.Signals, requests: interrupts.Requests) -> None:
         """Every part keeps its measurements; at a second Ctrl-C its guest is ended immediately."""
         if self._was_interrupted and number != signal.SIGINT:
             return
         self._is_ending = self._was_interrupted = requests.is_shutting_down = True
-        self._requested = number
-        for job in self._running.values():
-            # The same signal, because parts inherit our ignored signals (`netesto run … &`).
-            job.send(number)
+        self._workers.interrupt(number)
 
     async def _next(self) -> Task | None:
         """The next task that is needed, as soon as that is known; None if there is none."""
         while not self._is_ending:
-            progress = self._progress
-            for task in self._waiting:
+            if self._waiting:
+                task = self._waiting.popleft()
                 is_needed = self._rounds.needs(task.part)
-                if is_needed is not None:
-                    break
+                if is_needed:
+                    return task
+                if is_needed is None:
+                    insort(self._undecided[_cell(task.part)], task, key=_repetition)
+                else:
+                    self._omitted.add(task)
+                    self._planned_s -= task.part.seconds
+                    self._look_again(task.part)
+            elif any(self._undecided.values()):
+                # Another worker carries out what they depend on.
+                await self._progress.wait()
             else:
-                if not self._waiting:
-                    return None
-                # Another worker carries out what it depends on.
-                await progress.wait()
-                continue
-            del self._waiting[task]
-            if is_needed:
-                return task
-            self._omitted.add(task)
+                return None
         return None
 
-    async def _work(self, lock: int, cpu: int) -> None:
+    def _look_again(self, part: Part) -> None:
+        """Whether the next repetition of this cell is needed may be known now."""
+        if undecided := self._undecided[_cell(part)]:
+            self._waiting.appendleft(undecided.pop(0))
+
+    async def _work(self, lock: int) -> None:
         while (task := await self._next()) is not None:
             attempt: Task | None = task
             while attempt is not None:
-                code = await self._carry_out(attempt, lock, cpu)
+                code = await self._carry_out(attempt, lock)
                 if code in _HOPELESS or (code and self._on_failure.stops):
                     self._is_ending = True
                 again = self._again(attempt, code)
                 self._ended[attempt] = code
+                self._done_s += attempt.part.seconds
                 if again is None:
                     self._rounds.add(attempt.part, self._measured(attempt))
-                self._take_over_in_order()
+                    self._look_again(attempt.part)
+                self._has_results.set()
                 self._show()
                 attempt = again
             self._progress.set()
@@ -226,46 +237,34 @@ class SideBySide:
         self._results.reserve(before, before + another.numbers)
         again = self._task(another)
         self._tasks.insert(self._tasks.index(task) + 1, again)
+        self._planned_s += another.seconds
         self._retried.add(task)
         return again
 
-    async def _carry_out(self, task: Task, lock: int, cpu: int) -> int:
+    async def _carry_out(self, task: Task, lock: int) -> int:
         durable.make_folder(task.folder)
         if task.part.cell:
             self._results.note_try(
                 self._session.name, task.part.cell, part_hash=self._session.hash_of(task.part)
             )
-        job = await process.start(
-            process.tethered(["taskset", "--cpu-list", str(cpu), *self._guests.command(task)]),
-            stdout=task.folder / "stdout",
-            stderr=task.folder / "stderr",
-            pass_fds=[lock],
-        )
-        self._running[task.part.name] = job
-        if self._was_interrupted:
-            # While it was being started.
-            job.send(self._requested)
+        self._running[task.part.name] = None
         self._show()
         try:
-            code = await job.wait()
+            end = await self._workers.carry_out(task, self._guests.job(task), lock)
         finally:
             del self._running[task.part.name]
-            await job.end()
-        if code >= 0:
-            return code
-        if self._was_interrupted:
+        if end.reason and self._was_interrupted:
             # Before it could treat that as Ctrl-C.
             return status.INTERRUPTED
-        self._killed[task] = f"it was ended by {signal.Signals(-code).name}"
-        return status.FAILED
+        if end.reason:
+            self._killed[task] = end.reason
+        return end.status
 
     def _show(self) -> None:
-        done = sum(task.part.seconds for task in self._ended)
-        passed_s = time.monotonic() - self._began_s
         left_s = None
-        if done:
-            planned = (task for task in self._tasks if task not in self._omitted)
-            left_s = passed_s * (sum(task.part.seconds for task in planned) / done - 1)
+        if self._done_s:
+            passed_s = time.monotonic() - self._began_s
+            left_s = passed_s * max(0.0, self._planned_s / self._done_s - 1)
         self._watcher.parts(
             list(self._running),
             done=len(self._ended),
@@ -275,14 +274,25 @@ class SideBySide:
 
     # ---- taking over ---------------------------------------------------------------------
 
+    async def _adopt(self) -> None:
+        """Take over results as they come; those that come fast together."""
+        while await self._has_results.wait():
+            self._has_results.clear()
+            self._take_over_in_order()
+            await asyncio.sleep(_PAUSE_S)
+
     def _take_over_in_order(self) -> None:
-        while self._taken < len(self._tasks):
-            task = self._tasks[self._taken]
+        """Take over all parts that are next."""
+        found, end = [], self._taken
+        while end < len(self._tasks):
+            task = self._tasks[end]
             if task in self._ended:
-                self._take_over(task)
+                found.append(task)
             elif task not in self._omitted:
                 break
-            self._taken += 1
+            end += 1
+        self._take_over(found)
+        self._taken = end
 
     def _measured(self, task: Task) -> list[Row]:
         """What the experiments of a part have measured, if that decides about others."""
@@ -296,8 +306,22 @@ class SideBySide:
             found.append((outcome, columns_of(exp) if outcome == OK else {}))
         return found
 
-    def _take_over(self, task: Task) -> None:
-        """Take over the results and messages of a part."""
+    def _take_over(self, tasks: Sequence[Task]) -> None:
+        """Take over the results and messages of parts."""
+        if not tasks:
+            return
+        for task in tasks:
+            self._take_over_messages(task)
+        rows = partfolders.take_over(self._results, [task.folder for task in tasks])
+        # If hurried, the index is drawn once, at the end.
+        if rows and self._index and not self._was_interrupted:
+            self._index.update(self._results.folder)
+        for exp, own in csvfile.by_experiment(rows).items():
+            folder = self._results.whole(exp)
+            status_there = tablerows.status_of(own[0], folder) or OK
+            self._watcher.experiment_ended(exp, status_there, own, str(folder / "exp.html"))
+
+    def _take_over_messages(self, task: Task) -> None:
         for line in _lines(task.folder / "stdout"):
             self._watcher.echo(line)
         said = _lines(task.folder / "stderr")
@@ -311,7 +335,7 @@ class SideBySide:
         self._record = self._record or record
         told = list(record.failures) if record is not None else []
         for host, settings in (record.settings if record is not None else {}).items():
-            self._settings[host] = (*self._settings.get(host, ()), *settings)
+            self._settings[host] += settings
         if self._was_interrupted and record is None:
             # It ended before it could treat that as Ctrl-C.
             code = status.INTERRUPTED
@@ -322,14 +346,15 @@ class SideBySide:
         else:
             self._failures += [f"{task.part.name}: {failure}" for failure in told]
             self._statuses.append(code)
-        rows = partfolders.take_over(self._results, task.folder)
-        # If hurried, the index is drawn once, at the end.
-        if rows and self._index and not self._was_interrupted:
-            self._index.update(self._results.folder)
-        for exp, own in csvfile.by_experiment(rows).items():
-            folder = self._results.whole(exp)
-            status_there = tablerows.status_of(own[0], folder) or OK
-            self._watcher.experiment_ended(exp, status_there, own, str(folder / "exp.html"))
+
+
+def _cell(part: Part) -> Hashable:
+    """What the repetitions of a cell have in common, if some of them may be omitted."""
+    return part.until.key(part.cell) if part.until is not None else None
+
+
+def _repetition(task: Task) -> int:
+    return task.part.repetition
 
 
 def _last_words(said: Sequence[str]) -> str:

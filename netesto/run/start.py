@@ -25,6 +25,7 @@ from netesto.run.job import Job
 from netesto.run.request import RunRequest, Watcher
 from netesto.run.session import RunEnd, RunSession, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
+from netesto.run.workers import Processors
 from netesto.system import proc
 
 
@@ -121,6 +122,8 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
     grounds.check_commands(choice.ground, head.commands)
     _warn(request, plan, watcher)
     jobs = _jobs(request, choice, plan)
+    if request.packs and jobs is None:
+        raise _no_parts()
     session = RunSession(
         request=request,
         plan=plan,
@@ -146,7 +149,7 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
         return guests.run_whole(session, kernel)
     versions = {**record.versions, "kernel": kernel.version}
     record = replace(record, jobs=jobs, versions=versions)
-    return guests.run_parts(replace(session, record=record), kernel, jobs=jobs)
+    return guests.run_parts(replace(session, record=record), kernel, Processors(jobs))
 
 
 def session_of(job: Job, plan: Plan, watcher: Watcher) -> RunSession:
@@ -246,6 +249,8 @@ def _check_ground(request: RunRequest, ground: Ground | None) -> None:
             f"--jobs {request.jobs}: on ground {ground} experiments would disturb each other",
             remedy="Use --ground sim, where they cannot, or --ground uml.",
         )
+    if request.packs and not (ground is None or ground.has_guests):
+        raise _no_parts()
 
 
 def _check_parts(request: RunRequest, head: Head) -> None:
@@ -257,6 +262,15 @@ def _check_parts(request: RunRequest, head: Head) -> None:
             remedy="Without --jobs the script runs as one. Or let every repetition have its own"
             " experiment, from exp=COUNTER to PROCESS_EXP.",
         )
+
+
+def _no_parts() -> UsageError:
+    """The error of a run without parts whose results could be packed."""
+    return UsageError(
+        "--pack: the script does not run in parts",
+        remedy="It packs what a cell of a SWEEP or a repetition of a RUN has measured on ground"
+        " sim, or uml with --jobs. Leave it out.",
+    )
 
 
 def _jobs(request: RunRequest, choice: Choice, plan: Plan) -> int | None:

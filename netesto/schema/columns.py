@@ -169,7 +169,11 @@ BLOCKS: Mapping[str, tuple[Description | Composed, ...]] = {
             details="The shortest of any flow.",
         ),
         Description("maxLatency", "max", "µs", details="The longest of any flow."),
-        Description("meanLatency", "avg", "µs", details="Mean over the flows, with equal weights."),
+        Description(
+            "meanLatency", "avg", "µs",
+            details="Mean over the flows, with equal weights; of a trace over the hosts, and"
+            " `netesto summary --as trace` has the mean over all requests.",
+        ),
         Composed("p50/p90/p99 Latencies", "µs"),
         Description(
             "p50Latency", "avg", "µs", "half of the transactions were faster",

@@ -136,7 +136,13 @@ class Tool(Protocol):
 
     @property
     def connects_early(self) -> bool:
-        """True if a client connects before its start instant."""
+        """True if a client connects before its start instant, and begins at it."""
+        return False
+
+    @property
+    def paces_datagrams(self) -> bool:
+        """True if a UDP_STREAM has a bitrate also where computing takes no time; without
+        `bitrate`, one above that of its path."""
         return False
 
     @property

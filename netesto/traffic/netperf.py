@@ -186,12 +186,14 @@ class Netperf(Tool):
             return _untimed(values, request)
         values.expect("THROUGHPUT_UNITS", UNIT_NAME)
         is_crr = request.test == "TCP_CRR"
+        intervals = _intervals(output, request, system_ahead_s)
         common = replace(
             _untimed(values, request),
             rate_bps=_rate_bps(values, request),
             elapsed_s=values.number("ELAPSED_TIME"),
             sent_bps=_sent_bps(values, request),
-            intervals=_intervals(output, request, system_ahead_s),
+            intervals=intervals,
+            has_exact_begin=bool(intervals),
             local_cpu_percent=values.share("LOCAL_CPU_UTIL"),
             remote_cpu_percent=None if is_crr else values.share("REMOTE_CPU_UTIL"),
         )
@@ -303,6 +305,7 @@ def _datagrams(values: _Values, request: GroupRequest) -> Datagrams:
         sent=round(sent_bytes / size),
         lost=round((sent_bytes - values.number("REMOTE_BYTES_RECVD")) / size),
         sent_bps=values.number("LOCAL_SEND_THROUGHPUT") * UNIT_BPS,
+        counts_late=True,
     )
 
 

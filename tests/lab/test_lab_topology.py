@@ -144,6 +144,20 @@ def test_twocore_leaves_two_cores_busy():
     assert [node.name for node in built.nodes if node.idle] == ["c2", "c4"]
 
 
+def test_with_two_cores_flows_to_odd_hosts_take_one_and_those_to_even_hosts_the_other():
+    routes = Routes(topology.build("fattree", {"routing": "twocore"}))
+    ways = {
+        (a, b): [[end.node.name for end in way] for way in routes.ways(a, b)]
+        for a, b in (("h1", "h9"), ("h9", "h1"), ("h4", "h12"), ("h12", "h4"))
+    }
+    assert ways == {
+        ("h1", "h9"): [["h1", "e1", "a1", "c1", "a5", "e5"]],
+        ("h9", "h1"): [["h9", "e5", "a5", "c1", "a1", "e1"]],
+        ("h4", "h12"): [["h4", "e2", "a2", "c3", "a6", "e6"]],
+        ("h12", "h4"): [["h12", "e6", "a6", "c3", "a2", "e2"]],
+    }
+
+
 def test_onecore_leaves_one_core_and_one_aggregation_router_a_pod_busy():
     built = topology.build("fattree", {"routing": "onecore"})
     idle = ["a2", "a4", "a6", "a8", "c2", "c3", "c4"]

@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -222,15 +223,59 @@ def test_a_large_index_knows_the_widest_row_of_each_column(large):
     assert 'data-widest="298 18 297 0"' in large
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
-def test_a_browser_makes_elements_of_some_experiments_only(large, tmp_path):
+def in_browser(folder: Path) -> str:
+    """The index of a folder as HTML when its scripts have run."""
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    page = tmp_path / neighbours.PAGE
-    shown = process.run(
-        [CHROMIUM, *options, f"--user-data-dir={tmp_path / 'profile'}",
-         "--virtual-time-budget=5000", "--dump-dom", f"file://{page}"],
+    return process.run(
+        [CHROMIUM, *options, f"--user-data-dir={folder / 'profile'}",
+         "--virtual-time-budget=5000", "--dump-dom", f"file://{folder / neighbours.PAGE}"],
         timeout=240,
     ).stdout  # fmt: skip
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+def test_a_browser_makes_elements_of_some_experiments_only(large, tmp_path):
+    shown = in_browser(tmp_path)
     assert 20 < shown.count("<tr class=") < 200
     assert "400 experiments;" in shown
     assert 'class="fold" aria-expanded="false" aria-label="groups of experiment 1"' in shown
+
+
+@pytest.fixture
+def very_large(tmp_path):
+    """The index of 2,001 experiments of two groups each, of which the first has a page, and the
+    third failed."""
+    rows = [
+        f'{number}.{group},{"failed" if number == 3 else "ok"},{number},"a\t<b>",5\n'
+        for number in range(1, 2002)
+        for group in range(3)
+    ]
+    (tmp_path / "exp.csv").write_text("exp,status,rate,expName,cwnd\n" + "".join(rows))
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / neighbours.PAGE).write_text("<!-- neighbours  -->\n")
+    index.write(tmp_path)
+    return (tmp_path / neighbours.PAGE).read_text()
+
+
+def test_a_very_large_index_has_the_aggregate_rows_and_main_columns_as_texts_between_tabs(
+    very_large,
+):
+    lines = very_large.partition("<tbody>")[2].partition("</tbody>")[0].split("\n")[1:-1]
+    assert (lines[0], lines[2], len(lines)) == (
+        "1\t1.0\tok\t1\ta&#9;&lt;b&gt;",
+        "0\t3.0\tfailed\t3\ta&#9;&lt;b&gt;",
+        2001,
+    )
+    assert "which has 1 more columns" in very_large
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+def test_a_browser_makes_rows_of_the_texts_of_a_very_large_index(very_large, tmp_path):
+    shown = in_browser(tmp_path)
+    assert 20 < shown.count("<tr class=") < 200
+    assert "2,001 experiments;" in shown
+    assert (
+        '<a href="1/exp.html">1.0</a></th><td><span class="badge ok">ok</span></td>'
+        '<td class="number">1</td><td class="wide">a\t&lt;b&gt;</td></tr>'
+    ) in shown
+    assert '<tr class="whole bad" aria-rowindex="4"><th scope="row">3.0</th>' in shown

@@ -280,6 +280,7 @@ def test_later_run_has_the_columns_of_the_folder_though_it_fills_fewer_of_them(s
 def test_rows_are_in_the_order_of_numbers_in_whichever_order_parts_end(store, folder):
     for exps in (["1", "4"], ["2"], ["3"]):
         store.append([{"exp": f"{exp}.{group}", "rate": "5"} for exp in exps for group in "01"])
+    store.order()
     with (folder / "exp.csv").open() as table:
         assert [line.partition(",")[0] for line in table] == [
             "exp", "1.0", "1.1", "2.0", "2.1", "3.0", "3.1", "4.0", "4.1",
@@ -291,6 +292,7 @@ def test_rows_of_an_earlier_experiment_are_added_to_a_damaged_table(store, folde
     with (folder / "exp.csv").open("a") as table:
         table.write("6.0\n")
     store.append([{"exp": "3.0", "rate": "4"}])
+    store.order()
     assert (folder / "exp.csv").read_text() == "exp,rate\n5.0,5\n6.0\n3.0,4\n"
 
 

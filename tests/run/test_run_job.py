@@ -52,6 +52,7 @@ REQUEST = RunRequest(
     max_stall_s=3.5,
     shown=Shown(plain=True, quiet=True, debug=True, verbosity=2),
     pages=False,
+    packs=True,
     warnings=("odd",),
 )
 

@@ -24,7 +24,8 @@ from netesto.run.request import CONTINUE, OnFailure, RunRequest
 from netesto.run.rounds import Rounds
 from netesto.run.session import RunEnd, RunSession
 from netesto.run.settings import RunSettings
-from netesto.run.sidebyside import SideBySide, Task
+from netesto.run.sidebyside import SideBySide
+from netesto.run.workers import Processors, Task
 from netesto.system import process
 
 RUN = "2026-11-20T121500.250Z"
@@ -86,6 +87,7 @@ class Ground:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.tasks: dict[Path, Task] = {}
         self.codes: dict[int, int] = {}
         self.awaited: dict[int, Path] = {}
         self.rates: dict[int, str] = {}
@@ -93,7 +95,12 @@ class Ground:
         self.said = io.StringIO()
         self.display = Display(Console(file=self.said, width=200), plain=True, quiet=False)
 
-    def command(self, task: Task) -> Sequence[str]:
+    def job(self, task: Task) -> Path:
+        self.tasks[task.folder] = task
+        return task.folder / "job"
+
+    def command(self, job: Path) -> Sequence[str]:
+        task = self.tasks[job.parent]
         number = task.part.before + 1
         code = self.codes.get(number, 0)
         outcome = ("ok", "failed")[code == 1]
@@ -129,7 +136,10 @@ class Ground:
             watcher=self.display,
         )
         rounds = Rounds(plan, is_simulated=True)
-        return SideBySide(session, parts, self, self.store, jobs=jobs, rounds=rounds).run()
+        workers = Processors(jobs, self.command)
+        end = SideBySide(session, parts, self, self.store, workers=workers, rounds=rounds).run()
+        self.store.order()
+        return end
 
     @property
     def rows(self) -> list[str]:

@@ -345,3 +345,28 @@ def test_a_cell_is_repeated_until_it_is_certain_whatever_the_number_of_guests(tm
         ("0.5", "bound", 4),
     ]
     assert (tables[0], ends[0]) == (tables[1], ends[1])
+
+
+def test_packed_cells_are_read_and_resumed_as_if_they_had_folders(tmp_path: Path):
+    outcome = run_sweep(tmp_path, *WORDS, "--pack", "script.nts")
+    names = [path.name for path in outcome.out.iterdir()]
+    assert {name for name in names if name[0].isdecimal()} == {"1.zip", "2.zip"}
+    table = (outcome.out / "exp.csv").read_bytes()
+    packed = (outcome.out / "2.zip").read_bytes()
+    netesto(tmp_path, "report", "out", timeout=TIMEOUT_S).checked()
+    assert (outcome.out / "exp.csv").read_bytes() == table
+    assert (outcome.out / "2.zip").read_bytes() == packed
+    again = run_sweep(tmp_path, *WORDS, "--pack", "--resume", "script.nts")
+    assert "skipped 2 cells" in again.stderr
+    netesto(tmp_path, "report", "out", "2", timeout=TIMEOUT_S).checked()
+    assert (outcome.out / "2" / "exp.html").is_file()
+    assert not (outcome.out / "2.zip").exists()
+
+
+def test_what_does_not_run_in_parts_is_not_packed(tmp_path: Path):
+    (tmp_path / "script.nts").write_text(SWEEP)
+    done = netesto(tmp_path, "run", "-n", "--ground", "lab", "--pack", "script.nts")
+    assert (done.status, done.stderr.splitlines()[0]) == (
+        2,
+        "netesto: --pack: the script does not run in parts",
+    )

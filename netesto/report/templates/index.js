@@ -3,7 +3,20 @@
   const scroll = document.querySelector(".scroll");
   if (!scroll) return;
   const holder = scroll.querySelector(".large");
-  const large = holder && virtual.open(holder);
+  // Of a very large table a row is its texts between tabs: whether it has a page, its number, its status, cells.
+  const expand = (line, heads) => {
+    if (line.startsWith("<")) return line;
+    const [hasPage, exp, ...texts] = line.split("\t");
+    const status = heads[1]?.dataset.name === "status" ? texts[0] : "ok";
+    const cells = [...heads].slice(1).map((head, i) => {
+      const text = texts[i] ?? "";
+      if (head.dataset.name !== "status") return `<td class="${head.className}">${text}</td>`;
+      return `<td><span class="badge ${["ok", "partial"].includes(text) ? text : "failed"}">${text}</span></td>`;
+    });
+    const number = hasPage === "1" ? `<a href="${exp.split(".")[0]}/exp.html">${exp}</a>` : exp;
+    return `<tr class="whole${status === "ok" ? "" : " bad"}"><th scope="row">${number}</th>${cells.join("")}</tr>`;
+  };
+  const large = holder && virtual.open(holder, expand);
   const table = large ? large.table : scroll.querySelector("table");
   const heads = [...table.tHead.rows[0].cells];
   const withoutFold = (text, column) => (column === 0 ? text.replace("▸", "").trim() : text.trim());
@@ -77,12 +90,12 @@
     const again = large ? table.querySelector(`tr[aria-rowindex="${place}"] .fold`) : button(experiment);
     again?.focus();
   });
-  document.getElementById("all-groups").addEventListener("change", (event) => {
+  document.getElementById("all-groups")?.addEventListener("change", (event) => {
     for (const experiment of experiments) experiment.folded = !event.target.checked;
     show();
   });
   table.classList.add("brief");
-  document.getElementById("all-columns").addEventListener("change", (event) => {
+  document.getElementById("all-columns")?.addEventListener("change", (event) => {
     table.classList.toggle("brief", !event.target.checked);
   });
   filter.form.hidden = false;

@@ -7,19 +7,19 @@ const virtual = (() => {
   const HEIGHT_MAX = 8e6;
   // On paper, and when all is selected to be copied.
   const ELEMENTS_MAX = 5000;
-  const entities = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&#34;": '"', "&#39;": "'", "&quot;": '"', "&#x27;": "'", "&#10;": "\n" };
+  const entities = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&#34;": '"', "&#39;": "'", "&quot;": '"', "&#x27;": "'", "&#10;": "\n", "&#9;": "\t" };
 
   // The texts of a row's cells, from its line of HTML.
   const textsOf = (line) => line.split(/<t[dh]\b/).slice(1).map((cell) => cell.slice(cell.indexOf(">") + 1)
     .replace(/<[^>]*>/g, "").replace(/&[#\w]+;/g, (entity) => entities[entity] ?? entity).trim());
 
-  // The table in `holder`, without rows, and the lines of its rows. The text stays in the page, in a form
-  // that makes no elements, so that a page that the browser saves is whole.
-  const open = (holder) => {
+  // The table in `holder`, without rows, and the lines of its rows, which `expand` makes of the lines in the
+  // page and the heads of the table. The text stays in the page, in a form that makes no elements, so that a
+  // page that the browser saves is whole.
+  const open = (holder, expand = (line) => line) => {
     const kept = holder.matches("script");
     const html = kept ? holder.textContent.replaceAll("\u0001", "<") : holder.textContent;
     const [start, end] = [html.indexOf("<tbody>") + "<tbody>".length, html.lastIndexOf("</tbody>")];
-    const lines = html.slice(start, end).trim().split("\n");
     if (!kept) {
       const script = document.createElement("script");
       script.type = "text/plain";
@@ -34,6 +34,7 @@ const virtual = (() => {
     const table = holder.previousElementSibling;
     // The longest text of each column keeps its width while rows come and go.
     const heads = table.tHead.rows[0].cells;
+    const lines = html.slice(start, end).trim().split("\n").map((line) => expand(line, heads));
     const widths = table.tHead.insertRow();
     widths.className = "widths";
     widths.ariaHidden = "true";

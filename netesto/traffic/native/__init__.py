@@ -105,6 +105,7 @@ class Native(Tool):
     )
     lasting_server: ClassVar = True
     connects_early: ClassVar = True
+    paces_datagrams: ClassVar = True
     server_port: ClassVar = traffic_ports.FLOW_SERVER_PORT
 
     def version_command(self) -> list[str]:
@@ -221,7 +222,9 @@ class Native(Tool):
         result = _result(output)
         if request.test in LINK_TESTS:
             return TransferResult(
-                rate_bps=result.number("speed_bps"), elapsed_s=result.number("elapsed_s")
+                rate_bps=result.number("speed_bps"),
+                elapsed_s=result.number("elapsed_s"),
+                has_exact_begin=True,
             )
         if request.test in REQUEST_TESTS:
             return _requests(result, request, started_s=started_s)
@@ -278,6 +281,8 @@ def _common(result: Printed) -> TransferResult:
         local_congestion_control=result.text("client_congestion_control"),
         remote_congestion_control=result.text("server_congestion_control"),
         mss_bytes=result.whole("client_mss_bytes"),
+        has_exact_begin=True,
+        counts_omitted=True,
     )
 
 
