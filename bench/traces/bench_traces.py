@@ -172,7 +172,7 @@ def labs_up(folder: Path) -> Iterable[bool]:
     yield tell("k=8 in namespaces, of k=4", large_s / small_s, LABS_RATIO, "")
     if kernels.find(SIM) is None:
         return
-    script = "LAB {} rate=1mbit\nDO_COMMAND host=h1,h2 true\n"
+    script = "LAB {} rate=1mbit\nSET_SYSCTL host=h1 net.ipv4.tcp_ecn=0\n"
     without_s, small_s, large_s = in_turn(
         *(
             lambda shape=shape: run(folder, script.format(shape), "sim")

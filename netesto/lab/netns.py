@@ -42,6 +42,9 @@ CARRIER_TIMEOUT_S = 10.0
 # Namespaces are filled in parallel: the kernel does the work.
 BUILDERS = 4
 
+# ip opens a file for each end of a cable and closes none of them; a process may usually open 1024.
+CABLES_AT_ONCE = 50
+
 # By which a program makes TAP devices.
 TUN = "/dev/net/tun"
 
@@ -339,7 +342,9 @@ def _build(plan: LabPlan, record: Record) -> None:
         each = builders.map if len(os.sched_getaffinity(0)) > 1 else map
         # New interfaces take their sysctls from `default`, so these come first.
         list(each(partial(_set_sysctls, derived), plan.namespaces))
-        _batch(["ip"], commands.cable_lines(plan))
+        cables = commands.cable_lines(plan)
+        for begin in range(0, len(cables), CABLES_AT_ONCE):
+            _batch(["ip"], cables[begin : begin + CABLES_AT_ONCE])
         list(each(_fill, plan.namespaces))
         carrying.start(plan, record)
         for build in (_wait_until_up, _add_choices):

@@ -48,7 +48,8 @@ LINKS = "links"
 FIRST_INDEX = 10
 
 # Duplicate address detection would keep an address unusable for a second; there are no
-# duplicates here. rp_filter drops what comes back by another of several equal paths.
+# duplicates here. rp_filter drops what comes back by another of several equal paths. Reports of
+# multicast groups would come up to 2 s later, at random, and be lost or queued in an experiment.
 IP_SYSCTLS: Mapping[str, str] = {
     "net.ipv4.conf.all.rp_filter": "0",
     "net.ipv4.conf.default.rp_filter": "0",
@@ -58,6 +59,8 @@ IP_SYSCTLS: Mapping[str, str] = {
     "net.ipv6.conf.default.accept_dad": "0",
     "net.ipv6.conf.default.accept_ra": "0",
     "net.ipv6.conf.default.router_solicitations": "0",
+    "net.ipv6.conf.all.mldv2_unsolicited_report_interval": "0",
+    "net.ipv6.conf.default.mldv2_unsolicited_report_interval": "0",
 }
 
 ROUTER_SYSCTLS: Mapping[str, str] = {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -86,6 +87,18 @@ def test_hosts_of_all_pods_of_a_fat_tree_reach_each_other(raise_lab, routing):
     lab = raise_lab("fattree", routing=routing)
     some = {host: lab.record.hosts[host] for host in ("h1", "h2", "h3", "h5", "h16")}
     assert unreachable(replace(lab, record=replace(lab.record, hosts=some))) == []
+
+
+@pytest.mark.lab
+def test_a_lab_may_have_more_cables_than_ip_can_open_files_for(raise_lab):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (150, hard))
+    try:
+        # With limits a link is two cables: 96, with two ends each.
+        lab = raise_lab("fattree", rate="1gbit", routing="onecore")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(lab.record.hosts) == 16
 
 
 @pytest.mark.lab

@@ -136,3 +136,22 @@ def test_datagrams_that_were_overtaken_are_reordered(run: Outcome):
     # A delayed one is overtaken if one of the next five, sent within 10 ms, is not delayed.
     assert found["udpReordered"] == pytest.approx(1500 * 0.75 * (1 - 0.75**5), rel=0.1)
     assert found["udpDuplicates"] == 0
+
+
+def test_hosts_send_no_multicast_reports_once_the_lab_is_up(tmp_path: Path):
+    kernel_or_reason("sim")
+    commands = tmp_path / "commands.toml"
+    commands.write_text(
+        '[commands.sent]\nrun = ["grep", "Icmp6OutMLDv2Reports", "/proc/net/snmp6"]\n'
+    )
+    outcome = run_script(
+        tmp_path,
+        "LAB pair rate=10mbit delay=5\n"
+        "DO_COMMAND host=a name=sent\n"
+        "WAIT 5\n"
+        "DO_COMMAND host=a name=sent\n",
+        ["--ground", "sim", "--seed", "1", "--commands", str(commands)],
+    )
+    record = next((outcome.out / "runs").glob("*.json")).read_text()
+    before, after = re.findall(r"Icmp6OutMLDv2Reports[ \\t]*(\d+)", record)
+    assert before == after
