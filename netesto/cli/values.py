@@ -79,7 +79,7 @@ def wait(text: str) -> float:
 def budget(text: str) -> float:
     hours = text.removesuffix("h")
     try:
-        return units.parse_time(text) if hours == text else 3600 * float(hours)
+        return units.parse_time(text if hours == text else f"{60 * float(hours):f}m")
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error}; example: 2h") from None
 
