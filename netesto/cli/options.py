@@ -99,6 +99,9 @@ def _run(commands: Commands) -> None:
         "run them on the workers of a cluster, whose Dask scheduler has this address: tls://HOST,"
         " or 127.0.0.1:PORT (see docs/scale.md)")
     add_flag(run, "--insecure", what="use a scheduler in a network, without TLS")
+    run.add_argument("--budget", type=values.budget, metavar="TIME", help=
+        "of a SWEEP with until=: repeat the cells with the widest intervals first, and begin no"
+        " repetition that only certainty needs after so much real time, for example 2h")
     add_flag(run, "--resume",
         what="skip the cells of a SWEEP that an earlier run finished in this results folder")
     run.add_argument("--on-failure", default="continue", metavar="WHAT", help=

@@ -141,6 +141,7 @@ def _request(options: argparse.Namespace) -> RunRequest:
         pages=not options.no_pages,
         packs=options.pack,
         on=options.on or "",
+        budget_s=options.budget,
         insecure=options.insecure,
         warnings=(*repeated_definitions(options.definitions), *(hosts.warnings if hosts else ())),
     )

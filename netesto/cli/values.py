@@ -76,6 +76,14 @@ def wait(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{error}; example: --wait=5m") from None
 
 
+def budget(text: str) -> float:
+    hours = text.removesuffix("h")
+    try:
+        return units.parse_time(text if hours == text else f"{60 * float(hours):f}m")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; example: 2h") from None
+
+
 def whole(text: str) -> int:
     try:
         return int(text)

@@ -68,7 +68,8 @@ class RunRequest:
     lab allows. `warnings` are about the command line. Without `pages` none are drawn, nor an index.
     `packs`: finished cells of a SWEEP are kept as one file for each experiment. `on` is the address
     of the scheduler of a cluster that carries out the parts of the script, `insecure` permits one
-    that anybody can use.
+    that anybody can use. After `budget_s` no repetition begins that only certainty needs; until
+    then they go to the cells with the widest intervals.
     """
 
     script: str
@@ -97,6 +98,7 @@ class RunRequest:
     pages: bool = True
     packs: bool = False
     on: str = ""
+    budget_s: float | None = None
     insecure: bool = False
     warnings: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ normal values in 90 % of all cells only. Each look therefore uses the interval o
 that is 95 % or more (a test).
 """
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -160,6 +161,22 @@ class Rounds:
         if cell.ended != "unfinished":
             return False
         return True if part.repetition == cell.done + 1 else None
+
+    def is_optional(self, part: Part) -> bool:
+        """Whether a part is a repetition beyond the fewest of its cell."""
+        cell = self._of_part.get(part.index)
+        return cell is not None and part.repetition > cell.until.least
+
+    def width(self, part: Part) -> float:
+        """The widest interval of the cell of a part, in requested shares; infinite while one is
+        unknown, and for what is needed anyway."""
+        if not self.is_optional(part):
+            return math.inf
+        means = self._of_part[part.index].means().values()
+        return max(
+            math.inf if each.half_percent is None else each.half_percent / each.share_percent
+            for each in means
+        )
 
     def ends(self) -> tuple[CellEnd, ...]:
         """How each cell has ended so far."""

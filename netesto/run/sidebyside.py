@@ -14,12 +14,14 @@ are.
 """
 
 import asyncio
+import heapq
+import math
 import os
 import shutil
 import signal
 import time
 from bisect import insort
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -93,9 +95,12 @@ class SideBySide:
         self._watcher = session.watcher
         self._workers = workers
         self._rounds = rounds
-        # Tasks that wait to begin, those of cells whose earlier repetitions decide about them, and
-        # those that turned out to be unnecessary.
-        self._waiting = deque(self._tasks)
+        # Tasks that wait to begin, a heap of how urgent each is and its place in the script; those
+        # of cells whose earlier repetitions decide about them, and those that turned out to be
+        # unnecessary.
+        self._places = {task: place for place, task in enumerate(self._tasks)}
+        self._waiting = [(-math.inf, place, task) for task, place in self._places.items()]
+        self._budget_s = session.request.budget_s
         self._undecided = defaultdict[Hashable, list[Task]](list)
         self._omitted: set[Task] = set()
         # Set when a task has ended; and when results may be taken over.
@@ -197,8 +202,13 @@ class SideBySide:
         """The next task that is needed, as soon as that is known; None if there is none."""
         while not self._is_ending:
             if self._waiting:
-                task = self._waiting.popleft()
-                is_needed = self._rounds.needs(task.part)
+                urgency, _, task = heapq.heappop(self._waiting)
+                if urgency != self._urgency(task):
+                    # Its cell was measured meanwhile.
+                    self._await(task)
+                    continue
+                is_late = self._is_too_late(task.part)
+                is_needed = False if is_late else self._rounds.needs(task.part)
                 if is_needed:
                     return task
                 if is_needed is None:
@@ -217,7 +227,20 @@ class SideBySide:
     def _look_again(self, part: Part) -> None:
         """Whether the next repetition of this cell is needed may be known now."""
         if undecided := self._undecided[_cell(part)]:
-            self._waiting.appendleft(undecided.pop(0))
+            self._await(undecided.pop(0))
+
+    def _await(self, task: Task) -> None:
+        heapq.heappush(self._waiting, (self._urgency(task), self._places[task], task))
+
+    def _urgency(self, task: Task) -> float:
+        """The lower, the sooner a task begins: with a budget, that of the widest interval."""
+        return -math.inf if self._budget_s is None else -self._rounds.width(task.part)
+
+    def _is_too_late(self, part: Part) -> bool:
+        """Whether the budget is used up that a part would need."""
+        if self._budget_s is None or not self._rounds.is_optional(part):
+            return False
+        return time.monotonic() - self._began_s >= self._budget_s
 
     async def _work(self, lock: int) -> None:
         while (task := await self._next()) is not None:

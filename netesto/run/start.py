@@ -288,19 +288,29 @@ def _check_ground(request: RunRequest, ground: Ground | None) -> None:
 
 
 def _check_parts(request: RunRequest, head: Head) -> None:
-    """UsageError if the parts of a script cannot run side by side as requested."""
-    if (request.jobs or 1) > 1 and head.entangled:
+    """UsageError if the parts of a script cannot run as requested."""
+    if request.budget_s is not None and not head.untils:
         raise UsageError(
-            f"--jobs {request.jobs}: experiment {head.entangled} belongs to more than one"
-            " repetition or cell",
-            remedy="Without --jobs the script runs as one. Or let every repetition have its own"
-            " experiment, from exp=COUNTER to PROCESS_EXP.",
+            "--budget: no SWEEP of the script has until=",
+            remedy="Write for example: SWEEP ca=reno,cubic reps=3..30 until=rate:2% DO",
+        )
+    option = f"--jobs {request.jobs}" if (request.jobs or 1) > 1 else _of_parts(request)
+    if option and head.entangled:
+        raise UsageError(
+            f"{option}: experiment {head.entangled} belongs to more than one repetition or cell",
+            remedy=f"Without {option.split()[0]} the script runs as one. Or let every repetition"
+            " have its own experiment, from exp=COUNTER to PROCESS_EXP.",
         )
 
 
 def _of_parts(request: RunRequest) -> str:
     """The option of a request that needs parts; "" without one."""
-    return "--on" if request.on else "--pack" if request.packs else ""
+    options = {
+        "--on": bool(request.on),
+        "--budget": request.budget_s is not None,
+        "--pack": request.packs,
+    }
+    return next((name for name, is_given in options.items() if is_given), "")
 
 
 def _no_parts(option: str) -> UsageError:

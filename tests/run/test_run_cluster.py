@@ -407,6 +407,7 @@ def test_a_result_that_differs_from_what_was_sent_is_damaged():
     [
         ({"on": "127.0.0.1", "ground": LAB}, "--on: the script does not run in parts"),
         ({"insecure": True}, "--insecure needs --on"),
+        ({"budget_s": 60.0}, "--budget: no SWEEP of the script has until="),
         ({"on": "127.0.0.1", "commands": Path("c.toml")}, "--commands c.toml: workers"),
         ({"on": "10.1.1.1"}, "without TLS"),
     ],

@@ -53,6 +53,9 @@ REQUEST = RunRequest(
     shown=Shown(plain=True, quiet=True, debug=True, verbosity=2),
     pages=False,
     packs=True,
+    on="127.0.0.1",
+    insecure=True,
+    budget_s=7200.0,
     warnings=("odd",),
 )
 

@@ -120,14 +120,30 @@ class Ground:
         with SETTINGS.plan(SourceFile("a.nts", ""), FIELDS) as plan:
             return self._run(plan, parts, jobs, on_failure)
 
-    def sweep(self, text: str, *, jobs: int, on_failure: OnFailure = CONTINUE) -> RunEnd:
+    def sweep(
+        self,
+        text: str,
+        *,
+        jobs: int,
+        on_failure: OnFailure = CONTINUE,
+        budget_s: float | None = None,
+    ) -> RunEnd:
         with SETTINGS.plan(SourceFile("a.nts", text), FIELDS) as plan:
             self.store.reserve(0, plan.head.last_number)
-            return self._run(plan, plan.outer, jobs, on_failure)
+            return self._run(plan, plan.outer, jobs, on_failure, budget_s)
 
-    def _run(self, plan: Plan, parts: Sequence[Part], jobs: int, on_failure: OnFailure) -> RunEnd:
+    def _run(
+        self,
+        plan: Plan,
+        parts: Sequence[Part],
+        jobs: int,
+        on_failure: OnFailure,
+        budget_s: float | None = None,
+    ) -> RunEnd:
         session = RunSession(
-            request=RunRequest(script="a.nts", settings=SETTINGS, on_failure=on_failure),
+            request=RunRequest(
+                script="a.nts", settings=SETTINGS, on_failure=on_failure, budget_s=budget_s
+            ),
             plan=plan,
             record=RECORD,
             fields=FIELDS,
@@ -186,6 +202,23 @@ def test_cells_that_are_certain_are_not_repeated_whatever_the_number_of_jobs(gro
     ground.rates = UNCERTAIN
     ground.sweep(UNTIL, jobs=jobs)
     assert ground.rows[::2] == [f"{exp}.0" for exp in (1, 2, 3, 4, 5, 6, 8, 10)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_without_a_budget_only_the_fewest_repetitions_run(ground, jobs):
+    ground.rates = UNCERTAIN
+    ground.sweep(UNTIL, jobs=jobs, budget_s=0.0)
+    assert ground.rows[::2] == [f"{exp}.0" for exp in range(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "order"), [(None, [7, 8, 9, 10]), (1000.0, [8, 10, 7, 9])], ids=["none", "some"]
+)
+def test_with_a_budget_the_widest_interval_is_next(ground, budget_s, order):
+    # Of reno, 8, 9 and 10 Mbit/s; of cubic with a wider interval, also with a fourth value.
+    ground.rates = UNCERTAIN | {1: "8", 3: "9", 5: "10"}
+    ground.sweep(UNTIL, jobs=1, budget_s=budget_s)
+    assert [task.part.before + 1 for task in ground.tasks.values()] == [*range(1, 7), *order]
 
 
 def test_a_repetition_waits_for_earlier_ones_of_its_cell_alone(ground, store):
