@@ -1,11 +1,16 @@
 """Logging: one formatter, one line per event, values as keys outside the text."""
 
 import logging
+from contextvars import ContextVar
 
 from netesto.text.printable import printable
 
 # The attributes of every LogRecord; all others come from `extra` and are printed as key=value.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+# The host to which the events of this thread belong, in a process that serves several.
+HOST: ContextVar[str] = ContextVar("HOST", default="")
 
 
 class KeyFormatter(logging.Formatter):
@@ -30,7 +35,14 @@ def configure(*, level: int) -> None:
     """Write this process's log to standard error. Only the `main` functions call it."""
     handler = logging.StreamHandler()
     handler.setFormatter(KeyFormatter())
+    handler.addFilter(_with_host)
     root = logging.getLogger("netesto")
     root.handlers[:] = [handler]
     root.setLevel(level)
     root.propagate = False
+
+
+def _with_host(record: logging.LogRecord) -> bool:
+    if HOST.get():
+        record.host = HOST.get()
+    return True

@@ -7,7 +7,9 @@ from pathlib import Path
 import psutil
 
 from netesto.agent import listening
-from netesto.system import process
+from netesto.lab import records
+from netesto.lab.records import Record
+from netesto.system import proc, process
 
 
 def inside(namespaces: Iterable[str]) -> list[psutil.Process]:
@@ -20,11 +22,24 @@ def inside(namespaces: Iterable[str]) -> list[psutil.Process]:
     return found
 
 
-def agents_in(namespaces: Iterable[str]) -> list[psutil.Process]:
-    """The agents in these network namespaces: all else there is started by them."""
-    found = inside(namespaces)
-    pids = {each.pid for each in found}
-    return [each for each in found if is_alive(each) and each.ppid() not in pids]
+def agents_of(lab: Record) -> list[psutil.Process]:
+    """The agent of a lab, if it runs."""
+    return _named("netesto-agent", lab)
+
+
+def samplers_of(lab: Record) -> list[psutil.Process]:
+    """Its samplers."""
+    return _named("netesto-sampler", lab)
+
+
+def _named(name: str, lab: Record) -> list[psutil.Process]:
+    """Those with this name that write to the log of the lab's agent."""
+    found = []
+    for pid in proc.numbers():
+        with contextlib.suppress(OSError, psutil.NoSuchProcess):
+            if Path(f"/proc/{pid}/fd/2").readlink() == records.log_of(lab):
+                found.append(psutil.Process(pid))
+    return [each for each in found if is_alive(each) and each.name() == name]
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ from bench_sampling import connections
 from netesto.collectors import sockdiag, socketfile
 from netesto.collectors.clock import Clock
 from netesto.collectors.netlink import message_bytes
-from netesto.collectors.sampler import Sampler, SocketCollector
+from netesto.collectors.sampler import Sampler, SocketCollector, forked
 from netesto.collectors.sockdiag import SocketDiagnosis
 from netesto.results import flows
 from netesto.system import process
@@ -73,10 +73,15 @@ def netperf(count: int, lasting_s: float) -> Iterator[None]:
         yield
 
 
+def forked_here() -> Sampler:
+    [sampler] = forked([lambda: None])
+    return sampler
+
+
 def ours(ports: range, interval_s: float, folder: Path) -> Times:
     """Of the first flow's socket."""
     path = folder / "sockets.bin.gz"
-    with contextlib.closing(Sampler.forked()) as sampler:
+    with contextlib.closing(forked_here()) as sampler:
         asyncio.run(collected(path, sampler, ports, interval_s))
     samples = [each for each in socketfile.read(path) if each.peer_port == ports[0]]
     return [each.time_s for each in flows.connections(samples)[0] if each.state != "CLOSE"]
@@ -167,7 +172,7 @@ def compared(count: int, interval_s: float) -> tuple[float, float, float]:
 def cost() -> tuple[float, float]:
     """Percent of one core, and µs for a socket and sample."""
     with (
-        contextlib.closing(Sampler.forked()) as sampler,
+        contextlib.closing(forked_here()) as sampler,
         connections(IDLE_SOCKETS) as (port, carry),
         tempfile.TemporaryDirectory() as name,
     ):

@@ -1,7 +1,13 @@
-"""The agent as a program: `netesto-agent`."""
+"""The agent as a program: `netesto-agent`, which serves its host, and all hosts of a lab.
+
+first thread            gRPC of all hosts, signals
+thread of each host     its event loop, in its namespaces: all else
+sampler (a process for each processor)   a thread for each of its hosts
+"""
 
 import argparse
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
 import os
@@ -11,8 +17,9 @@ import resource
 import secrets
 import sys
 import time
-from collections.abc import Coroutine, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from netesto import log as logs
@@ -25,6 +32,7 @@ from netesto.agent.service import Service
 from netesto.agent.spool import Spool
 from netesto.agent.supervision import Manager
 from netesto.agent.tools import Abilities, Tools
+from netesto.collectors import sampler
 from netesto.collectors.clock import Clock
 from netesto.collectors.counters import COUNTERS
 from netesto.collectors.sampler import Sampler
@@ -35,7 +43,7 @@ from netesto.traffic import TOOLS
 from netesto.traffic.ports import DATA_PORTS, PortRange
 from netesto.transport.addresses import AGENT_SOCKET, NO_PORTS, UnixAddress
 from netesto.transport.gate import Gate
-from netesto.transport.server import AgentServer
+from netesto.transport.server import AgentServer, within
 
 # Spelled out, because this module is called __main__ when it is run.
 log = logging.getLogger("netesto.agent.daemon")
@@ -65,11 +73,80 @@ def load() -> None:
     COUNTERS.load()
 
 
-def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -> int:
-    """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end. `found`: the
-    capabilities of the machine, if known."""
-    arguments = _parser().parse_args(argv)
-    logs.configure(level=logging.DEBUG if arguments.verbose else logging.INFO)
+@dataclass(frozen=True, slots=True)
+class ServedHost:
+    """A host, by its options (`parser`), and what puts a thread on it: into its namespaces."""
+
+    arguments: argparse.Namespace
+    join: Callable[[], None] = lambda: None
+
+
+@dataclass(eq=False, slots=True)
+class _Shared:
+    """What the hosts of this process share: the event loop of gRPC, the mark of all that they
+    start, and who hears that they are ready."""
+
+    loop: asyncio.AbstractEventLoop
+    mark: str
+    manager: Manager
+    ready_fd: int | None
+    unready: int
+
+    async def announce(self, addresses: Sequence[object]) -> None:
+        text = " ".join(map(str, addresses))
+        log.info("ready", extra={"address": text})
+        self.unready -= 1
+        if self.ready_fd is not None:
+            os.write(self.ready_fd, f"ready {text}\n".encode())
+        if not self.unready:
+            self.manager.report("READY=1")
+            if self.ready_fd is not None:
+                os.close(self.ready_fd)
+
+
+@dataclass(eq=False, slots=True)
+class _Host:
+    """A host, and what this process prepared before it had threads. `asked` is done when it is to
+    end."""
+
+    arguments: argparse.Namespace
+    settings: Config
+    join: Callable[[], None]
+    sampler: Sampler
+    tools: Tools
+    asked: concurrent.futures.Future[None] = field(default_factory=concurrent.futures.Future)
+
+    @property
+    def is_in_lab(self) -> bool:
+        return self.arguments.links is not None
+
+    def end(self) -> None:
+        """Ask it to end, unless it does."""
+        with contextlib.suppress(concurrent.futures.InvalidStateError):
+            self.asked.set_result(None)
+
+    def live(self, shared: _Shared) -> None:
+        """Serve this host in this thread, to its end."""
+        self.join()
+        if self.is_in_lab:
+            logs.HOST.set(self.settings.host)
+        with recovery.claim(self.settings.state) as journal:
+            asyncio.run(_run(self, journal, shared))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run an agent until SIGTERM, SIGINT, SIGHUP, or its controller asks it to end."""
+    arguments = parser().parse_args(argv)
+    return serve([ServedHost(arguments)], ready_fd=arguments.ready_fd)
+
+
+def serve(
+    hosts: Sequence[ServedHost], *, ready_fd: int | None, found: Abilities | None = None
+) -> int:
+    """Run the agents of these hosts to their end; the exit status. `found`: the capabilities of the
+    machine, if known."""
+    first = hosts[0].arguments
+    logs.configure(level=logging.DEBUG if first.verbose else logging.INFO)
     # Only its user can access what an agent creates, including sockets.
     os.umask(0o077)
     prepare()
@@ -79,18 +156,25 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
         # Later versions do so by themselves; this one starts a thread for each command.
         asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
     try:
-        settings = _config(arguments)
+        settings = [_config(host.arguments) for host in hosts]
         load()
-        if arguments.recover:
-            with recovery.claim(settings.state) as journal:
+        if first.recover:
+            with recovery.claim(settings[0].state) as journal:
                 asyncio.run(recovery.recover(journal))
-        else:
+            return EXIT_OK
+        with contextlib.ExitStack() as stack:
             # Before there are threads, and files that no child may keep open.
-            with (
-                contextlib.closing(Sampler.forked()) as sampler,
-                recovery.claim(settings.state) as journal,
-            ):
-                asyncio.run(_run(arguments, settings, journal, sampler, Tools(TOOLS, found)))
+            samplers = sampler.forked([host.join for host in hosts])
+            for each in samplers:
+                stack.callback(each.close)
+            mark = recovery.mark()
+            if first.links is not None:
+                stack.enter_context(recovery.end_lab(mark))
+            lives = [
+                _Host(host.arguments, config, host.join, sampled, Tools(TOOLS, found))
+                for host, config, sampled in zip(hosts, settings, samplers, strict=True)
+            ]
+            asyncio.run(_live(lives, mark, ready_fd))
     except UsageError as error:
         sys.stderr.write(printable(f"netesto-agent: {error}\n"))
         return EXIT_USAGE
@@ -98,6 +182,28 @@ def main(argv: Sequence[str] | None = None, *, found: Abilities | None = None) -
         sys.stderr.write(printable(f"netesto-agent: {error}\n"))
         return EXIT_WORLD
     return EXIT_OK
+
+
+async def _live(hosts: Sequence[_Host], mark: str, ready_fd: int | None) -> None:
+    """Serve the hosts, each in a thread, until all have ended. If one fails, all end."""
+    loop = asyncio.get_running_loop()
+    shared = _Shared(loop, mark, Manager.of_environment(), ready_fd, len(hosts))
+
+    def end() -> None:
+        for host in hosts:
+            host.end()
+
+    # Including SIGHUP of a closed terminal: the host is put back first.
+    for sign in interrupts.not_ignored():
+        loop.add_signal_handler(sign, end)
+    with concurrent.futures.ThreadPoolExecutor(len(hosts)) as threads:
+        lives = [loop.run_in_executor(threads, partial(host.live, shared)) for host in hosts]
+        _, others = await asyncio.wait(lives, return_when=asyncio.FIRST_EXCEPTION)
+        end()
+        if others:
+            await asyncio.wait(others)
+    for failed in filter(None, [life.exception() for life in lives]):
+        raise failed
 
 
 def _allow_many_flows() -> None:
@@ -108,14 +214,8 @@ def _allow_many_flows() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-async def _run(
-    arguments: argparse.Namespace,
-    settings: Config,
-    journal: Journal,
-    sampler: Sampler,
-    tools: Tools,
-) -> None:
-    is_in_lab = arguments.links is not None
+async def _run(host: _Host, journal: Journal, shared: _Shared) -> None:
+    arguments, settings, is_in_lab = host.arguments, host.settings, host.is_in_lab
     if not settings.listen:
         raise UsageError("no address to listen on", remedy=f"Listen on unix:{AGENT_SOCKET}.")
     listen = [access.listen_address(text) for text in settings.listen]
@@ -124,7 +224,7 @@ async def _run(
         access.prepare_folder(address.path.parent, group)
     await recovery.recover(journal)
     spool = Spool(settings.state / "spool")
-    with recovery.life(journal, is_in_lab=is_in_lab):
+    with recovery.life(journal, shared.mark, is_in_lab=is_in_lab):
         limits = OF_LAB if is_in_lab else settings.limits
         for run in () if is_in_lab else spool.remove_older(limits.spool_age):
             log.warning("files never fetched are removed: too old", extra={"run": run})
@@ -144,15 +244,15 @@ async def _run(
             spool=spool,
             journal=journal,
             clock=Clock(arguments.clock),
-            sampler=sampler,
-            tools=tools,
+            sampler=host.sampler,
+            tools=host.tools,
             ports=PortRange(used=_first_port(settings.host if is_in_lab else None)),
             machine_hosts=arguments.machine_hosts,
             carried=carried.parse(arguments.carried),
             config=None if config_file is None else config_file.now,
         )
         try:
-            await _serve(premises, listen, group, arguments)
+            await _serve(premises, listen, group, host, shared)
         finally:
             if not is_in_lab:
                 spool.see_ages()
@@ -173,38 +273,30 @@ async def _serve(
     premises: Premises,
     listen: Sequence[UnixAddress],
     group: int | None,
-    arguments: argparse.Namespace,
+    host: _Host,
+    shared: _Shared,
 ) -> None:
-    stop = asyncio.Event()
+    shut_down = asyncio.Event()
     reason = "the agent was asked to end"
-
-    def shut_down() -> None:
-        nonlocal reason
-        reason = ""
-        stop.set()
-
-    # Including SIGHUP of a closed terminal: the host is put back first.
-    for sign in interrupts.not_ignored():
-        asyncio.get_running_loop().add_signal_handler(sign, stop.set)
-    service = Service(premises, on_shut_down=shut_down)
+    service = Service(premises, on_shut_down=shut_down.set)
     gate = Gate(service)
-    server = AgentServer(gate, machine_hosts=arguments.machine_hosts)
-    manager = Manager.of_environment()
+    server: AgentServer | None = None
     finding_out: asyncio.Task[None] | None = None
+    loop = asyncio.get_running_loop()
     try:
-        for address in listen:
-            server.listen(address, group=group)
-        await server.start()
-        _announce(listen, arguments.ready_fd)
-        manager.report("READY=1")
+        server = await within(
+            shared.loop,
+            _listening(gate, loop, listen, group, machine_hosts=premises.machine_hosts),
+        )
+        await within(shared.loop, shared.announce(listen))
         for run in premises.spool.runs():
             log.warning("files of an earlier run were never fetched", extra={"run": run})
         # Before a controller requests it.
         finding_out = asyncio.create_task(_find_out(premises.tools))
-        ends: list[Coroutine[object, object, object]] = [stop.wait()]
+        ends: list[Coroutine[object, object, object]] = [shut_down.wait(), _asked(host)]
         # Only its controller reaches the agents of a lab, and simulated time serves nothing else.
         if not premises.is_in_lab:
-            ends.append(manager.watch(listen[0]))
+            ends.append(within(shared.loop, shared.manager.watch(listen[0])))
         tasks = [asyncio.create_task(each) for each in ends]
         done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in rest:
@@ -212,16 +304,44 @@ async def _serve(
         await asyncio.wait(tasks)
         for task in done:
             task.result()  # raises if the agent does not answer
+        if shut_down.is_set():
+            reason = ""
     except AgentError as error:
         reason = error.message
         raise
     finally:
         service.end(reason)
         await gate.close()
-        await server.stop()
+        if server is not None:
+            await within(shared.loop, server.stop())
         if finding_out is not None:
             await asyncio.wait({finding_out})
         log.info("ended")
+
+
+async def _asked(host: _Host) -> None:
+    """Return when the host is to end."""
+    await asyncio.wrap_future(host.asked)
+
+
+async def _listening(
+    gate: Gate,
+    loop: asyncio.AbstractEventLoop,
+    listen: Sequence[UnixAddress],
+    group: int | None,
+    *,
+    machine_hosts: int,
+) -> AgentServer:
+    """A server that listens, for a gate that works in another loop."""
+    server = AgentServer(gate, loop=loop, machine_hosts=machine_hosts)
+    try:
+        for address in listen:
+            server.listen(address, group=group)
+        await server.start()
+    except BaseException:
+        await server.stop()
+        raise
+    return server
 
 
 async def _find_out(tools: Tools) -> None:
@@ -230,14 +350,6 @@ async def _find_out(tools: Tools) -> None:
         log.warning("qdiscs unknown", extra={"reason": able.kernel.unknown})
     for name, reason in able.broken.items():
         log.warning("tool not used", extra={"tool": name, "reason": reason})
-
-
-def _announce(addresses: Sequence[object], ready_fd: int | None) -> None:
-    text = " ".join(map(str, addresses))
-    log.info("ready", extra={"address": text})
-    if ready_fd is not None:
-        with os.fdopen(ready_fd, "w") as file:
-            file.write(f"ready {text}\n")
 
 
 def _config(arguments: argparse.Namespace) -> Config:
@@ -263,7 +375,8 @@ class _Removed(argparse.Action):
 
 # One option per paragraph; the formatter would put each argument on its own line.
 # fmt: off
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The options of an agent."""
     parser = argparse.ArgumentParser(
         prog="netesto-agent",
         description="Runs traffic and observes it on this host, for a controller.",

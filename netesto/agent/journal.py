@@ -53,7 +53,7 @@ class ChangeScope:
 
     @classmethod
     def here(cls) -> Self:
-        return cls(proc.boot_id(), Path("/proc/self/ns/net").stat().st_ino)
+        return cls(proc.boot_id(), Path("/proc/thread-self/ns/net").stat().st_ino)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def from_proc() -> frozenset[ListeningSocket]:
     """The same, from /proc/net."""
     found: set[ListeningSocket] = set()
     for table in ("tcp", "tcp6"):
-        path = Path("/proc/self/net", table)
+        path = Path("/proc/thread-self/net", table)
         if path.exists():
             found.update(parse(path.read_text(encoding="utf-8").splitlines()))
     return frozenset(found)

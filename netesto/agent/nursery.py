@@ -1,54 +1,43 @@
-"""Starts the agents of a lab by forking one process, which has imported what they need.
+"""Starts the agent of a lab's hosts, and another one after a kill, by forking a process that has
+imported what it needs.
 
-    builder of the lab ──── an order for each agent ──► nursery ── fork ──► agent
+    builder of the lab ──── an order ──► nursery ── fork ──► agent of all hosts
                            ◄── its process id ───────────
 
-An order is a JSON object `{"namespace", "names", "argv"}` with two file descriptors: the agent
-writes to the first when it is ready, and all its output to the second. When the other end of its
-socket is closed, however its process ended, the nursery ends its agents and itself; after the order
-`STAY` it waits until they have ended. Agents end with their nursery.
+An order is `START` with three file descriptors. The first is a file with a JSON object
+`{"names", "hosts": [{"namespace", "argv"}, …]}`; to the second the agent writes a line for each
+host that is ready, and to the third all its output. When the other end of its socket is closed,
+however its process ended, the nursery ends its agents and itself; after the order `STAY` it waits
+until they have ended. Agents end with their nursery.
 """
 
 import contextlib
 import ctypes
-import errno
 import gc
 import os
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from netesto.agent import daemon, tools
+from netesto.agent import daemon, namespaces, tools
+from netesto.agent.daemon import ServedHost
+from netesto.agent.namespaces import Namespaces
 from netesto.agent.tools import Abilities
 from netesto.files import jsontext
 from netesto.system import proc, process
 from netesto.traffic import TOOLS
 from netesto.transport import codec
 
-# From <sched.h> and <sys/mount.h>.
-CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
-MS_BIND, MS_REC, MS_SLAVE, MNT_DETACH = 0x1000, 0x4000, 0x80000, 0x2
+# The orders; by STAY, agents of this nursery outlive the giver.
+START, STAY = b"start", b"stay"
+ORDER_BYTES = 16
 
-# From <asm-generic/unistd.h>, <linux/fcntl.h> and <linux/mount.h>.
-SYS_OPEN_TREE, SYS_MOVE_MOUNT = 428, 429
-AT_FDCWD, OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH = -100, 0x1, 0x4
-
-# A guest in simulated time overlays its own facts here (netesto/lab/inside.py).
-CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")
-
-_SYSCTLS = Path("/proc/sys")
-
-# An order names every router of a lab.
-ORDER_BYTES = 131072
-
-# The agents of this nursery outlive the giver of its orders.
-STAY = b"stay"
-
-# An agent ends its flows and puts its host back before it ends itself. Many share the processors.
-AGENT_GRACE_S, EACH_AGENT_S = 10.0, 1.0
+# An agent ends its flows and puts its hosts back before it ends itself. They share the processors.
+AGENT_GRACE_S, EACH_HOST_S = 10.0, 1.0
 
 # <sys/prctl.h>
 _PR_SET_PDEATHSIG = 1
@@ -111,20 +100,24 @@ def _serve(orders: socket.socket) -> None:
     codec.prepare()
     found = tools.abilities(TOOLS)
     agents = set[int]()
+    host_count = 0
     # Because we reap them, their processor time counts for the run of the lab.
     signal.signal(signal.SIGCHLD, lambda *_: _reap(agents, os.WNOHANG))
     are_to_stay = False
     # Garbage collection in agents then skips existing objects, whose pages stay shared.
     gc.freeze()
     while True:
-        order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 2)
+        order, descriptors, _, _ = socket.recv_fds(orders, ORDER_BYTES, 3)
         if not order:
             break
         if order == STAY:
             are_to_stay = True
             continue
-        ready, log = descriptors
-        pid = _start(jsontext.parse(order), ready, log, orders, found)
+        text, ready, log = descriptors
+        with os.fdopen(text, encoding="utf-8") as file:
+            wanted = jsontext.parse(file.read())
+        host_count = len(wanted["hosts"])
+        pid = _start(wanted, ready, log, orders, found)
         agents.add(pid)
         os.close(ready)
         os.close(log)
@@ -133,7 +126,7 @@ def _serve(orders: socket.socket) -> None:
             orders.send(str(pid).encode())
     orders.close()
     if not are_to_stay:
-        grace_s = max(AGENT_GRACE_S, EACH_AGENT_S * len(agents))
+        grace_s = max(AGENT_GRACE_S, EACH_HOST_S * host_count)
         # The number of an agent that is not reaped is its own.
         proc.end([*agents], grace_s=grace_s, belongs=agents.__contains__)
     _reap(agents)
@@ -147,7 +140,7 @@ def _reap(agents: set[int], options: int = 0) -> None:
 
 
 def _start(
-    order: dict[str, object], ready: int, log: int, orders: socket.socket, found: Abilities
+    order: Mapping[str, Any], ready: int, log: int, orders: socket.socket, found: Abilities
 ) -> int:
     """Fork an agent; its process id."""
     pid = os.fork()
@@ -161,11 +154,8 @@ def _start(
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _redirect(log)
         Path("/proc/self/comm").write_text("netesto-agent", encoding="utf-8")
-        _enter(Path(str(order["namespace"])))
-        _name_hosts(os.fsencode(str(order["names"])))
-        argv = order["argv"]
-        assert isinstance(argv, list), "orders come from netesto.lab.agents"
-        status = daemon.main([*map(str, argv), "--ready-fd", str(ready)], found=found)
+        hosts = _served(order["hosts"], order["names"])
+        status = daemon.serve(hosts, ready_fd=ready, found=found)
     except BaseException:  # noqa: BLE001 - the top of a process; its log has the traceback
         traceback.print_exc()
     finally:
@@ -174,57 +164,24 @@ def _start(
         os._exit(status)
 
 
+def _served(hosts: Sequence[Mapping[str, Any]], names: str) -> list[ServedHost]:
+    """The hosts of an order, each with namespaces."""
+    home, parser = Namespaces.here(), daemon.parser()
+    served = []
+    for host in hosts:
+        made = namespaces.made(Path(host["namespace"]), names)
+        home.enter()
+        served.append(ServedHost(parser.parse_args(host["argv"]), made.join))
+    home.close()
+    return served
+
+
 def _redirect(log: int) -> None:
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
-
-
-def _enter(namespace: Path) -> None:
-    """Enter a network namespace as `ip netns exec` does: /sys shows its interfaces, too. An overlay
-    on CPU_FOLDER stays.
-
-    Each namespace gets its own procfs for sysctls. In a shared one the kernel keeps the sysctls of
-    the same name in one list, and walks it to open one: with 200 hosts that took longer than all
-    their other statistics.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-    _call(libc.setns, descriptor, CLONE_NEWNET)
-    # The namespace was deleted: the lab was taken down meanwhile.
-    if not os.path.samestat(os.fstat(descriptor), namespace.stat()):
-        raise FileNotFoundError(errno.ENOENT, "namespace deleted", str(namespace))
-    os.close(descriptor)
-    _call(libc.unshare, CLONE_NEWNS)
-    _call(libc.mount, b"", b"/", b"none", MS_SLAVE | MS_REC, None)
-    cpu = os.fsencode(CPU_FOLDER)
-    kept = None
-    if CPU_FOLDER.is_mount():
-        kept = libc.syscall(SYS_OPEN_TREE, AT_FDCWD, cpu, OPEN_TREE_CLONE | os.O_CLOEXEC)
-    # If /sys cannot be unmounted, the new one covers it.
-    libc.umount2(b"/sys", MNT_DETACH)
-    # A mount of a container stays.
-    if not _SYSCTLS.is_mount() and libc.mount(b"proc", b"/sys", b"proc", 0, None) == 0:
-        libc.mount(b"/sys/sys", os.fsencode(_SYSCTLS), None, MS_BIND, None)
-        libc.umount2(b"/sys", MNT_DETACH)
-    _call(libc.mount, namespace.name.encode(), b"/sys", b"sysfs", 0, None)
-    if kept is not None:
-        _call(libc.syscall, SYS_MOVE_MOUNT, kept, b"", AT_FDCWD, cpu, MOVE_MOUNT_F_EMPTY_PATH)
-        os.close(kept)
-
-
-def _name_hosts(names: bytes) -> None:
-    """Let the names of the lab's hosts resolve in an agent and its commands. Without an /etc/hosts
-    they do not."""
-    ctypes.CDLL(None).mount(names, b"/etc/hosts", None, MS_BIND, None)
-
-
-def _call(function: "ctypes._NamedFuncPointer", *arguments: object) -> None:
-    if function(*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{function.__name__}: {os.strerror(number)}")
 
 
 if __name__ == "__main__":

@@ -87,24 +87,36 @@ async def recover(journal: Journal) -> None:
         log.warning("settings of a killed agent put back", extra={"count": undone})
 
 
-@contextlib.contextmanager
-def life(journal: Journal, *, is_in_lab: bool) -> Iterator[None]:
-    """Mark all processes started in the body, and end them with it. The mark is journaled first,
-    then put into our own environment: every process that we or our children start carries
-    `NETESTO_LIFE=MARK`, also one that left its process group, and no other process does.
+def mark() -> str:
+    """Mark all processes that this one will start: `NETESTO_LIFE=MARK` is from now on in our own
+    environment, so that every process that we or our children start carries it, also one that left
+    its process group, and no other process does."""
+    chosen = secrets.token_hex(16)
+    os.environ[LIFE_VARIABLE] = chosen
+    return chosen
 
-    In a lab hundreds of agents end together: none of them looks at all processes of the machine.
-    """
-    if is_in_lab:
-        proc.adopt_orphans()
-    mark = secrets.token_hex(16)
+
+@contextlib.contextmanager
+def life(journal: Journal, mark: str, *, is_in_lab: bool) -> Iterator[None]:
+    """Journal the mark before the body starts a process, and end those that carry it with the body.
+    The hosts of a lab have one mark: their processes end with the last host (end_lab)."""
     journal.live(mark)
-    os.environ[LIFE_VARIABLE] = mark
     try:
         yield
     finally:
-        end_life(mark, among=proc.descendants if is_in_lab else proc.numbers)
+        if not is_in_lab:
+            end_life(mark)
         journal.ended(mark)
+
+
+@contextlib.contextmanager
+def end_lab(mark: str) -> Iterator[None]:
+    """End all processes with the mark that those in the body leave behind."""
+    proc.adopt_orphans()
+    try:
+        yield
+    finally:
+        end_life(mark, among=proc.descendants)
 
 
 def end_life(

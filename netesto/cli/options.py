@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     _trace(commands)
     _kv(commands)
     _kernel(commands)
+    _worker(commands)
     _hosts(commands)
     add_command(
         commands,
@@ -94,6 +95,10 @@ def _run(commands: Commands) -> None:
     run.add_argument("--jobs", type=values.count, metavar="N", help=
         "run N cells of a SWEEP, or repetitions of a RUN, side by side, each in a guest of its own"
         " (uml and sim; default in simulated time: as many as this machine has processors)")
+    run.add_argument("--on", metavar="ADDRESS", help=
+        "run them on the workers of a cluster, whose Dask scheduler has this address: tls://HOST,"
+        " or 127.0.0.1:PORT (see docs/scale.md)")
+    add_flag(run, "--insecure", what="use a scheduler in a network, without TLS")
     add_flag(run, "--resume",
         what="skip the cells of a SWEEP that an earlier run finished in this results folder")
     run.add_argument("--on-failure", default="continue", metavar="WHAT", help=
@@ -367,6 +372,18 @@ def _kernel(commands: Commands) -> None:
     add_path(build, "--source", complete=FOLDERS, metavar="DIR",
         help="a kernel source tree (default: Debian's)")
     add_action(actions, "list", "list the kernels", "guests.show_list")
+
+
+def _worker(commands: Commands) -> None:
+    worker = add_command(commands, "worker",
+        "carry out cells of runs of other machines, for a Dask scheduler",
+        "netesto worker tls://HOST:8786", "guests.work")
+    worker.add_argument("address", metavar="ADDRESS", help="of the scheduler")
+    worker.add_argument("--jobs", type=values.count, metavar="N",
+        help="cells at a time (default: as many as this machine has processors, and memory for)")
+    worker.add_argument("--port", type=values.whole, default=0, metavar="N",
+        help="the TCP port on which the worker listens (default: any)")
+    add_flag(worker, "--insecure", what="use a scheduler in a network, without TLS")
 
 
 def _hosts(commands: Commands) -> None:

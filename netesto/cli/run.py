@@ -140,6 +140,8 @@ def _request(options: argparse.Namespace) -> RunRequest:
         ),
         pages=not options.no_pages,
         packs=options.pack,
+        on=options.on or "",
+        insecure=options.insecure,
         warnings=(*repeated_definitions(options.definitions), *(hosts.warnings if hosts else ())),
     )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,8 +109,10 @@ class Recording(ABC):
         # Until its first tick is known: nothing is sampled before.
         self.is_held = False
         self._file: FileIO | None = None
+        self._bytes = 0
         with self._warning(self._name):
             self._file = path.open("ab", buffering=0)
+            self._bytes = self._file.tell()
 
     @property
     def reports(self) -> int | None:
@@ -140,13 +143,20 @@ class Recording(ABC):
         """Complete the file."""
         self._write(self.last())
         if self._file is not None:
+            with self._warning(self._name):
+                if os.fstat(self._file.fileno()).st_size < self._bytes:
+                    self._warn(
+                        f"{self._name}: another program has truncated it: samples are missing"
+                    )
             self._file.close()
 
     def _write(self, data: bytes) -> None:
         with self._warning(self._name):
             # A full disk accepts a part, and refuses the rest.
             while data and self._file is not None:
-                data = data[self._file.write(data) :]
+                written = self._file.write(data)
+                self._bytes += written
+                data = data[written:]
 
     @contextlib.contextmanager
     def _warning(self, text: str) -> Iterator[None]:

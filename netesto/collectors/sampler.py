@@ -3,8 +3,9 @@
     agent ── an order (JSON): open, watch, close, answer ──► sampler ── at each tick ──► files
           ◄── done, or a warning ──
 
-It is forked from the agent before the agent starts threads. A sampler that ends, or does not
-respond, is replaced by another one, which continues in new files.
+It is forked from the agent before the agent starts threads; each processor has one, and hosts are
+dealt round. A sampler that ends, or does not respond, is replaced by another one for each of its
+hosts, which continues in new files.
 """
 
 import asyncio
@@ -15,15 +16,17 @@ import logging
 import os
 import signal
 import socket
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from netesto.collectors.base import Collector, Warn
 from netesto.collectors.clock import Clock
-from netesto.collectors.sampling import IGNORED, ORDER_BYTES, run_sampler
+from netesto.collectors.sampling import IGNORED, ORDER_BYTES, SampledHost, run_sampler
 from netesto.errors import ProcessError
 from netesto.files import jsontext
 from netesto.system import process
@@ -48,14 +51,78 @@ _NOBODY = 0
 _NS = 10**9
 
 
-class Sampler:
-    """The agent's end of its sampler process."""
+class SamplerProcess:
+    """A process that samples some `hosts`, whose threads use this. `wait` waits for its exit
+    status."""
 
-    def __init__(self, channel: socket.socket, pid: int, exit_status: Callable[[], int]) -> None:
+    def __init__(self, pid: int, wait: Callable[[], int], *, hosts: int = 1) -> None:
+        self.pid = pid
+        self._wait = wait
+        self._hosts = hosts
+        self._lock = threading.Lock()
+        self._status: int | None = None
+
+    def exit_status(self) -> int:
+        """When it has ended."""
+        with self._lock:
+            if self._status is None:
+                self._status = self._wait()
+            return self._status
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended: who waits for its status knows that it does."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._status is None:
+                    os.kill(self.pid, signal.SIGKILL)
+            finally:
+                self._lock.release()
+
+    def leave(self) -> None:
+        """A host has closed its channel. After the last one, wait for the end of the process."""
+        self._hosts -= 1
+        if not self._hosts:
+            with contextlib.suppress(ChildProcessError):
+                process.wait_until(
+                    lambda: os.waitpid(self.pid, os.WNOHANG) != (0, 0), timeout=_END_S
+                )
+
+
+def forked(joins: Sequence[Callable[[], None]]) -> "list[Sampler]":
+    """New processes, one for each processor, and a sampler for each host: `joins` put a thread on
+    it. Call it before this process has threads: only the calling thread survives a fork."""
+    count = min(len(joins), len(os.sched_getaffinity(0)))
+    channels = [_channel() for _ in joins]
+    # Until it ignores them.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
+    processes = []
+    for number in range(count):
+        pid = os.fork()
+        if pid == 0:
+            dealt = zip(channels, joins, strict=True)
+            hosts = [SampledHost(theirs, join) for (_, theirs), join in dealt]
+            run_sampler(hosts[number::count])
+        shared = len(joins[number::count])
+        processes.append(SamplerProcess(pid, partial(_status, pid), hosts=shared))
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    samplers = []
+    for number, (ours, theirs) in enumerate(channels):
+        theirs.close()
+        samplers.append(Sampler(ours, processes[number % count]))
+    return samplers
+
+
+def _status(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class Sampler:
+    """The end of a host at its sampler process."""
+
+    def __init__(self, channel: socket.socket, child: SamplerProcess) -> None:
         self._channel = channel
-        self._pid = pid
-        # Waits for the exit status of the process, until it is known.
-        self._exit: Callable[[], int] | None = exit_status
+        self._child = child
+        self._has_ended = False
         self._numbers = itertools.count(_NOBODY + 1)
         self._collectors: dict[int, Sampled] = {}
         self._end = ""
@@ -65,29 +132,14 @@ class Sampler:
         self._questions: asyncio.Task[None] | None = None
         self._replacement: asyncio.Task[None] | None = None
 
-    @classmethod
-    def forked(cls) -> "Sampler":
-        """A new process. Call it before this one has threads: only the calling thread survives a
-        fork."""
-        ours, theirs = _channel()
-        # Until it ignores them.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
-        pid = os.fork()
-        if pid == 0:
-            run_sampler(theirs)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-        return cls(ours, pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-
     @property
     def pid(self) -> int:
-        return self._pid
+        return self._child.pid
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, unless it samples other hosts, too."""
         self._channel.close()
-        with contextlib.suppress(ChildProcessError):
-            process.wait_until(lambda: os.waitpid(self._pid, os.WNOHANG) != (0, 0), timeout=_END_S)
+        self._child.leave()
 
     def join(self, collector: "Sampled") -> int:
         """The number of a collector, which from now on receives the messages of the process about
@@ -163,7 +215,7 @@ class Sampler:
             if self._heard_s >= asked_s:
                 missed, questions = 0, _QUESTIONS
         self._is_frozen = True
-        os.kill(self._pid, signal.SIGKILL)
+        self._child.kill()
 
     def _replace(self) -> None:
         if self._replacement is None or self._replacement.done():
@@ -171,19 +223,21 @@ class Sampler:
 
     async def _start_again(self) -> None:
         """Start another process in place of one that has ended, or give up its samples."""
-        if self._exit is not None:
-            self._end = _in_words(await asyncio.to_thread(self._exit), is_frozen=self._is_frozen)
-            self._exit = None
+        if not self._has_ended:
+            status = await asyncio.to_thread(self._child.exit_status)
+            self._end = _in_words(status, is_frozen=self._is_frozen)
+            self._has_ended = True
             log.error("the sampler has ended", extra={"reason": self._end})
         self._ends += 1
         if self._ends > _STARTED_AGAIN_MAX:
             self._lose(f"{self._end}, as {self._ends - 1} before it")
             return
         try:
-            self._channel, self._pid, self._exit = launched()
+            self._channel, self._child = launched()
         except ProcessError as error:
             self._lose(f"{self._end}; another one: {error.message}")
             return
+        self._has_ended = False
         if self._collectors:
             self._attend(_FIRST_QUESTIONS)
         for collector in self._collectors.values():
@@ -194,16 +248,16 @@ class Sampler:
             collector.lose(f"no further samples: the sampler {why}")
 
 
-def launched() -> tuple[socket.socket, int, Callable[[], int]]:
-    """A sampler that shares nothing with this process, which has threads. ProcessError if it
-    cannot start."""
+def launched() -> tuple[socket.socket, SamplerProcess]:
+    """A sampler of the host where this thread is, that shares nothing with this process, which has
+    threads. ProcessError if it cannot start."""
     ours, theirs = _channel()
     with contextlib.ExitStack() as failed, theirs:
         failed.callback(ours.close)
         argv = process.python("netesto.collectors.sampling", str(theirs.fileno()))
         child = process.launch(argv, stdout=Path(os.devnull), pass_fds=[theirs.fileno()])
         failed.pop_all()
-    return ours, child.pid, child.wait
+    return ours, SamplerProcess(child.pid, child.wait)
 
 
 def _in_words(status: int, *, is_frozen: bool) -> str:

@@ -1,6 +1,7 @@
-"""The process that takes samples for an agent, so that no work of the agent delays them.
+"""The process that takes samples for the hosts of an agent, so that no work of the agent delays
+them. Each host has a thread in it.
 
-It executes the orders of `sampler`, and ends with the agent, when the other end of its socket is
+It executes the orders of `sampler`, and ends with the agent, when the other ends of its sockets are
 closed. Ticks come from a kernel timer at fixed instants, so that delays do not add up. A delayed
 sample has the time at which it was taken; a missed tick has none.
 """
@@ -18,7 +19,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -54,14 +55,27 @@ _CLOEXEC_NONBLOCK, _ABSOLUTE = 0o2000000 | 0o4000, 1
 _ITIMERSPEC = struct.Struct("@llll")
 _NS = 10**9
 
+# A thread that has a sample to take does not wait for others to give way, which by default they do
+# after 5 ms.
+_SWITCH_S = 0.0001
+
+
+@dataclass(frozen=True, slots=True)
+class SampledHost:
+    """A host: the socket of its orders, and what puts a thread of this process on it."""
+
+    channel: socket.socket
+    join: Callable[[], None]
+
 
 def main() -> NoReturn:
-    """A sampler that gets its orders from an inherited socket, the first argument."""
-    run_sampler(socket.socket(fileno=int(sys.argv[1])))
+    """A sampler of the host where it is, which gets its orders from an inherited socket, the first
+    argument."""
+    run_sampler([SampledHost(socket.socket(fileno=int(sys.argv[1])), join=lambda: None)])
 
 
-def run_sampler(channel: socket.socket) -> NoReturn:
-    """Execute orders until the channel is closed, in a separate process."""
+def run_sampler(hosts: Sequence[SampledHost]) -> NoReturn:
+    """Execute the orders of these hosts until their channels are closed, in a separate process."""
     status = 1
     try:
         for sign in IGNORED:
@@ -70,22 +84,46 @@ def run_sampler(channel: socket.socket) -> NoReturn:
         with Path(os.devnull).open("r+b") as nowhere:
             for number in (0, 1):
                 os.dup2(nowhere.fileno(), number)
-        # Other processes notice the agent's end when its descriptors are closed.
-        for descriptor in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
-            if descriptor not in {0, 1, 2, channel.fileno()}:
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)  # that of the listing itself is closed
         Path("/proc/self/comm").write_text("netesto-sampler", encoding="utf-8")
         _raise_priority()
         # The pages of existing objects stay shared with the agent.
         gc.freeze()
-        _Orders(channel).obey()
+        sys.setswitchinterval(_SWITCH_S)
+        together = threading.Barrier(len(hosts) + 1)
+        threads = [threading.Thread(target=_serve, args=(each, together)) for each in hosts]
+        for thread in threads:
+            thread.start()
+        together.wait()
+        # Other processes notice the agent's end when its descriptors are closed.
+        kept = {0, 1, 2, *(each.channel.fileno() for each in hosts)}
+        for descriptor in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+            if descriptor not in kept:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)  # that of the listing itself is closed
+        together.wait()
+        for thread in threads:
+            thread.join()
         status = 0
     except BaseException:  # noqa: BLE001 - the top of a process; the agent's log has the traceback
         traceback.print_exc()
     finally:
         sys.stderr.flush()
         os._exit(status)
+
+
+def _serve(host: SampledHost, together: threading.Barrier) -> None:
+    """Execute the orders of a host in this thread. It opens nothing before all have joined theirs,
+    and descriptors of the agent are closed."""
+    try:
+        host.join()
+        together.wait()
+        together.wait()
+        with host.channel:
+            _Orders(host.channel).obey()
+    except BaseException:  # noqa: BLE001 - the top of a thread, without which there is no process
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _raise_priority() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from netesto.collectors.clock import Clock
 from netesto.controller.experiment import Experiment, GroupState
-from netesto.controller.host import HostConnection
+from netesto.controller.host import RETURN_S, HostConnection
 from netesto.controller.observer import Observer
 from netesto.errors import AgentError
 from netesto.model import Event
@@ -129,7 +129,8 @@ class Progress:
         self._changed.set()
 
     def on_cut(self, host: HostConnection, reason: str) -> None:
-        said = f"{reason}; joining again" if reason else "connected again; nothing was lost"
+        joining = f"joining again, for up to {RETURN_S:.0f} s"
+        said = f"{reason}; {joining}" if reason else "connected again; nothing was lost"
         for experiment in tuple(self.experiments.values()):
             if host.name in experiment.hosts:
                 experiment.warnings.append(f"{host.name}: {said}")

@@ -1,5 +1,7 @@
 """Which networks a lab has, and which addresses the ends of its links."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from typing import TypeAlias
@@ -10,20 +12,22 @@ from netesto.links.settings import LinkSettings
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
-# Every network of a lab is one /24 and one /64 of these. They exist only in namespaces, so they
-# cannot clash with the machine's own; the second has "Netes" in its ULA digits.
+# Every network of a lab is one /24 and one /64 of these; one /22, if that is too small for one of
+# them. They exist only in namespaces, so they cannot clash with the machine's own; the second has
+# "Netes" in its ULA digits.
 IPV4_BASE = IPv4Network("10.0.0.0/8")
 IPV6_BASE = IPv6Network("fd4e:6574:6573::/48")
 
-# Hosts count up from 1, routers down from here.
-FIRST_ROUTER_NUMBER = 254
-MOST_NETWORKS = 65_535
+# The usual and the largest IPv4 network, by the bits of a number in it. Hosts count up from 1,
+# routers down from the last number but one.
+USUAL_BITS, MOST_BITS = 8, 10
+MOST_NETWORKS = 16_383
 
 
 @dataclass(frozen=True, slots=True)
 class LinkEnd:
     """One end of one link: its place among the ends of all links, the network that it is in, and
-    its number there (0 for a switch, which has no addresses)."""
+    its number there (0 for a switch, which has no addresses), which has so many `bits`."""
 
     node: Node
     name: str
@@ -31,6 +35,7 @@ class LinkEnd:
     index: int
     network: int
     number: int
+    bits: int
 
     @property
     def settings(self) -> LinkSettings:
@@ -42,9 +47,9 @@ class LinkEnd:
         """IPv4, then IPv6."""
         if not self.number:
             return ()
-        ipv4, ipv6 = of_network(self.network)
+        ipv4, ipv6 = of_network(self.network, self.bits)
         return (
-            IPv4Interface((int(ipv4.network_address) + self.number, 24)),
+            IPv4Interface((int(ipv4.network_address) + self.number, ipv4.prefixlen)),
             IPv6Interface((int(ipv6.network_address) + self.number, 64)),
         )
 
@@ -53,6 +58,7 @@ def ends_of(topology: Topology) -> tuple[LinkEnd, ...]:
     """Both ends of every link, link by link. UsageError if the topology has too many nodes for its
     addresses."""
     networks = _networks(topology)
+    bits = _bits(topology, networks)
     taken: dict[str, set[str]] = {node.name: set() for node in topology.nodes}
     last: dict[tuple[int, str], int] = {}
     ends: list[LinkEnd] = []
@@ -60,18 +66,24 @@ def ends_of(topology: Topology) -> tuple[LinkEnd, ...]:
         for here in (link.a, link.b):
             node, name = topology.node(here), free_name(link.other(here), taken[here])
             taken[here].add(name)
-            number = 0 if node.kind == "switch" else _number(node.kind, network, last)
-            ends.append(LinkEnd(node, name, link, len(ends), network, number))
+            number = 0
+            if node.kind != "switch":
+                is_host = node.kind == "host"
+                step, start = (1, 0) if is_host else (-1, 2**bits - 1)
+                number = last[network, node.kind] = last.get((network, node.kind), start) + step
+            ends.append(LinkEnd(node, name, link, len(ends), network, number, bits))
     return tuple(ends)
 
 
-def _number(kind: str, network: int, last: dict[tuple[int, str], int]) -> int:
-    """The number of another host or router in a network, after the `last` of each kind there."""
-    step, start = (1, 0) if kind == "host" else (-1, FIRST_ROUTER_NUMBER + 1)
-    number = last[network, kind] = last.get((network, kind), start) + step
-    if last.get((network, "host"), 0) >= last.get((network, "router"), FIRST_ROUTER_NUMBER + 1):
-        raise UsageError(f"more than {FIRST_ROUTER_NUMBER} hosts and routers in one network")
-    return number
+def _bits(topology: Topology, networks: Sequence[int]) -> int:
+    """The bits of numbers in the networks. UsageError if one has too many hosts and routers."""
+    members = Counter[int]()
+    for link, network in zip(topology.links, networks, strict=True):
+        members[network] += sum(topology.node(end).kind != "switch" for end in (link.a, link.b))
+    most = max(members.values(), default=0)
+    if most > 2**MOST_BITS - 2:
+        raise UsageError(f"more than {2**MOST_BITS - 2} hosts and routers in one network")
+    return USUAL_BITS if most <= 2**USUAL_BITS - 2 else MOST_BITS
 
 
 def free_name(wanted: str, taken: set[str]) -> str:
@@ -105,8 +117,8 @@ def _networks(topology: Topology) -> list[int]:
     return numbers
 
 
-def of_network(network: int) -> tuple[IPv4Network, IPv6Network]:
-    """The addresses of a network, by its number."""
-    ipv4 = IPv4Network((int(IPV4_BASE.network_address) + (network << 8), 24))
+def of_network(network: int, bits: int) -> tuple[IPv4Network, IPv6Network]:
+    """The addresses of a network, by its number, and the bits of numbers in it."""
+    ipv4 = IPv4Network((int(IPV4_BASE.network_address) + (network << bits), 32 - bits))
     ipv6 = IPv6Network((int(IPV6_BASE.network_address) + (network << 64), 64))
     return ipv4, ipv6

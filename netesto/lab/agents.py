@@ -1,5 +1,5 @@
-"""The agents of a lab, each in the namespace of its host: started by a nursery, a process that
-imports their common modules once (netesto.agent.nursery)."""
+"""The agent of a lab, with a thread in the namespaces of each host: started by a nursery, a process
+that has imported its modules (netesto.agent.nursery)."""
 
 import contextlib
 import errno
@@ -8,7 +8,8 @@ import os
 import selectors
 import shutil
 import socket
-from collections.abc import Collection, Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from netesto.collectors.clock import Clock
@@ -16,21 +17,20 @@ from netesto.collectors.counters import COUNTERS
 from netesto.errors import LabError, ProcessError
 from netesto.lab import carrying
 from netesto.lab.plan import LabPlan
-from netesto.lab.records import NAMESPACE_FOLDER, Record, names_of, write_names
+from netesto.lab.records import NAMESPACE_FOLDER, Record, log_of, names_of, write_names
 from netesto.system import process
 from netesto.traffic import TOOLS
 
-# Between two agents that become ready. They import their libraries, many at once on a small
-# machine.
+# Between two hosts that become ready, on a busy machine.
 AGENT_TIMEOUT_S = 60.0
 
 # Agents are commands: importing them would tie the lab to them.
 NURSERY = "netesto.agent.nursery"
 
-# netesto.agent.nursery.STAY
-_STAY = b"stay"
+# netesto.agent.nursery.START and STAY
+_START, _STAY = b"start", b"stay"
 
-_ANSWER_BYTES = 64
+_ANSWER_BYTES, _PIECE_BYTES = 64, 4096
 
 
 class Nursery:
@@ -42,21 +42,28 @@ class Nursery:
         self.clock = Clock()
 
     def start(
-        self, argv: Sequence[str], *, namespace: Path, names: Path, log: Path, ready: int
+        self, hosts: Mapping[Path, Sequence[str]], *, names: Path, log: Path, ready: int
     ) -> int:
-        """Start an agent in a network namespace, with `names` as its /etc/hosts; its process id.
-        Its output is appended to `log`; when ready it writes to the descriptor `ready`. LabError if
-        it cannot be started."""
-        argv = [*argv, "--clock", str(self.clock.anchor_ns)]
-        order = json.dumps(
-            {"namespace": str(namespace), "names": str(names), "argv": argv}
-        ).encode()
+        """Start an agent of hosts, by their network namespaces with their options, and with `names`
+        as their /etc/hosts; its process id. Its output is appended to `log`; it writes a line to
+        the descriptor `ready` for each host that is ready. LabError if it cannot be started."""
+        clock = ["--clock", str(self.clock.anchor_ns)]
+        order = {
+            "names": str(names),
+            "hosts": [
+                {"namespace": str(namespace), "argv": [*argv, *clock]}
+                for namespace, argv in hosts.items()
+            ],
+        }
         try:
-            # An agent creates no file before it is in its namespace: until then, a teardown of the
-            # lab does not find it.
-            with log.open("ab", buffering=0) as output:
-                socket.send_fds(self._orders, [order], [ready, output.fileno()])
-            answer = self._orders.recv(_ANSWER_BYTES)
+            # An agent creates no file before it is in its namespaces: until then, a teardown of the
+            # lab does not find it. An order of 500 hosts is too long for a message.
+            with log.open("ab", buffering=0) as output, tempfile.TemporaryFile() as text:
+                text.write(json.dumps(order).encode())
+                text.seek(0)
+                descriptors = [text.fileno(), ready, output.fileno()]
+                socket.send_fds(self._orders, [_START], descriptors)
+                answer = self._orders.recv(_ANSWER_BYTES)
         except OSError as error:
             raise LabError(f"agents cannot be started: {error.strerror}") from error
         if not answer:
@@ -91,8 +98,8 @@ def spawned(log: Path) -> Iterator[Nursery]:
 
 
 def start_again(record: Record, host: str, nursery: Nursery, plan: LabPlan) -> bool:
-    """Start the agent of a host if it was killed; return whether it was. Returns when it is ready.
-    LabError if it cannot be started."""
+    """Start the agent of the lab again if it was killed, by the socket of a host; return whether it
+    was. Returns when all hosts are ready. LabError if it cannot be started."""
     with socket.socket(socket.AF_UNIX) as probe:
         # A stopped or busy agent still exists.
         probe.setblocking(False)
@@ -101,7 +108,7 @@ def start_again(record: Record, host: str, nursery: Nursery, plan: LabPlan) -> b
             errno.ENOENT,
         }:
             return False
-    _start(record, [host], nursery, plan)
+    _start(record, nursery, plan)
     return True
 
 
@@ -109,7 +116,7 @@ def start_again(record: Record, host: str, nursery: Nursery, plan: LabPlan) -> b
 def started(
     record: Record, nursery: Nursery | None, plan: LabPlan, allowed: Path | None = None
 ) -> Iterator[Nursery]:
-    """All agents, each of which is ready, while the body runs, and their nursery (default: a new
+    """The agent, all hosts of which are ready, while the body runs, and its nursery (default: a new
     one)."""
     # Without this machine's own, names do not resolve.
     with contextlib.suppress(OSError):
@@ -123,54 +130,45 @@ def started(
         if nursery is None:
             log = Path(record.files) / "nursery.log"
             nursery = stack.enter_context(spawned(log))
-        _start(record, record.hosts, nursery, plan)
+        _start(record, nursery, plan)
         yield nursery
 
 
-def _start(record: Record, hosts: Collection[str], nursery: Nursery, plan: LabPlan) -> None:
-    """Start the agents of these hosts, and wait until each is ready."""
-    with contextlib.ExitStack() as stack:
-        selector = stack.enter_context(selectors.DefaultSelector())
-        for host in hosts:
-            reader = _start_agent(record, host, nursery, plan)
-            stack.callback(os.close, reader)
-            selector.register(reader, selectors.EVENT_READ, host)
-        _wait_for(record, selector, set(hosts))
-
-
-def _start_agent(record: Record, host: str, nursery: Nursery, plan: LabPlan) -> int:
-    """Start an agent; a descriptor to read, to which it writes when it is ready."""
-    own = record.hosts[host]
-    folder = Path(record.files) / host
+def _start(record: Record, nursery: Nursery, plan: LabPlan) -> None:
+    """Start the agent of all hosts, and wait until each is ready."""
+    reader, writer = os.pipe()
     try:
-        folder.mkdir(exist_ok=True)
-        reader, writer = os.pipe()
-    except OSError as error:
-        raise LabError(f"{folder}: {error.strerror}") from error
-    try:
-        nursery.start(
-            [
-                *("--listen", f"unix:{own.socket}"),
-                *("--state", str(folder)),
-                *("--host", host),
-                *("--device", own.device),
-                *(("--config", str(_config(record))) if _config(record).exists() else ()),
-                *("--links", plan.links),
-                *("--nodes", ",".join(f"{node}={name}" for node, name in plan.between.items())),
-                *("--machine-hosts", str(len(record.hosts))),
-                *(("--carried", words) if (words := carrying.words(plan, record)) else ()),
-            ],
-            namespace=NAMESPACE_FOLDER / own.namespace,
-            names=names_of(record),
-            log=_log(record, host),
-            ready=writer,
-        )
-    except BaseException:
-        os.close(reader)
-        raise
+        try:
+            for host in record.hosts:
+                (Path(record.files) / host).mkdir(exist_ok=True)
+            hosts = {
+                NAMESPACE_FOLDER / own.namespace: _options(record, host, plan)
+                for host, own in record.hosts.items()
+            }
+            nursery.start(hosts, names=names_of(record), log=log_of(record), ready=writer)
+        except OSError as error:
+            raise LabError(f"{record.files}: {error.strerror}") from error
+        finally:
+            os.close(writer)
+        _wait_for(record, reader)
     finally:
-        os.close(writer)
-    return reader
+        os.close(reader)
+
+
+def _options(record: Record, host: str, plan: LabPlan) -> list[str]:
+    """The options of an agent for one of its hosts."""
+    own = record.hosts[host]
+    return [
+        *("--listen", f"unix:{own.socket}"),
+        *("--state", str(Path(record.files) / host)),
+        *("--host", host),
+        *("--device", own.device),
+        *(("--config", str(_config(record))) if _config(record).exists() else ()),
+        *("--links", plan.links),
+        *("--nodes", ",".join(f"{node}={name}" for node, name in plan.between.items())),
+        *("--machine-hosts", str(len(record.hosts))),
+        *(("--carried", words) if (words := carrying.words(plan, record)) else ()),
+    ]
 
 
 def _config(record: Record) -> Path:
@@ -178,22 +176,22 @@ def _config(record: Record) -> Path:
     return Path(record.files) / "agent.toml"
 
 
-def _log(record: Record, host: str) -> Path:
-    return Path(record.files) / f"{host}.log"
-
-
-def _wait_for(record: Record, selector: selectors.BaseSelector, waiting: set[str]) -> None:
-    """Wait until each agent has written to its pipe. LabError if one ends, or if none becomes ready
+def _wait_for(record: Record, reader: int) -> None:
+    """Read a line for each host that is ready. LabError if the agent ends, or if none becomes ready
     in time."""
-    while waiting:
-        events = selector.select(AGENT_TIMEOUT_S)
-        if not events:
-            names = ", ".join(sorted(waiting))
-            raise LabError(f"agents not ready after another {AGENT_TIMEOUT_S:g} s: {names}")
-        for key, _ in events:
-            if not os.read(key.fd, 1):
-                log = _log(record, key.data)
+    waiting = {f"ready unix:{own.socket}": host for host, own in record.hosts.items()}
+    rest = ""
+    with selectors.DefaultSelector() as selector:
+        selector.register(reader, selectors.EVENT_READ)
+        while waiting:
+            if not selector.select(AGENT_TIMEOUT_S):
+                names = ", ".join(sorted(waiting.values()))
+                raise LabError(f"agents not ready after another {AGENT_TIMEOUT_S:g} s: {names}")
+            piece = os.read(reader, _PIECE_BYTES).decode()
+            if not piece:
+                log = log_of(record)
                 tail = log.read_text(errors="replace")[-500:].strip() if log.exists() else ""
-                raise LabError(f"the agent of {key.data} ended before it was ready: {tail}")
-            selector.unregister(key.fd)
-            waiting.discard(key.data)
+                raise LabError(f"the agent of the lab ended before it was ready: {tail}")
+            *lines, rest = (rest + piece).split("\n")
+            for line in lines:
+                waiting.pop(line, None)

@@ -370,7 +370,8 @@ def _status(folder: Path, child: process.Child, memory_mb: int) -> int:
         has_begun = (folder / "clock").stat().st_size > 0
         crash = GuestError if has_begun else LabError
         if child.wait() == -signal.SIGKILL:
-            raise crash(
+            # Also while it starts: those that follow may have more memory.
+            raise GuestError(
                 "the guest kernel was killed (SIGKILL)",
                 remedy="If no user did this, this machine was out of memory; see dmesg.",
             ) from None

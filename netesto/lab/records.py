@@ -109,6 +109,11 @@ def names_of(record: Record) -> Path:
     return Path(record.files) / ".etc-hosts"
 
 
+def log_of(record: Record) -> Path:
+    """What the lab's agent logs, which also identifies its process (teardown)."""
+    return Path(record.files) / ".agent.log"
+
+
 def write_names(record: Record) -> None:
     """Write the lab's /etc/hosts: its hosts before those of this machine's. OSError if that
     fails."""

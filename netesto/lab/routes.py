@@ -113,7 +113,10 @@ class Routes:
                 NetworkRoute(EVERYWHERE[family], _addresses_of(only, family)) for family in (0, 1)
             )
         return tuple(
-            NetworkRoute(addressing.of_network(network)[family], _addresses_of(found, family))
+            NetworkRoute(
+                addressing.of_network(network, self.ends[0].bits)[family],
+                _addresses_of(found, family),
+            )
             for family in (0, 1)
             for network, found in gateways.items()
         )

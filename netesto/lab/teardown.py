@@ -1,7 +1,7 @@
-"""Takes a lab down by its record: agents, other processes inside, namespaces, files.
+"""Takes a lab down by its record: its agent, other processes inside, namespaces, files.
 
-An agent puts its host back before it ends. For a killed one, `--recover` does so from its journal,
-inside its namespace: some settings of a kernel outlive a namespace.
+An agent puts its hosts back before it ends. After a kill, `--recover` does so from the journal of
+each, inside its namespace: some settings of a kernel outlive a namespace.
 """
 
 import shutil
@@ -20,12 +20,13 @@ Identity: TypeAlias = tuple[int, int]
 # Agents are commands: importing them would tie the lab to them.
 AGENT = "netesto.agent.daemon"
 
-# The name of an agent's process (netesto.agent.nursery).
-AGENT_COMMAND = "netesto-agent"
+# The names of an agent's process (netesto.agent.nursery) and of its samplers, which end with it
+# unless they are stopped.
+AGENT_COMMAND, SAMPLER_COMMAND = "netesto-agent", "netesto-sampler"
 
-# An agent ends its flows and puts its host back before it ends itself. Many share the processors.
+# An agent ends its flows and puts its hosts back before it ends itself. They share the processors.
 AGENT_GRACE_S = 10.0
-EACH_AGENT_S = 1.0
+EACH_HOST_S = 1.0
 
 # Any other process in a namespace is a tool, or was started there by a person.
 PROCESS_GRACE_S = 2.0
@@ -59,16 +60,16 @@ def take_down(state: Path, record: Record) -> list[str]:
 
 
 def _end_agents(record: Record) -> list[str]:
-    """End the lab's agents, including one that was just started, and one whose namespace was
+    """End the lab's agent, including one that was just started, and one with a namespace that was
     deleted by name, which exists as long as the agent."""
-    logs = {str(Path(record.files) / f"{host}.log"): host for host in record.hosts}
-    agents = {
-        pid: logs[log]
+    log = str(records.log_of(record))
+    agents = [
+        pid
         for pid in proc.numbers()
-        if _command_of(pid) == AGENT_COMMAND and (log := _errors_of(pid)) in logs
-    }
-    life.end_processes(agents, grace_s=max(AGENT_GRACE_S, EACH_AGENT_S * len(agents)))
-    return [f"agent of {host}, process {pid}" for pid, host in agents.items()]
+        if _command_of(pid) in {AGENT_COMMAND, SAMPLER_COMMAND} and _errors_of(pid) == log
+    ]
+    life.end_processes(agents, grace_s=max(AGENT_GRACE_S, EACH_HOST_S * len(record.hosts)))
+    return [f"agent, process {pid}" for pid in agents]
 
 
 def _errors_of(pid: int) -> str:

@@ -66,7 +66,9 @@ class RunRequest:
     name of the run that has started this one (run.job), in a guest or for a part of the script.
     `wait_s` is how long hosts that are in use are waited for. `commands` is a file of those that a
     lab allows. `warnings` are about the command line. Without `pages` none are drawn, nor an index.
-    `packs`: finished cells of a SWEEP are kept as one file for each experiment.
+    `packs`: finished cells of a SWEEP are kept as one file for each experiment. `on` is the address
+    of the scheduler of a cluster that carries out the parts of the script, `insecure` permits one
+    that anybody can use.
     """
 
     script: str
@@ -94,6 +96,8 @@ class RunRequest:
     shown: Shown = Shown()
     pages: bool = True
     packs: bool = False
+    on: str = ""
+    insecure: bool = False
     warnings: tuple[str, ...] = ()
 
 

@@ -22,7 +22,7 @@ from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import psutil
 
@@ -160,19 +160,31 @@ class SideBySide:
         loop = asyncio.get_running_loop()
         for number in interrupts.not_ignored():
             loop.add_signal_handler(number, self._interrupt, number, requests)
-        adopting = asyncio.create_task(self._adopt())
-        at_once = min(self._workers.places, len(self._tasks))
-        places = [asyncio.create_task(self._work(lock)) for _ in range(at_once)]
-        working = asyncio.gather(*places)
-        try:
-            futures: set[asyncio.Future[Any]] = {adopting, working}
-            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-            await (working if working.done() else adopting)
-        finally:
-            # If one cannot continue (for example because of a full disk), the others end early.
-            for each in (adopting, *places):
-                each.cancel()
-            await asyncio.gather(adopting, *places, return_exceptions=True)
+        async with self._workers.connected():
+            at_once = min(self._workers.places, len(self._tasks))
+            places = {asyncio.create_task(self._work(lock)) for _ in range(at_once)}
+            others = {
+                asyncio.create_task(self._adopt()),
+                asyncio.create_task(self._grow(lock, places)),
+            }
+            try:
+                while places:
+                    done, _ = await asyncio.wait(
+                        places | others, return_when=asyncio.FIRST_COMPLETED
+                    )
+                    for each in done:
+                        each.result()
+                    places -= done
+            finally:
+                # If one cannot continue (for example because of a full disk), the others end early.
+                for each in places | others:
+                    each.cancel()
+                await asyncio.gather(*places, *others, return_exceptions=True)
+
+    async def _grow(self, lock: int, places: set[asyncio.Task[None]]) -> None:
+        """Use places that come later."""
+        while more := await self._workers.more():
+            places.update(asyncio.create_task(self._work(lock)) for _ in range(more))
 
     def _interrupt(self, number: signal.Signals, requests: interrupts.Requests) -> None:
         """Every part keeps its measurements; at a second Ctrl-C its guest is ended immediately."""

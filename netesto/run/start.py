@@ -13,6 +13,7 @@ from netesto.errors import ScriptError, UsageError
 from netesto.files import paths
 from netesto.grounds import Ground
 from netesto.lab import guest, kernels
+from netesto.lab.kernels import Kernel
 from netesto.language import plan as planning
 from netesto.language.plan import Head, Plan
 from netesto.language.steps import RemoteCommand, Step
@@ -25,7 +26,7 @@ from netesto.run.job import Job
 from netesto.run.request import RunRequest, Watcher
 from netesto.run.session import RunEnd, RunSession, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
-from netesto.run.workers import Processors
+from netesto.run.workers import Processors, Workers, need_dask
 from netesto.system import proc
 
 
@@ -122,8 +123,8 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
     grounds.check_commands(choice.ground, head.commands)
     _warn(request, plan, watcher)
     jobs = _jobs(request, choice, plan)
-    if request.packs and jobs is None:
-        raise _no_parts()
+    if jobs is None and (option := _of_parts(request)):
+        raise _no_parts(option)
     session = RunSession(
         request=request,
         plan=plan,
@@ -147,9 +148,30 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
     session = replace(session, kernel_hash=kernel.sha256())
     if jobs is None:
         return guests.run_whole(session, kernel)
+    workers = _cluster(session, kernel) if request.on else Processors(jobs)
     versions = {**record.versions, "kernel": kernel.version}
-    record = replace(record, jobs=jobs, versions=versions)
-    return guests.run_parts(replace(session, record=record), kernel, Processors(jobs))
+    record = replace(record, jobs=workers.places, versions=versions)
+    return guests.run_parts(replace(session, record=record), kernel, workers)
+
+
+def _cluster(session: RunSession, kernel: Kernel) -> Workers:
+    """The workers of the cluster that was requested. MissingError if none can be used."""
+    from netesto.run import cluster
+
+    request = session.request
+    address = cluster.address_of(request.on, insecure=request.insecure)
+    found = cluster.Cluster(
+        address,
+        run=session.record.name,
+        kernel=kernel,
+        sha256=session.kernel_hash,
+        memory_mb=session.plan.head.memory_mb,
+        limit=request.jobs,
+    )
+    for text in found.examine():
+        session.watcher.warn(f"a worker is not used: {text}")
+    session.watcher.say(f"{found.places} places on the workers of {address.text}")
+    return found
 
 
 def session_of(job: Job, plan: Plan, watcher: Watcher) -> RunSession:
@@ -249,8 +271,20 @@ def _check_ground(request: RunRequest, ground: Ground | None) -> None:
             f"--jobs {request.jobs}: on ground {ground} experiments would disturb each other",
             remedy="Use --ground sim, where they cannot, or --ground uml.",
         )
-    if request.packs and not (ground is None or ground.has_guests):
-        raise _no_parts()
+    if not (ground is None or ground.has_guests) and (option := _of_parts(request)):
+        raise _no_parts(option)
+    if request.on:
+        need_dask()
+        from netesto.run import cluster
+
+        cluster.address_of(request.on, insecure=request.insecure)
+        if request.commands is not None:
+            raise UsageError(
+                f"--commands {request.commands}: workers of a cluster do not have this file",
+                remedy="Run the script without --on, or without commands of your own.",
+            )
+    elif request.insecure:
+        raise UsageError("--insecure needs --on", remedy="It is about the scheduler of a cluster.")
 
 
 def _check_parts(request: RunRequest, head: Head) -> None:
@@ -264,12 +298,17 @@ def _check_parts(request: RunRequest, head: Head) -> None:
         )
 
 
-def _no_parts() -> UsageError:
-    """The error of a run without parts whose results could be packed."""
+def _of_parts(request: RunRequest) -> str:
+    """The option of a request that needs parts; "" without one."""
+    return "--on" if request.on else "--pack" if request.packs else ""
+
+
+def _no_parts(option: str) -> UsageError:
+    """The error of a run without parts, which an option is about."""
     return UsageError(
-        "--pack: the script does not run in parts",
-        remedy="It packs what a cell of a SWEEP or a repetition of a RUN has measured on ground"
-        " sim, or uml with --jobs. Leave it out.",
+        f"{option}: the script does not run in parts",
+        remedy="Parts are cells of a SWEEP and repetitions of a RUN on ground sim, or uml with"
+        f" --jobs. Leave out {option}.",
     )
 
 
@@ -285,6 +324,6 @@ def _jobs(request: RunRequest, choice: Choice, plan: Plan) -> int | None:
     _check_parts(request, plan.head)
     if plan.head.entangled:
         return None
-    if request.jobs is None and choice.ground.is_simulated:
+    if request.jobs is None and (choice.ground.is_simulated or request.on):
         return sidebyside.default_jobs()
     return request.jobs

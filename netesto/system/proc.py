@@ -109,7 +109,8 @@ def reap_adopted() -> None:
     """Reap adopted children that have ended. Those that this process has started are left alone:
     they lead a session (process), or have ours."""
     own = os.getsid(0)
-    for pid in _children(os.getpid()):
+    # The kernel gives them to the first thread.
+    for pid in _children_of_thread(os.getpid(), os.getpid()):
         with contextlib.suppress(OSError):
             text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
             state, _, _, session = _fields(text)[:4]
@@ -143,7 +144,15 @@ def _children(pid: int) -> Iterator[int]:
     """Those of all threads of a process; none if it has ended."""
     with contextlib.suppress(OSError):
         for task in os.scandir(f"/proc/{pid}/task"):
-            yield from map(int, Path(task, "children").read_text(encoding="utf-8").split())
+            yield from _children_of_thread(pid, int(task.name))
+
+
+def _children_of_thread(pid: int, thread: int) -> list[int]:
+    """None if it has ended."""
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{thread}/children").read_text(encoding="utf-8")
+        return [*map(int, children.split())]
+    return []
 
 
 def is_stopped(pid: int) -> bool:

@@ -461,4 +461,7 @@ def _accepts(address: UnixAddress) -> bool:
 
 def _cause(details: str) -> str:
     """The system's reason in a text of gRPC, such as "Connection refused"."""
-    return details.rsplit(": ", 1)[-1].strip(" ]") or "the agent is gone"
+    text = details.rsplit(": ", 1)[-1].strip(" ]")
+    # Of a bracket that begins before it.
+    text = text.removesuffix(")") if text.count(")") > text.count("(") else text
+    return text or "the agent is gone"

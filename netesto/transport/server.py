@@ -1,4 +1,8 @@
-"""The agent's end: gRPC calls become calls of a service that has the shape of an agent."""
+"""The agent's end: gRPC calls become calls of a service that has the shape of an agent.
+
+gRPC wakes every event loop of a process for each of its events, so that it works in one loop,
+whatever the number of hosts; the service of a host has another, in the host's thread.
+"""
 # ruff: noqa: N802 - methods have the names of agent.proto
 
 import asyncio
@@ -8,7 +12,7 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -65,12 +69,16 @@ class AgentServer:
     """Serves `gate` on any number of Unix sockets.
 
     The caller has prepared their folders (agent.access). `machine_hosts` share one machine
-    (channel.server_options).
+    (channel.server_options). The gate works in `loop`; all else here in the one that runs now.
     """
 
-    def __init__(self, gate: Gate, *, machine_hosts: int = 1) -> None:
+    def __init__(
+        self, gate: Gate, *, loop: asyncio.AbstractEventLoop | None = None, machine_hosts: int = 1
+    ) -> None:
         self._gate = gate
         self._service = gate.service
+        self._own = asyncio.get_running_loop()
+        self._loop = loop or self._own
         self._sockets: list[Path] = []
         self._server = grpc.aio.server(options=channel.server_options(machine_hosts))
         methods.serve(self, self._server)
@@ -133,7 +141,7 @@ class AgentServer:
             channel.check("controller", message.protocol, message.version)
             async with contextlib.aclosing(self._gate.queue(message.controller)) as places:
                 async for place in places:
-                    await context.write(codec.encode(pb.QueueReply, place))
+                    await self._write(context, codec.encode(pb.QueueReply, place))
 
         await self._answer(context, queue, claims=message.controller)
 
@@ -152,7 +160,7 @@ class AgentServer:
                     elif event.kind == "held":
                         self._note(context, "hold", claims=message.controller, run=message.run)
                     said = None if event is None else codec.encode(pb.Event, event)
-                    await context.write(pb.HoldReply(token=token, event=said))
+                    await self._write(context, pb.HoldReply(token=token, event=said))
 
         await self._answer(context, hold, claims=message.controller)
 
@@ -215,12 +223,12 @@ class AgentServer:
                 async for piece in pieces:
                     piece_bytes = len(piece.content) + _PATH_BYTES
                     if some.pieces and size + piece_bytes > _MESSAGE_BYTES:
-                        await context.write(some)
+                        await self._write(context, some)
                         some, size = pb.Pieces(), 0
                     some.pieces.append(codec.encode(pb.Piece, piece))
                     size += piece_bytes
                 if some.pieces:
-                    await context.write(some)
+                    await self._write(context, some)
 
         await self._answer(context, fetch)
 
@@ -249,8 +257,12 @@ class AgentServer:
     ) -> Answer:
         """The RPC border: the result of `call`, or its error as a status with a fault. `claims`:
         who the caller says it is, without a token of a hold."""
-        try:
+
+        async def answer() -> Answer:
             return await call()
+
+        try:
+            return await within(self._loop, answer())
         except Exception as error:  # this is the RPC border
             if not faults.is_foreseen(error):
                 log.exception("call failed")
@@ -259,6 +271,19 @@ class AgentServer:
         metadata = ((channel.FAULT_KEY, codec.encode_fault(fault)),)
         await context.abort(_STATUS[fault.kind], fault.message, metadata)
         raise AssertionError("abort raises")
+
+    async def _write(self, context: Context, message: object) -> None:
+        async def write() -> None:
+            await context.write(message)
+
+        await within(self._own, write())
+
+
+async def within(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, Answer]
+) -> Answer:
+    """The result of `work` in the loop of another thread. If this is cancelled, so is that."""
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
 @contextlib.contextmanager

@@ -421,14 +421,14 @@ def test_what_is_laid_over_the_processor_s_folder_stays(namespace: str):
     script = f"""
 import ctypes
 from pathlib import Path
-from netesto.agent import nursery
+from netesto.agent import namespaces
 libc = ctypes.CDLL(None)
-assert libc.unshare(nursery.CLONE_NEWNS) == 0
-assert libc.mount(b"", b"/", b"none", nursery.MS_SLAVE | nursery.MS_REC, None) == 0
-assert libc.mount(b"none", bytes(nursery.CPU_FOLDER), b"tmpfs", 0, None) == 0
-(nursery.CPU_FOLDER / "fact").touch()
-nursery._enter(Path("/run/netns/{namespace}"))
-print([path.name for path in nursery.CPU_FOLDER.iterdir()], Path("/sys/class/net/v0").exists())
+assert libc.unshare(namespaces.CLONE_NEWNS) == 0
+assert libc.mount(b"", b"/", b"none", namespaces.MS_SLAVE | namespaces.MS_REC, None) == 0
+assert libc.mount(b"none", bytes(namespaces.CPU_FOLDER), b"tmpfs", 0, None) == 0
+(namespaces.CPU_FOLDER / "fact").touch()
+namespaces.made(Path("/run/netns/{namespace}"), "/etc/hosts")
+print([path.name for path in namespaces.CPU_FOLDER.iterdir()], Path("/sys/class/net/v0").exists())
 """
     said = process.run([sys.executable, "-c", script], timeout=TIMEOUT_S).stdout
     assert said == "['fact'] True\n"

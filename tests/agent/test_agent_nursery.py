@@ -39,10 +39,12 @@ def test_an_agent_of_a_lab_that_was_taken_down_meanwhile_makes_no_file(tmp_path)
 import json, socket
 log = os.open("{tmp_path}/log", os.O_CREAT | os.O_WRONLY)
 os.unlink("{tmp_path}/log")
-order = {{"namespace": "/run/netns/gone", "names": "", "argv": []}}
+order = {{"names": "", "hosts": [{{"namespace": "/run/netns/gone", "argv": []}}]}}
+text = os.memfd_create("order")
+os.pwrite(text, json.dumps(order).encode(), 0)
 with netesto.agent.nursery.forked() as orders:
     ready, writes = os.pipe()
-    socket.send_fds(orders, [json.dumps(order).encode()], [writes, log])
+    socket.send_fds(orders, [netesto.agent.nursery.START], [text, writes, log])
     os.close(writes)
     assert int(orders.recv(64)) > 0
     print(os.read(ready, 1), os.listdir("{tmp_path}"))

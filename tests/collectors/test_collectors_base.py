@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 from netesto.collectors.base import Recording
@@ -30,6 +31,16 @@ def recorded(path: Path) -> list[str]:
 def test_a_file_has_every_sample_and_its_end(tmp_path):
     assert recorded(tmp_path / "out") == []
     assert (tmp_path / "out").read_text() == "1\n2\nend\n"
+
+
+def test_a_file_that_another_program_truncates_is_told(tmp_path):
+    said: list[str] = []
+    counter = Counter(tmp_path / "out", Clock(), said.append)
+    counter.sample()
+    os.truncate(tmp_path / "out", 0)
+    counter.sample()
+    counter.close()
+    assert said == ["out: another program has truncated it: samples are missing"]
 
 
 def test_a_file_that_is_there_goes_on(tmp_path):

@@ -397,8 +397,8 @@ def test_requests_to_end_do_not_end_it(sampler):
 
 
 def test_it_ends_well_when_the_agent_ends_without_reading_what_it_said():
-    channel, pid, exit_status = launched()
-    Sampler(channel, pid, exit_status).order(0, "answer")
+    channel, child = launched()
+    Sampler(channel, child).order(0, "answer")
     select.select([channel], [], [], DEADLINE_S)
     channel.close()
-    assert exit_status() == 0
+    assert child.exit_status() == 0

@@ -221,4 +221,4 @@ async def test_an_experiment_that_is_processed_while_a_cut_is_noted_does_no_harm
 
     open_ones[1].hosts = Processed("ab")
     here.run.progress.on_cut(here.run.hosts.held["a"], "no answer")
-    assert open_ones[2].warnings == ["a: no answer; joining again"]
+    assert open_ones[2].warnings == ["a: no answer; joining again, for up to 60 s"]

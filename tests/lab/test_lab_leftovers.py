@@ -10,14 +10,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
 import pytest
-from processes import agents_in, inside, is_alive
+from processes import agents_of, inside, is_alive
 from typed import returned
 
 from netesto.errors import LabError
-from netesto.lab import leftovers, netns, records, teardown
-from netesto.lab.records import Record
+from netesto.lab import leftovers, netns, records
 from netesto.system import life, process
 
 
@@ -102,7 +100,7 @@ def test_agents_end_with_the_process_that_built_their_lab(state: Path, hold):
     [record] = records.read_all(state)
     agents = agents_of(record)
     holder.kill()
-    assert len(agents) == 2
+    assert len(agents) == 1
     assert process.wait_until(lambda: not any(map(is_alive, agents)), timeout=60)
     holder.wait(10)
     leftovers.clean(state)
@@ -113,8 +111,8 @@ def test_agents_end_with_the_process_that_they_were_forked_from(state: Path, hol
     holder = hold("agents")
     [record] = records.read_all(state)
     agents = agents_of(record)
-    [nursery] = {each.ppid() for each in agents}
-    os.kill(nursery, signal.SIGKILL)
+    [agent] = agents
+    os.kill(agent.ppid(), signal.SIGKILL)
     assert process.wait_until(lambda: not any(map(is_alive, agents)), timeout=60)
     holder.kill()
     holder.wait(10)
@@ -131,13 +129,9 @@ def test_agents_of_a_lab_that_stays_outlive_the_process_that_built_it(state: Pat
     )
     lab = netns.attach(wanted.prefix, state=state)
     try:
-        assert len(agents_of(lab.record)) == 2
+        assert len(agents_of(lab.record)) == 1
     finally:
         netns.take_down(lab)
-
-
-def agents_of(record: Record) -> list[psutil.Process]:
-    return [each for each in agents_in(record.namespaces) if each.name() == teardown.AGENT_COMMAND]
 
 
 @pytest.mark.lab

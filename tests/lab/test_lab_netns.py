@@ -1,11 +1,13 @@
 """Labs in this machine's kernel: reachability, shaping, and complete removal."""
 
 import json
+import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import agents_in, inside, is_alive
+from processes import agents_of, inside, is_alive, samplers_of
 
 from netesto.collectors.capabilities import Capabilities
 from netesto.errors import LabError, MissingError, UsageError
@@ -249,27 +251,40 @@ def test_a_lab_whose_namespace_somebody_removed_names_it(state: Path, planned):
 
 
 @pytest.mark.lab
-def test_an_agent_is_in_its_namespace_and_sees_its_own_interfaces(state: Path, planned):
+@pytest.mark.parametrize("of", [agents_of, samplers_of])
+def test_a_host_has_a_thread_in_its_namespace_that_sees_its_own_interfaces(
+    state: Path, planned, of
+):
     with netns.up(planned("pair"), state=state) as lab:
-        [agent] = agents_in([lab.record.hosts["a"].namespace])
-        pid = agent.pid
-        there = Path(f"/proc/{pid}/ns/net").stat().st_ino
-        interfaces = {path.name for path in Path(f"/proc/{pid}/root/sys/class/net").iterdir()}
-        namespace = records.NAMESPACE_FOLDER / lab.record.hosts["a"].namespace
-        assert (there, interfaces) == (
-            namespace.stat().st_ino,
-            {"lo", lab.record.hosts["a"].device},
-        )
+        own = lab.record.hosts["a"]
+        [thread, *_] = threads_in(records.NAMESPACE_FOLDER / own.namespace, of(lab.record))
+        there = {path.name for path in (thread / "root/sys/class/net").iterdir()}
+        # The one that psutil reads is that of a process.
+        lines = (thread / "root" / "proc" / thread.parts[2] / "net/dev").read_text().splitlines()
+        counted = {line.partition(":")[0].strip() for line in lines[2:]}
+        assert (there, counted) == ({"lo", own.device}, {"lo", own.device})
         # In a procfs of all namespaces sysctls of the same name are in one list.
-        own = Path(f"/proc/{pid}/root/proc/sys").stat().st_dev
-        assert own != Path("/proc/sys").stat().st_dev
+        assert (thread / "root/proc/sys").stat().st_dev != Path("/proc/sys").stat().st_dev
+
+
+def threads_in(namespace: Path, processes: Iterable[psutil.Process]) -> list[Path]:
+    """Their threads in this network namespace."""
+    tasks = [task for each in processes for task in Path(f"/proc/{each.pid}/task").iterdir()]
+    return [task for task in tasks if (task / "ns/net").stat().st_ino == namespace.stat().st_ino]
 
 
 @pytest.mark.lab
-def test_agents_of_a_lab_are_started_by_one_process_that_goes_with_them(state: Path, planned):
+def test_a_lab_has_one_agent_and_a_sampler_for_each_processor(state: Path, planned):
+    with netns.up(planned("star", hosts="5"), state=state) as lab:
+        processors = len(os.sched_getaffinity(0))
+        found = len(agents_of(lab.record)), len(samplers_of(lab.record))
+        assert found == (1, min(5, processors))
+
+
+@pytest.mark.lab
+def test_the_agent_of_a_lab_is_started_by_a_process_that_goes_with_it(state: Path, planned):
     with netns.up(planned("pair"), state=state) as lab:
-        parents = {agent.ppid() for agent in agents_in(lab.record.namespaces)}
-        [nursery] = [psutil.Process(pid) for pid in parents]
+        [nursery] = [psutil.Process(agent.ppid()) for agent in agents_of(lab.record)]
     assert process.wait_until(lambda: not is_alive(nursery), timeout=20)
 
 
@@ -282,8 +297,7 @@ def test_agents_cannot_be_ordered_from_a_nursery_that_has_ended(tmp_path: Path):
         pytest.raises(LabError, match="agents cannot be started"),
     ):
         Nursery(ours).start(
-            [],
-            namespace=tmp_path,
+            {},
             names=tmp_path / "hosts",
             log=tmp_path / "log",
             ready=ready.fileno(),
@@ -291,12 +305,21 @@ def test_agents_cannot_be_ordered_from_a_nursery_that_has_ended(tmp_path: Path):
 
 
 @pytest.mark.lab
-def test_agents_end_with_the_lab(state: Path, planned, left_of):
+def test_agent_and_samplers_end_with_the_lab(state: Path, planned, left_of):
     with netns.up(planned("pair"), state=state) as lab:
-        agents = agents_in(lab.record.namespaces)
-        assert [is_alive(agent) for agent in agents] == [True, True]
-    assert [is_alive(agent) for agent in agents] == [False, False]
+        found = [*agents_of(lab.record), *samplers_of(lab.record)]
+        assert [is_alive(each) for each in found] == [True] * len(found)
+    assert [is_alive(each) for each in found] == [False] * len(found)
     assert left_of(lab.record) == []
+
+
+@pytest.mark.lab
+def test_samplers_that_are_stopped_end_with_the_lab(state: Path, planned):
+    with netns.up(planned("pair"), state=state) as lab:
+        samplers = samplers_of(lab.record)
+        for each in samplers:
+            each.suspend()
+    assert [is_alive(each) for each in samplers] == [False] * len(samplers)
 
 
 @pytest.mark.lab
@@ -306,11 +329,11 @@ def test_agents_whose_namespace_lost_its_name_end_with_the_lab(
 ):
     with netns.up(planned("pair"), state=state) as lab:
         name = lab.record.hosts["a"].namespace
-        agents = agents_in(lab.record.namespaces)
+        agents = agents_of(lab.record)
         target = name if removed[0] == "ip" else str(records.NAMESPACE_FOLDER / name)
         process.run([*removed, target], timeout=10)
         assert lab.missing == [name]
-    assert ([is_alive(agent) for agent in agents], left_of(lab.record)) == ([False, False], [])
+    assert ([is_alive(agent) for agent in agents], left_of(lab.record)) == ([False], [])
 
 
 @pytest.mark.lab

@@ -322,14 +322,22 @@ def test_a_link_that_a_script_changes_has_a_middle():
 
 
 def test_a_network_has_room_for_so_many():
-    hosts = tuple(Node(f"h{i}", "host", agent=True) for i in range(255))
+    hosts = tuple(Node(f"h{i}", "host", agent=True) for i in range(1023))
     crowd = Topology(
         "crowd",
         (*hosts, Node("sw", "switch")),
         tuple(Link(host.name, "sw") for host in hosts),
     )
-    with pytest.raises(UsageError, match="more than 254 hosts and routers in one network"):
+    with pytest.raises(UsageError, match="more than 1022 hosts and routers in one network"):
         plan(crowd, prefix="nt3f")
+
+
+def test_the_hosts_of_a_large_star_are_in_one_network_that_has_room_for_them():
+    *_, last, switch = planned("star", hosts="500").namespaces
+    assert last.addresses[4] == ip_address("10.0.5.244")
+    [interface] = (each for each in last.interfaces if each.addresses)
+    assert interface.addresses[0] == ip_interface("10.0.5.244/22")
+    assert switch.addresses == {}
 
 
 def test_the_middle_of_a_link_redirects_from_one_end_to_the_other():

@@ -190,7 +190,7 @@ OVERSUBSCRIBED = "oversubscription=: needs rate=, that of a host's link"
     [
         ("dumbbell", {"clients": "0"}, "clients=0: not a whole number from 1 to 200"),
         ("dumbbell", {"clients": "many"}, "clients=many: not a whole number from 1 to 200"),
-        ("star", {"hosts": "1"}, "hosts=1: not a whole number from 2 to 200"),
+        ("star", {"hosts": "1"}, "hosts=1: not a whole number from 2 to 500"),
         ("chain", {"routers": "101"}, "routers=101: not a whole number from 1 to 100"),
         ("tree", {"depth": "7"}, "depth=7: not a whole number from 1 to 6"),
         ("tree", {"rate3": "1gbit"}, "rate3: the tree has 2 levels (depth=)"),

@@ -18,7 +18,7 @@ from guests import Ended, run_inside
 from needs import kernel_or_reason
 
 import netesto
-from netesto.errors import LabError
+from netesto.errors import GuestError, LabError
 from netesto.lab import guest, watch
 from netesto.lab.kernels import Kernel
 from netesto.system import owned, process
@@ -302,6 +302,14 @@ GROWS = "kept = []\nwhile True: kept.append(bytearray(2**20))"
 
 
 @pytest.mark.uml
+def test_a_guest_that_is_killed_while_it_starts_fails_alone(tmp_path):
+    for name in ("clock", "status"):
+        (tmp_path / name).touch()
+    child = process.launch(["sh", "-c", "kill -KILL $$"], stdout=tmp_path / "log")
+    with pytest.raises(GuestError, match=r"the guest kernel was killed \(SIGKILL\)"):
+        guest._status(tmp_path, child, 1024)
+
+
 def test_a_command_that_the_guest_had_no_memory_for_is_told_with_a_remedy(inside):
     with pytest.raises(
         LabError, match=r"was out of memory \(128 MB\): its kernel killed py"

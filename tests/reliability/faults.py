@@ -5,11 +5,14 @@ compares everything that its row of the table says.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from netesto.results import manifest
 
 OK, FAILED, WORLD, INTERRUPTED, KILLED = 0, 1, 3, 130, -9
 
@@ -36,6 +39,10 @@ ENDED = "the flow had ended"
 START, BEFORE = "the tool is started", "before the run"
 
 UNDER_NOHUP = "controller under nohup"
+
+# Each host of the machines has an agent of its own; the hosts of a lab have threads of one.
+ON_MACHINES = ("agent of the client", "agent of the server")
+OF_LAB, LOOP = "agent of the lab", "event loop"
 
 # The agents exist for this run only.
 BROUGHT = "with `--ssh`"
@@ -71,7 +78,9 @@ FROZEN_S = 4.5
 TELLING = frozenset(
     {
         "agent of the client: SIGKILL, in mid-flow",
-        "agent of the client: SIGSTOP SIGCONT, in mid-flow",
+        "agent of the lab: SIGKILL, in mid-flow",
+        "agent of the lab: SIGSTOP SIGCONT, in mid-flow",
+        "event loop of the client: stopped 8 s, in mid-flow",
         "iperf3 server: SIGKILL",
         "controller: SIGKILL, in mid-flow",
         "machines: disk of the results full, before the run",
@@ -105,15 +114,20 @@ class Fault:
         return f"{self.target}: {' '.join(self.signs)}, {self.moment}{option}"
 
     @property
+    def is_on_machines(self) -> bool:
+        return self.target in {"machines", *ON_MACHINES}
+
+    @property
     def begins(self) -> bool:
         """Whether the run begins although the fault comes before it."""
         return self.moment != BEFORE or bool(self.second)
 
 
 def agents() -> Iterator[Fault]:
-    """An agent is killed, terminated, or frozen for a while."""
+    """An agent is killed, terminated, or frozen for a while. On machines another one is started
+    after its end, as supervisors do."""
     lost = {"SIGKILL": "agent lost", "SIGTERM": "agent lost: the agent was asked to end"}
-    targets = ("agent of the client", "agent of the server")
+    targets = (*ON_MACHINES, OF_LAB)
     for target, (sign, said), moment in itertools.product(targets, lost.items(), MOMENTS):
         # Data that has arrived is safe, and so is an experiment that has not begun at the agent.
         yield Fault(
@@ -146,6 +160,17 @@ def agents() -> Iterator[Fault]:
             said="the run ends here",
             status=FAILED,
             on_failure="stop",
+        )
+    # That of the other host goes on, and so do the flow and its samples.
+    for target, moment in itertools.product(("client", "server"), MOMENTS):
+        yield Fault(
+            target=f"{LOOP} of the {target}",
+            signs=("stopped", WITHIN_LEASE),
+            moment=moment,
+            second="ok",
+            third="ok",
+            said="experiment 3",
+            status=OK,
         )
 
 
@@ -373,7 +398,7 @@ def injected(*, on_machines: bool) -> list[Any]:
     return [
         pytest.param(name, marks=() if name in TELLING else pytest.mark.thorough)
         for name, fault in FAULTS.items()
-        if (fault.target == "machines") == on_machines
+        if fault.is_on_machines == on_machines
         and not (fault.target in TOOLS and fault.signs in OF_TOOLS)
     ]
 
@@ -384,6 +409,28 @@ def of_tools() -> dict[str, list[Fault]]:
     for fault in tools():
         found.setdefault(f"{fault.target}: {' '.join(fault.signs)}", []).append(fault)
     return found
+
+
+def expected(fault: Fault, facts: Collection[str]) -> str:
+    """The status that the second experiment has to have."""
+    others = (status for fact, status in fault.instead.items() if fact in facts)
+    return next(others, fault.second)
+
+
+def facts_in(out: Path, said: str, *, client: str) -> Iterator[str]:
+    """Which condition decides the outcome of the second experiment."""
+    whole, then = out / "2", said.partition("experiment 2 of 3")[2]
+    if "#1.1: ended" in then.partition("experiment 3 of 3")[0]:
+        yield ENDED
+    if not whole.exists():
+        if "#1.1" not in then:
+            yield UNTOUCHED
+        return
+    if not manifest.read(whole / manifest.NAME).reasons:
+        yield UNTOUCHED
+    if not (whole / "raw" / client / "flow.1.1.out").exists():
+        yield NO_RESULT
+    yield COMPLETE
 
 
 _ABOVE = """\

@@ -1,13 +1,15 @@
 """A run whose agent, tool or controller is killed, frozen or interrupted."""
 
+import contextlib
 import csv
+import ctypes
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,23 +17,23 @@ import psutil
 import pytest
 from faults import (
     BEGIN,
-    COMPLETE,
-    ENDED,
     FAULTS,
     FROZEN_S,
     INTERRUPTED,
     KILLED,
+    LOOP,
     MIDDLE,
     MOMENTS,
-    NO_RESULT,
+    OF_LAB,
     START,
     UNDER_NOHUP,
-    UNTOUCHED,
     Fault,
+    expected,
+    facts_in,
     injected,
     table,
 )
-from processes import inside, is_alive
+from processes import agents_of, inside, is_alive, samplers_of
 from promptness import END_S, HURRIED_END_S, slowdown
 
 from netesto.lab import records
@@ -49,13 +51,13 @@ RUN OneFlowStream server=b client=a expName=three ca=cubic dur=1
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 
+# <linux/ptrace.h>, <linux/wait.h>
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT, WALL = 17, 0x4206, 0x4207, 0x40000000
+
 # Longer than any run takes; no test waits that long.
 PATIENCE_S = 100
 
-HOSTS = {
-    "agent of the client": ("a", "netesto-agent"),
-    "agent of the server": ("b", "netesto-agent"),
-}
+LOOPS = {f"{LOOP} of the client": "a", f"{LOOP} of the server": "b"}
 
 # The behaviour of the program that replaces netperf in the second experiment.
 UNFIT = {
@@ -107,12 +109,6 @@ def test_a_run_comes_through(name: str, folder: Path):
     )
 
 
-def expected(fault: Fault, facts: Collection[str]) -> str:
-    """The status that the second experiment has to have."""
-    others = (status for fact, status in fault.instead.items() if fact in facts)
-    return next(others, fault.second)
-
-
 def test_the_page_lists_the_faults_that_are_injected():
     assert PAGE.read_text(encoding="utf-8") == table()
 
@@ -142,16 +138,21 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
         [lab] = [one for one in records.read_all(records.STATE_FOLDER) if one.owner == run.pid]
         victims = [psutil.Process(run.pid)]
         # Before the moment: to look for them takes long on a busy machine.
-        if fault.target.startswith("agent"):
-            victims = await_alive(lab, *HOSTS[fault.target])
-        made = inside(lab.namespaces)
+        [agent] = agents_of(lab)
+        if fault.target == OF_LAB:
+            victims = [agent]
+        made = [agent, *samplers_of(lab), *inside(lab.namespaces)]
         slow = slowdown()
         assert process.wait_until(lambda: said().count(text) >= count, timeout=PATIENCE_S), said()
         if fault.moment == MIDDLE:
             # A flow is announced a moment before its tools are started.
             await_alive(lab, "a", "netperf")
             made += inside(lab.namespaces)
-        if fault.moment != START:
+        if fault.target in LOOPS:
+            # Not a wait for anything: this long is the fault.
+            with stopped_loop(agent, lab, LOOPS[fault.target]):
+                time.sleep(float(fault.signs[1].removesuffix(" s")))
+        elif fault.moment != START:
             inject(fault, victims)
         begun_s = time.monotonic()
         status = run.wait(PATIENCE_S)
@@ -167,25 +168,9 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
         third=statuses.get("3.0", ""),
         said=fault.said if fault.said in said() else said(),
         status=status,
-        facts=tuple(facts_in(out, said())),
+        facts=tuple(facts_in(out, said(), client="a")),
         is_late=status == INTERRUPTED and took_s > soon_s(fault),
     )
-
-
-def facts_in(out: Path, said: str) -> Iterator[str]:
-    """Which condition decides the outcome of the second experiment."""
-    whole, then = out / "2", said.partition("experiment 2 of 3")[2]
-    if "#1.1: ended" in then.partition("experiment 3 of 3")[0]:
-        yield ENDED
-    if not whole.exists():
-        if "#1.1" not in then:
-            yield UNTOUCHED
-        return
-    if not manifest.read(whole / manifest.NAME).reasons:
-        yield UNTOUCHED
-    if not (whole / "raw" / "a" / "flow.1.1.out").exists():
-        yield NO_RESULT
-    yield COMPLETE
 
 
 def put_unfit(fault: Fault, folder: Path) -> None:
@@ -216,6 +201,31 @@ def inject(fault: Fault, victims: Sequence[psutil.Process]) -> None:
         for victim in victims:
             if is_alive(victim):
                 victim.send_signal(signal.Signals[sign])
+
+
+@contextlib.contextmanager
+def stopped_loop(agent: psutil.Process, lab: Record, host: str) -> Iterator[None]:
+    """The thread of a host's event loop is stopped while the body runs, by ptrace(2): signals stop
+    a whole process."""
+    namespace = records.NAMESPACE_FOLDER / lab.hosts[host].namespace
+    tasks = sorted(Path(f"/proc/{agent.pid}/task").iterdir(), key=lambda path: int(path.name))
+    # It has started the other threads that are there.
+    loop = next(
+        task for task in tasks if (task / "ns/net").stat().st_ino == namespace.stat().st_ino
+    )
+    thread = int(loop.name)
+    # While it waits for events it has not Python's lock, which all threads need.
+    waits = lambda: (loop / "wchan").read_text() in {"ep_poll", "do_epoll_wait"}  # noqa: E731
+    assert process.wait_until(waits, timeout=10), (loop / "wchan").read_text()
+    trace = ctypes.CDLL(None, use_errno=True).ptrace
+    trace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+        assert trace(request, thread, None, None) == 0, os.strerror(ctypes.get_errno())
+    os.waitpid(thread, WALL)
+    try:
+        yield
+    finally:
+        trace(PTRACE_DETACH, thread, None, None)
 
 
 def await_alive(lab: Record, host: str, name: str) -> list[psutil.Process]:

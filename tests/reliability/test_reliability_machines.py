@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,14 @@ from faults import (
     BETWEEN,
     BROUGHT,
     FAULTS,
+    FROZEN_S,
     MIDDLE,
     OF_MACHINES,
+    ON_MACHINES,
     STEPS_S,
     Fault,
+    expected,
+    facts_in,
     injected,
 )
 from worlds import AGENT_SOCKET, Machine, Plane, World
@@ -89,6 +93,7 @@ class Outcome:
     said: str
     status: int
     off: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
 
 
 # The longest cuts, and what follows from them.
@@ -97,8 +102,11 @@ class Outcome:
 def test_a_run_comes_through(name: str, world: World):
     fault = FAULTS[name]
     finished = ("ok",) if fault.begins else ()
-    statuses = (*finished, *filter(None, (fault.second, fault.third)))
-    assert run_with(fault, world) == Outcome((), statuses, fault.said, fault.status)
+    outcome = run_with(fault, world)
+    second = expected(fault, outcome.facts)
+    statuses = (*finished, *filter(None, (second, fault.third)))
+    status = 0 if (second, fault.third) == ("ok", "ok") and fault.instead else fault.status
+    assert outcome == Outcome((), statuses, fault.said, status, facts=outcome.facts)
 
 
 def run_with(fault: Fault, world: World) -> Outcome:
@@ -109,7 +117,8 @@ def run_with(fault: Fault, world: World) -> Outcome:
             case.inject()
         log = world.controller.folder / "reliability.log"
         log.write_text("")
-        argv = [*case.argv, "--out", case.out, "/root/a.nts"]
+        options = ("--on-failure", fault.on_failure)
+        argv = [*case.argv, *options, "--out", case.out, "/root/a.nts"]
         run = world.controller.start(argv, stdout=log)
         try:
             if not case.is_before:
@@ -121,7 +130,8 @@ def run_with(fault: Fault, world: World) -> Outcome:
         said = log.read_text() + case.said
         case.mend()
         left, told = tuple(case.left()), fault.said if fault.said in said else said
-        return Outcome(left, case.statuses(), told, status, tuple(case.off()))
+        facts = tuple(case.facts(said)) if fault.instead else ()
+        return Outcome(left, case.statuses(), told, status, tuple(case.off()), facts)
 
 
 def await_moment(moment: str, log: Path, world: World) -> None:
@@ -147,7 +157,8 @@ class Case:
     """The machines of one fault. What it mounts and starts there is gone after `agents`."""
 
     def __init__(self, fault: Fault, world: World) -> None:
-        [self.what] = fault.signs
+        is_agent = fault.target in ON_MACHINES
+        self.what = " ".join([fault.target, *fault.signs] if is_agent else fault.signs)
         self.moment = fault.moment
         self.world = world
         self.controller = world.controller
@@ -178,7 +189,8 @@ class Case:
     @contextlib.contextmanager
     def agents(self) -> Iterator[None]:
         """Disks of their own for the results and for h1's agent, and an agent on each host."""
-        script = FROM_H1 if "clock of the client" in self.what else SCRIPT
+        is_client = self.what.startswith(("clock of the client", ON_MACHINES[0]))
+        script = FROM_H1 if is_client else SCRIPT
         if self.what.startswith("second controller"):
             script = script.replace("dur=2\n", f"dur=2\nWAIT {STARTED_S}\n")
         one, end, others = script.partition("expName=one ca=cubic dur=1\n")
@@ -290,6 +302,9 @@ class Case:
                     # ten times per second.
                     time.sleep(1)
                     self._set_time(0)
+            case ["agent", "of", "the", _, *signs]:
+                for sign in signs:
+                    self._signal(sign)
             case ["agent", *_]:
                 pass
             case _:
@@ -309,6 +324,17 @@ class Case:
         for each in psutil.Process(self._children[-1].pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
+
+    def _signal(self, sign: str) -> None:
+        """Send a signal to the agent of h1, and start another one after its end."""
+        [agent] = agents_among(psutil.Process(self._children[-1].pid).children(recursive=True))
+        agent.send_signal(signal.Signals[sign])
+        if sign == "SIGSTOP":
+            # Not a wait for anything: this long is the fault.
+            time.sleep(FROZEN_S)
+        elif sign != "SIGCONT":
+            self._children[-1].wait(PATIENCE_S)
+            self._start_agent()
 
     @contextlib.contextmanager
     def _run_cut_off(self) -> Iterator[None]:
@@ -347,6 +373,12 @@ class Case:
             self.host.run(["sysctl", "-w", f"net.ipv4.tcp_ecn={self._ecn.strip()}"])
         if self.what == "host killed for good" and self._children[-1].poll() is not None:
             self._start_agent()
+
+    def facts(self, said: str) -> Iterator[str]:
+        """Which condition decides the outcome of the second experiment."""
+        client = "h1" if self.what.startswith(ON_MACHINES[0]) else "h2"
+        path = f"/proc/{self.controller.pid}/root{self.out}"
+        return facts_in(Path(path), said, client=client)
 
     def statuses(self) -> tuple[str, ...]:
         """Those of experiments, in order."""
@@ -397,3 +429,14 @@ class Case:
             for key in ("holder", "settings", "left"):
                 if host["status"][key]:
                     yield f"{host['host']}: {key}: {host['status'][key]}"
+
+
+def agents_among(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Their agents: those with threads that are no samplers."""
+    return [
+        each
+        for each in processes
+        if "netesto-agent" in " ".join(each.cmdline())
+        and each.name() != "netesto-sampler"
+        and each.num_threads() > 1
+    ]

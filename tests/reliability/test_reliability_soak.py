@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import agents_in, is_alive
+from processes import agents_of, is_alive
 
 from netesto.lab import records
 from netesto.system import process
@@ -88,9 +88,7 @@ def used(
     ) as run:
         [lab] = [one for one in records.read_all(records.STATE_FOLDER) if one.owner == run.pid]
         watched = {"controller": psutil.Process(run.pid)}
-        for name in ("a", "b"):
-            [agent] = agents_in([lab.hosts[name].namespace])
-            watched[name] = agent
+        [watched["agent"]] = agents_of(lab)
         for first, last in windows:
             while done(output) < first and run.poll() is None:
                 time.sleep(process.POLL_INTERVAL_S)

@@ -157,10 +157,10 @@ def test_a_run_killed_while_it_measures_leaves_nothing_that_clean_does_not_find(
 
 @pytest.mark.lab
 @pytest.mark.parametrize("place", ["lab"], indirect=True)
-def test_a_run_whose_agents_hang_ends_within_seconds_too(place):
+def test_a_run_whose_agent_hangs_ends_within_seconds_too(place):
     with place.running(SCRIPT, SECOND_FLOWS) as run:
         [lab] = [each for each in records.read_all(records.STATE_FOLDER) if each.owner == run.pid]
-        for agent in processes.agents_in([lab.hosts["b"].namespace]):
+        for agent in processes.agents_of(lab):
             agent.suspend()
         begun_s, slow = time.monotonic(), slowdown()
         os.kill(run.pid, CTRL_C)

@@ -82,6 +82,8 @@ def test_the_goodput_of_a_stream_is_that_of_the_receivers_window(ask):
     assert NATIVE.parse(printed(**STREAM), request, started_s=1e9) == TransferResult(
         rate_bps=10e6,
         elapsed_s=2.0,
+        has_exact_begin=True,
+        counts_omitted=True,
         # Half a round trip behind the first byte's sending.
         intervals=(
             GoodputInterval(1e9 + 0.02, 1e9 + 1.02, 8e6),
@@ -121,6 +123,8 @@ def test_latencies_of_requests(ask):
     assert NATIVE.parse(output, request, started_s=1e9) == TransferResult(
         rate_bps=50_000.0,
         elapsed_s=2.0,
+        has_exact_begin=True,
+        counts_omitted=True,
         transactions_per_s=50.0,
         intervals=(
             GoodputInterval(1e9, 1e9 + 1, 40_000.0),
@@ -222,6 +226,8 @@ def test_completion_times_are_latencies(ask):
     assert NATIVE.parse(printed(**TRANSFERS), request, started_s=1e9) == TransferResult(
         rate_bps=400_000.0,
         elapsed_s=2.0,
+        has_exact_begin=True,
+        counts_omitted=True,
         local_retransmits=3,
         mean_latency_us=5.0,
         p99_latency_us=9.0,

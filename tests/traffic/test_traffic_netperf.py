@@ -93,6 +93,7 @@ def test_stream_on_a_slow_path(output, ask):
         rate_bps=nearly(9_617_680.0),
         elapsed_s=2.84,
         sent_bps=nearly(9_584_590.0),
+        has_exact_begin=True,
         intervals=(
             interval(1795183351.498, 1795183351.881, 29_071_020.0),
             interval(1795183351.880, 1795183352.274, 9_653_630.0),
@@ -137,6 +138,7 @@ def test_rate_of_requests_is_transactions_times_request_bits(output, ask):
     assert replace(result, intervals=()) == TransferResult(
         rate_bps=nearly(12675.474 * 80_000),
         elapsed_s=1.0,
+        has_exact_begin=True,
         transactions_per_s=12675.474,
         local_cpu_percent=33.73,
         remote_cpu_percent=33.73,
@@ -195,6 +197,7 @@ def test_connections_for_each_transaction_have_no_retransmits_control_or_remote_
     assert replace(result, intervals=()) == TransferResult(
         rate_bps=nearly(27598.179 * 8000),
         elapsed_s=1.0,
+        has_exact_begin=True,
         transactions_per_s=27598.179,
         local_cpu_percent=100.0,
         min_latency_us=25.0,
@@ -215,7 +218,9 @@ def test_datagrams_count_where_they_arrive_and_have_no_goodput_on_the_way(output
         local_cpu_percent=87.22,
         remote_cpu_percent=87.22,
         # Of 1448 bytes each.
-        datagrams=Datagrams(sent=443_008, lost=91_732, sent_bps=nearly(5_131_101_860.0)),
+        datagrams=Datagrams(
+            sent=443_008, lost=91_732, sent_bps=nearly(5_131_101_860.0), counts_late=True
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from transport_wires import Wire, held
 from netesto.errors import AgentBusyError, AgentError, MissingError
 from netesto.hostsettings import Applied, ModuleParameter, Netem, Qdisc, Sysctl
 from netesto.model import CaptureRequest, ClockReading, Event, FilePiece
+from netesto.transport import client
 from netesto.transport.base import Connection
 
 # These are settled by events; the deadline only keeps a broken test from hanging.
@@ -330,3 +331,16 @@ async def test_fetch_brings_the_pieces_of_one_file_after_the_other(wire: Wire):
                 FilePiece("0/h1.snmp", b"def"),
                 FilePiece("log", b"xy"),
             ]
+
+
+@pytest.mark.parametrize(
+    ("details", "cause"),
+    [
+        ("last error: UNKNOWN: unix:/run/a.sock: Connection refused", "Connection refused"),
+        ("Stream removed (write: Broken pipe (32))", "Broken pipe (32)"),
+        ("Stream removed (ping timeout)", "Stream removed (ping timeout)"),
+        ("", "the agent is gone"),
+    ],
+)
+def test_the_cause_is_the_last_part_of_what_grpc_says(details: str, cause: str):
+    assert client._cause(details) == cause

@@ -26,6 +26,10 @@
 /* With a bitrate, a write is what is due in this time, but not less than a full segment. */
 #define WRITE_TIME (NS_PER_S / 1000)
 #define WRITE_MIN 1448
+/* What arrives in this time is read by one call: a call for each packet costs more than the packet,
+ * in a simulated world most of all. Less than READ_MIN is not worth a wait. */
+#define READ_TIME (NS_PER_S / 500)
+#define READ_MIN 4096
 /* How long a sender waits for the word of the receiver: enough for a window that began late. */
 #define DONE_TIMEOUT (30 * NS_PER_S)
 /* What a client says to a receiving server if no byte was acknowledged while the flow lasted. The
@@ -79,6 +83,32 @@ static void count_bytes(struct receipt *receipt, const struct options *options, 
         receipt->bytes += bytes;
 }
 
+/* Whether an interval of the result ends within this time. */
+static bool ends_soon(const struct options *options, int64_t passed, int64_t time)
+{
+    int64_t end = options->omit + options->duration;
+    return options->interval - passed % options->interval < time || end - passed < time ||
+           (passed < options->omit && options->omit - passed < time);
+}
+
+/* How much arrives. */
+struct inflow {
+    int64_t since;
+    int64_t bytes;
+    int64_t expected; /* bytes in READ_TIME, as they came before */
+};
+
+static void count_arrival(struct inflow *inflow, int64_t time, int64_t bytes)
+{
+    int64_t passed = time - inflow->since;
+    inflow->bytes += bytes;
+    if (passed < READ_TIME)
+        return;
+    inflow->expected = (int64_t)((__int128)inflow->bytes * READ_TIME / passed);
+    inflow->since = time;
+    inflow->bytes = 0;
+}
+
 static void *receive(void *argument)
 {
     struct direction *direction = argument;
@@ -86,8 +116,10 @@ static void *receive(void *argument)
     struct receipt *receipt = direction->receipt;
     size_t size = length_of(options);
     char *buffer = malloc(size);
+    struct inflow inflow = {0};
+    struct timeval longest = {.tv_usec = READ_TIME / 1000};
     /* With MSG_TRUNC, tcp(7), the data is not copied. */
-    int flags = MSG_DONTWAIT | (options->skip_receive ? MSG_TRUNC : 0);
+    int skip = options->skip_receive ? MSG_TRUNC : 0;
     /* A server cannot know when its client begins. */
     int64_t deadline = direction->flow->end == SERVER
                            ? INT64_MAX
@@ -95,17 +127,28 @@ static void *receive(void *argument)
                                  options->duration;
     if (!buffer)
         fail(&direction->why, "no memory");
+    /* A read that waits for more ends after READ_TIME; without this option it might last. */
+    bool can_wait = !setsockopt(direction->fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
+    int64_t time = now();
     while (buffer) {
-        ssize_t got = recv(direction->fd, buffer, size, flags);
-        int64_t time = now();
+        /* What arrives before the end of an interval has to be read before it. */
+        bool waits = can_wait && inflow.expected >= READ_MIN &&
+                     !ends_soon(options, time - receipt->zero, 2 * READ_TIME);
+        size_t part = waits && (size_t)inflow.expected < size ? (size_t)inflow.expected : size;
+        int flags = skip | (waits ? MSG_WAITALL : MSG_DONTWAIT);
+        ssize_t got = recv(direction->fd, buffer, part, flags);
+        time = now();
+        count_arrival(&inflow, time, got > 0 ? got : 0);
         if (got > 0) {
             int64_t none = 0;
             atomic_compare_exchange_strong(&receipt->zero, &none, time);
             deadline = receipt->zero + options->omit + options->duration;
             count_bytes(receipt, options, time, got);
             /* Nothing is left: to ask for more would be a system call for nothing. */
-            if ((size_t)got < size)
+            if ((size_t)got < part) {
                 wait_for(direction->fd, POLLIN, deadline);
+                time = now();
+            }
         } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
             if (receipt->zero || direction->flow->end == CLIENT)
                 wait_for(direction->fd, POLLIN, deadline);

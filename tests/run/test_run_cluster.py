@@ -1,0 +1,420 @@
+"""Parts on the workers of a cluster: a real scheduler and real workers of Dask on this machine,
+each with a cache of its own and nothing in common with the controller but TCP. The process of a
+part is a small program that writes what a guest would."""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from distributed import Client
+from rich.console import Console
+
+from netesto.cli.display import Display
+from netesto.errors import MissingError, UsageError
+from netesto.files import paths
+from netesto.grounds import LAB, SIM
+from netesto.lab.kernels import Kernel
+from netesto.language.plan import SourceFile
+from netesto.results import csvfile, fields
+from netesto.results.runs import RunRecord
+from netesto.run import cluster, guests, onworker, start
+from netesto.run.cluster import Cluster, address_of
+from netesto.run.request import RunRequest
+from netesto.run.session import RunEnd, RunSession
+from netesto.run.settings import RunSettings
+from netesto.system import process
+
+RUN = "2026-11-20T121500.250Z"
+SETTINGS = RunSettings(libraries=(), definitions={}, max_iterations=1000, seed=1)
+FIELDS = fields.parse("exp:one\nstatus:one\nrate:sum\n", source=str(paths.fields_file()))
+PATIENCE_S = 60
+
+SCRIPT = """\
+LAB pair
+SWEEP ca=reno,cubic,bbr reps=2 DO
+    DO_SERVER host=b exp=COUNTER
+    DO_CLIENT host=a server=b ca=$ca test=TCP_STREAM
+    PROCESS_EXP
+DONE
+"""
+
+# Its arguments are the job, and a folder. Each execution adds a line to `executed` there, and the
+# process id of its worker to `worker-N`. While there is a file `hold-N`, experiment N does not end,
+# but by as many signals as the file says.
+PART = """
+import json, os, signal, sys, time
+from pathlib import Path
+job, common = map(Path, sys.argv[1:])
+guest, _, _, head, *_ = job.read_bytes().split(b"\\n")
+number = json.loads(head[len(b'"head": '):-1])["parts"][0]["before"] + 1
+folder = job.parent
+assert json.loads(guest)["out"] == str(folder)
+assert Path(json.loads(guest)["kernel"]["path"]).read_text() == "a kernel"
+with (common / "executed").open("a") as file:
+    file.write(f"{number}\\n")
+(common / f"worker-{number}").write_text(os.environ["WORKER"])
+hold = common / f"hold-{number}"
+signals, needed = [], int(hold.read_text()) if hold.exists() else 1
+def note(*_):
+    signals.append(1)
+    (common / f"signals-{number}").write_text(str(len(signals)))
+signal.signal(signal.SIGINT, note)
+print(f"warning: cell {number}", file=sys.stderr, flush=True)
+deadline = time.monotonic() + 50
+while hold.exists() and len(signals) < needed and time.monotonic() < deadline:
+    time.sleep(0.01)
+ended = len(signals) >= needed
+status = "failed" if ended else "ok"
+(folder / str(number)).mkdir()
+(folder / str(number) / "raw").write_bytes(bytes(range(256)) * number)
+(folder / "exp.csv").write_text(f"exp,status,rate\\n{number}.0,{status},{number}\\n")
+(folder / "runs").mkdir()
+record = {"failures": [], "ground": "sim", "hosts": {}, "name": "RUN", "argv": [], "seed": 1}
+record |= {"script_path": "", "script": "", "started": ""}
+(folder / "runs" / "RUN.json").write_text(json.dumps(record))
+print(f"part {number}")
+sys.exit(130 if ended else 0)
+""".replace("RUN", RUN)
+
+# A worker of Dask with the resources of its last argument.
+OTHER_WORKER = """
+import asyncio, json, sys
+from distributed import Worker
+async def serve():
+    async with Worker(sys.argv[1], host="127.0.0.1", resources=json.loads(sys.argv[2])) as worker:
+        print("started", flush=True)
+        await worker.finished()
+asyncio.run(serve())
+"""
+
+WORKER = """
+import asyncio, os, sys
+from netesto.run import onworker
+from netesto.run.workers import Processors
+address, common, part = sys.argv[1:]
+os.environ["WORKER"] = str(os.getpid())
+command = lambda job: [sys.executable, "-S", "-c", part, str(job), common]
+say = lambda text: print(text, flush=True)
+asyncio.run(onworker.serve(
+    address, Processors(1, command), host="127.0.0.1", port=0, security=None, say=say
+))
+"""
+
+
+@dataclass
+class World:
+    """A scheduler, its workers, and the folder that programs of parts write to."""
+
+    folder: Path
+    stack: contextlib.ExitStack
+    address: str = ""
+    workers: list[process.Child] = field(default_factory=list)
+
+    def start_scheduler(self) -> None:
+        log, env = self.folder / "scheduler", {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+        words = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+        self._start([*process.python("dask"), *words], log, env, "Scheduler at:")
+        self.address = log.read_text().partition("Scheduler at:")[2].split()[0]
+
+    def start_worker(self) -> process.Child:
+        name = f"worker{len(self.workers)}"
+        env = {"XDG_CACHE_HOME": str(self.folder / f"{name}-cache")}
+        argv = [sys.executable, "-P", "-c", WORKER, self.address, str(self.folder), PART]
+        child = self._start(argv, self.folder / name, env, "1 places")
+        self.workers.append(child)
+        return child
+
+    def start_other_worker(self, resources: dict[str, float]) -> None:
+        log = self.folder / f"other{len(resources)}"
+        words = [self.address, json.dumps(resources)]
+        self._start([sys.executable, "-P", "-c", OTHER_WORKER, *words], log, {}, "started")
+
+    def _start(self, argv: list[str], log: Path, env: dict[str, str], ready: str) -> process.Child:
+        return self.stack.enter_context(
+            process.background(
+                argv,
+                stdout=log,
+                env=os.environ | env,
+                ready=lambda: ready in log.read_text(),
+                timeout=PATIENCE_S,
+            )
+        )
+
+    @property
+    def executed(self) -> list[int]:
+        path = self.folder / "executed"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+    def hold(self, number: int, *, signals: int = 1) -> Path:
+        path = self.folder / f"hold-{number}"
+        path.write_text(str(signals))
+        return path
+
+    def cluster(self, *, memory_mb: int = 64, limit: int | None = None) -> Cluster:
+        """For guests with a kernel that no worker has."""
+        path = self.folder / "linux"
+        path.write_text("a kernel")
+        kernel = Kernel(
+            name="sim-6.12", kind="sim", path=path, modules=None, version="6.12", config_hash="c"
+        )
+        return Cluster(
+            address_of(self.address, insecure=False),
+            run=RUN,
+            kernel=kernel,
+            sha256=kernel.sha256(),
+            memory_mb=memory_mb,
+            limit=limit,
+        )
+
+    def run(self, out: Path) -> RunEnd:
+        """Run SCRIPT."""
+        found = self.cluster()
+        found.examine()
+        request = RunRequest(script="a.nts", settings=SETTINGS, out=out, pages=False)
+        with (
+            SETTINGS.plan(SourceFile("a.nts", SCRIPT), FIELDS) as plan,
+            (self.folder / "said").open("w") as said,
+        ):
+            session = RunSession(
+                request=request,
+                plan=plan,
+                record=RunRecord(
+                    name=RUN, argv=(), script_path="a.nts", script="", seed=1, started=""
+                ),
+                fields=FIELDS.with_names(plan.head.columns),
+                ground=SIM,
+                out=out,
+                watcher=Display(Console(file=said, width=200), plain=True, quiet=False),
+                kernel_hash=found.kernel.sha256(),
+            )
+            return guests.run_parts(session, found.kernel, found)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with contextlib.ExitStack() as stack:
+        made = World(tmp_path, stack)
+        made.start_scheduler()
+        yield made
+
+
+def rows(out: Path) -> list[str]:
+    return [f"{row['exp']} {row['status']}" for row in csvfile.read(out / "exp.csv")]
+
+
+def soon(fact: Callable[[], bool], then: Callable[[], object]) -> None:
+    """In a thread: wait for a fact, then do something."""
+
+    def wait() -> None:
+        process.wait_until(fact, timeout=PATIENCE_S)
+        then()
+
+    threading.Thread(target=wait).start()
+
+
+OK_ROWS = [f"{exp}.0 ok" for exp in range(1, 7)]
+
+
+def test_parts_run_on_workers_and_their_results_are_the_runs(world, tmp_path, capfd):
+    world.start_worker()
+    world.start_worker()
+    end = world.run(tmp_path / "out")
+    assert (end.status, rows(tmp_path / "out"), sorted(world.executed)) == (
+        0,
+        OK_ROWS,
+        [1, 2, 3, 4, 5, 6],
+    )
+    assert (tmp_path / "out" / "3" / "raw").read_bytes() == bytes(range(256)) * 3
+    assert capfd.readouterr().out == "".join(f"part {number}\n" for number in range(1, 7))
+    assert "warning: ca=reno rep=1: cell 1" in (tmp_path / "said").read_text()
+
+
+def test_a_killed_worker_s_part_runs_on_another_and_no_finished_part_twice(world, tmp_path):
+    first, _ = world.start_worker(), world.start_worker()
+    held = [world.hold(number) for number in range(1, 7)]
+
+    def kill() -> None:
+        # Both hold a part; the one of the first runs again on a worker that joins.
+        first.kill()
+        world.start_worker()
+        for path in held:
+            path.unlink()
+
+    soon(lambda: len(world.executed) == 2, kill)
+    end = world.run(tmp_path / "out")
+    assert (end.status, rows(tmp_path / "out")) == (0, OK_ROWS)
+    again = [number for number in (1, 2) if world.executed.count(number) == 2]
+    assert (len(again), len(world.executed)) == (1, 7)
+
+
+def test_a_worker_that_joins_gets_parts_at_once(world, tmp_path):
+    world.start_worker()
+    held = [world.hold(number) for number in range(1, 7)]
+
+    def join() -> None:
+        world.start_worker()
+        # The first worker holds a part; only the second one begins another.
+        process.wait_until(lambda: len(world.executed) == 2, timeout=PATIENCE_S)
+        for path in held:
+            path.unlink()
+
+    soon(lambda: len(world.executed) == 1, join)
+    end = world.run(tmp_path / "out")
+    assert (end.status, rows(tmp_path / "out"), len(world.executed)) == (0, OK_ROWS, 6)
+
+
+def test_a_part_that_ends_two_workers_has_failed_with_its_last_lines(world, tmp_path):
+    for _ in range(3):
+        world.start_worker()
+    world.hold(1)
+
+    def kill() -> None:
+        with Client(world.address, set_as_default=False) as client:
+            for count in (1, 2):
+                process.wait_until(
+                    lambda count=count: lines_told(client) == count, timeout=PATIENCE_S
+                )
+                os.kill(int((tmp_path / "worker-1").read_text()), signal.SIGKILL)
+
+    soon(lambda: 1 in world.executed, kill)
+    end = world.run(tmp_path / "out")
+    said = f"ca=reno rep=1: it ended the workers that carried it out: {platform.node()}"
+    assert (end.status, end.failures, rows(tmp_path / "out")) == (
+        1,
+        (f"{said}\nwarning: cell 1",),
+        OK_ROWS[1:],
+    )
+    assert world.executed.count(1) == 2
+
+
+def lines_told(client: Client) -> int:
+    """How often the last lines of the first part were told."""
+    topics = client.get_events()
+    return sum(
+        [*event["lines"]] == ["warning: cell 1"]
+        for topic, events in topics.items()
+        if topic.endswith("ca=reno rep=1")
+        for _, event in events
+    )
+
+
+@pytest.mark.parametrize("signals", [1, 2], ids=["once", "twice"])
+def test_ctrl_c_ends_parts_on_workers_as_here_and_keeps_what_they_have(world, tmp_path, signals):
+    world.start_worker()
+    world.hold(1, signals=signals)
+
+    def interrupt() -> None:
+        for count in range(signals):
+            os.kill(os.getpid(), signal.SIGINT)
+            process.wait_until(
+                lambda count=count: signals_of(tmp_path) == count + 1, timeout=PATIENCE_S
+            )
+
+    soon(lambda: world.executed == [1], interrupt)
+    end = world.run(tmp_path / "out")
+    assert (end.status, rows(tmp_path / "out"), world.executed) == (130, ["1.0 failed"], [1])
+
+
+def signals_of(folder: Path) -> int:
+    path = folder / "signals-1"
+    return int(path.read_text() or 0) if path.exists() else 0
+
+
+# ---- before anything is sent -----------------------------------------------------------------
+
+
+def test_workers_that_cannot_be_used_are_all_listed_with_remedies(world):
+    world.start_other_worker({})
+    world.start_other_worker({"netesto 0.0.1, 00000000, x86_64": 1, "netesto MiB": 1000})
+    with pytest.raises(MissingError, match="no usable worker") as caught:
+        world.cluster().examine()
+    assert sorted(line.partition("): ")[2] for line in caught.value.message.splitlines()[1:]) == [
+        (
+            f"netesto 0.0.1, 00000000, x86_64 differs from {onworker.places_name()} here."
+            " Install the same version on both"
+        ),
+        "not a worker of netesto. Start it by: netesto worker",
+    ]
+    assert caught.value.remedy.endswith(f"netesto worker {world.address}")
+
+
+def test_a_worker_with_too_little_memory_is_not_used(world):
+    world.start_worker()
+    with pytest.raises(MissingError, match=r"a guest needs 1000000100 MiB, and it has \d+ MiB"):
+        world.cluster(memory_mb=10**9).examine()
+
+
+def test_no_more_places_are_used_than_the_jobs_that_were_requested(world):
+    for _ in range(2):
+        world.start_worker()
+    found, limited = world.cluster(), world.cluster(limit=1)
+    assert (found.examine(), limited.examine(), found.places, limited.places) == ([], [], 2, 1)
+
+
+def test_a_scheduler_that_is_not_there_is_reported(monkeypatch, tmp_path):
+    monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
+    nowhere = World(tmp_path, contextlib.ExitStack(), address="127.0.0.1:9")
+    with pytest.raises(MissingError, match=r"no scheduler at tcp://127\.0\.0\.1:9: "):
+        nowhere.cluster().examine()
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "is_local"),
+    [
+        ("127.0.0.1", "tcp://127.0.0.1:8786", True),
+        ("localhost:99", "tcp://localhost:99", True),
+        ("[::1]:99", "tcp://[::1]:99", True),
+    ],
+)
+def test_addresses_of_this_machine_need_no_tls(text, address, is_local):
+    found = address_of(text, insecure=False)
+    assert (found.text, found.is_local, found.security) == (address, is_local, None)
+
+
+def test_without_tls_a_scheduler_elsewhere_is_refused_unless_it_is_permitted():
+    with pytest.raises(UsageError, match="can run programs on all of them"):
+        address_of("10.1.1.1", insecure=False)
+    assert address_of("10.1.1.1", insecure=True).text == "tcp://10.1.1.1:8786"
+
+
+def test_tls_without_certificates_is_refused():
+    with pytest.raises(UsageError, match="TLS needs certificates"):
+        address_of("tls://10.1.1.1", insecure=False)
+
+
+@pytest.mark.parametrize("text", ["", "tcp://", "http://a:1", "a:b", "a:99999", "tcp://a/b"])
+def test_what_is_not_the_address_of_a_scheduler_is_refused(text):
+    with pytest.raises(UsageError, match="not the address of a scheduler"):
+        address_of(text, insecure=True)
+
+
+def test_a_result_that_differs_from_what_was_sent_is_damaged():
+    sent = onworker.PartResult(0, "", b"zip", hashlib.sha256(b"zip").hexdigest())
+    assert (sent.is_damaged, replace(sent, content=b"zap").is_damaged) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"on": "127.0.0.1", "ground": LAB}, "--on: the script does not run in parts"),
+        ({"insecure": True}, "--insecure needs --on"),
+        ({"on": "127.0.0.1", "commands": Path("c.toml")}, "--commands c.toml: workers"),
+        ({"on": "10.1.1.1"}, "without TLS"),
+    ],
+)
+def test_a_dry_run_refuses_what_a_run_would_refuse(tmp_path, request_, message):
+    (tmp_path / "a.nts").write_text(SCRIPT)
+    script, out = str(tmp_path / "a.nts"), tmp_path / "out"
+    request = RunRequest(script=script, settings=SETTINGS, out=out, **request_)
+    display = Display(Console(quiet=True), plain=True, quiet=True)
+    with pytest.raises(UsageError, match=message), start.plan(request, display, lambda _: None):
+        pass
