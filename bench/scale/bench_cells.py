@@ -11,6 +11,7 @@ missed. `--profile` prints where the time of the controller went, `--keep FOLDER
 
 import argparse
 import asyncio
+import contextlib
 import cProfile
 import json
 import pstats
@@ -95,6 +96,14 @@ class EmptyWorker:
         self._begun = 0
         self.middle_s = 0.0
         self.own_s = [0.0, 0.0]
+
+    def connected(self) -> contextlib.AbstractAsyncContextManager[None]:
+        return contextlib.nullcontext()
+
+    async def more(self) -> int:
+        """There are never more places."""
+        await asyncio.Event().wait()
+        return 0
 
     async def carry_out(self, task: Task, job: Path, lock: int) -> TaskEnd:
         """The results that another process would have made."""

@@ -44,6 +44,7 @@ class ShellTool:
     lasting_server: bool = False
     server_port: int = 0
     connects_early: bool = False
+    paces_datagrams: bool = False
     extras: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
     asked: Sequence[str] = ("echo", "shelltool 1.0")
 

@@ -64,8 +64,7 @@ def fifty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
             words = ["--listen", f"unix:{path}", "--state", str(path.with_suffix(""))]
             words += ["--device", "lo"]
             pid = starter.start(
-                words,
-                namespace=own_network,
+                {own_network: words},
                 names=Path("/etc/hosts"),
                 log=folder / "log",
                 ready=writer,

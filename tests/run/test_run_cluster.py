@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -280,9 +281,7 @@ def test_a_part_that_ends_two_workers_has_failed_with_its_last_lines(world, tmp_
     def kill() -> None:
         with Client(world.address, set_as_default=False) as client:
             for count in (1, 2):
-                process.wait_until(
-                    lambda count=count: lines_told(client) == count, timeout=PATIENCE_S
-                )
+                process.wait_until(partial(has_told, client, count), timeout=PATIENCE_S)
                 os.kill(int((tmp_path / "worker-1").read_text()), signal.SIGKILL)
 
     soon(lambda: 1 in world.executed, kill)
@@ -296,15 +295,16 @@ def test_a_part_that_ends_two_workers_has_failed_with_its_last_lines(world, tmp_
     assert world.executed.count(1) == 2
 
 
-def lines_told(client: Client) -> int:
-    """How often the last lines of the first part were told."""
+def has_told(client: Client, count: int) -> bool:
+    """Whether the last lines of the first part were told so often."""
     topics = client.get_events()
-    return sum(
+    told = sum(
         [*event["lines"]] == ["warning: cell 1"]
         for topic, events in topics.items()
         if topic.endswith("ca=reno rep=1")
         for _, event in events
     )
+    return told == count
 
 
 @pytest.mark.parametrize("signals", [1, 2], ids=["once", "twice"])
@@ -315,18 +315,17 @@ def test_ctrl_c_ends_parts_on_workers_as_here_and_keeps_what_they_have(world, tm
     def interrupt() -> None:
         for count in range(signals):
             os.kill(os.getpid(), signal.SIGINT)
-            process.wait_until(
-                lambda count=count: signals_of(tmp_path) == count + 1, timeout=PATIENCE_S
-            )
+            process.wait_until(partial(has_signals, tmp_path, count + 1), timeout=PATIENCE_S)
 
     soon(lambda: world.executed == [1], interrupt)
     end = world.run(tmp_path / "out")
     assert (end.status, rows(tmp_path / "out"), world.executed) == (130, ["1.0 failed"], [1])
 
 
-def signals_of(folder: Path) -> int:
+def has_signals(folder: Path, count: int) -> bool:
+    """Whether the first part got so many."""
     path = folder / "signals-1"
-    return int(path.read_text() or 0) if path.exists() else 0
+    return path.exists() and int(path.read_text() or 0) == count
 
 
 # ---- before anything is sent -----------------------------------------------------------------
