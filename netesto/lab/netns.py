@@ -332,6 +332,10 @@ def _refuse_taken(record: Record) -> None:
             raise LabError(f"lab {record.lab}: {path} exists already", remedy="netesto lab status")
 
 
+# ip(8) keeps a descriptor open for each namespace that a line names, of usually at most 1,024.
+LINES_AT_ONCE = 250
+
+
 def _build(plan: LabPlan, record: Record) -> None:
     derived = _make_namespaces(plan)
     with ThreadPoolExecutor(BUILDERS) as builders:
@@ -339,7 +343,9 @@ def _build(plan: LabPlan, record: Record) -> None:
         each = builders.map if len(os.sched_getaffinity(0)) > 1 else map
         # New interfaces take their sysctls from `default`, so these come first.
         list(each(partial(_set_sysctls, derived), plan.namespaces))
-        _batch(["ip"], commands.cable_lines(plan))
+        lines = [*commands.cable_lines(plan)]
+        for first in range(0, len(lines), LINES_AT_ONCE):
+            _batch(["ip"], lines[first : first + LINES_AT_ONCE])
         list(each(_fill, plan.namespaces))
         carrying.start(plan, record)
         for build in (_wait_until_up, _add_choices):
