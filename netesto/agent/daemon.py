@@ -52,6 +52,9 @@ log = logging.getLogger("netesto.agent.daemon")
 # may have.
 OPEN_FILES = 65_536
 
+# A host of a lab takes 9 before its first call, and some for each flow.
+FILES_OF_HOST = 40
+
 EXIT_OK = 0
 EXIT_USAGE = 2
 EXIT_WORLD = 3
@@ -150,7 +153,7 @@ def serve(
     # Only its user can access what an agent creates, including sockets.
     os.umask(0o077)
     prepare()
-    _allow_many_flows()
+    _allow_many_flows(len(hosts))
     proc.take_memory_from_one_arena()
     if sys.version_info < (3, 12):
         # Later versions do so by themselves; this one starts a thread for each command.
@@ -206,9 +209,16 @@ async def _live(hosts: Sequence[_Host], mark: str, ready_fd: int | None) -> None
         raise failed
 
 
-def _allow_many_flows() -> None:
-    """Raise the limit of open files, by default 1024 on many systems."""
+def _allow_many_flows(hosts: int) -> None:
+    """Raise the limit of open files, by default 1024 on many systems, and 4096 at most in guests,
+    which 200 hosts use up."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < FILES_OF_HOST * hosts:
+        most = FILES_OF_HOST * hosts
+        # Without the right to raise it, opening a file fails, and says so.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (now, most))
+        now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
     if now != resource.RLIM_INFINITY and now < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
