@@ -2,7 +2,7 @@
 
 first thread            gRPC of all hosts, signals
 thread of each host     its event loop, in its namespaces: all else
-sampler (a process for each processor)   a thread for each of its hosts
+sampler (processes)     a thread for each of their hosts
 """
 
 import argparse
