@@ -13,7 +13,6 @@ from netesto.language import steps
 from netesto.model import Address, Endpoint, GroupRequest, HostInfo
 from netesto.traces import played
 
-# Tools that rely on computing taking time send endlessly, or everything at once, in simulated time.
 # What a program takes to start that does not wait for its instant, ready to send: netperf needs 2.8
 # ms of processor time, of a machine with two processors. In simulated time it would need none, and
 # the flows of a host that begin at one instant lose the same packets and time out together (bench/

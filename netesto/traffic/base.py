@@ -141,8 +141,9 @@ class Tool(Protocol):
 
     @property
     def paces_datagrams(self) -> bool:
-        """True if a UDP_STREAM has a bitrate also where computing takes no time; without
-        `bitrate`, one above that of its path."""
+        """True if a UDP_STREAM has a bitrate also in simulated time, where computing takes none and
+        others send endlessly, or everything at once; without `bitrate`, one above that of its path.
+        """
         return False
 
     @property
