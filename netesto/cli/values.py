@@ -77,11 +77,15 @@ def wait(text: str) -> float:
 
 
 def budget(text: str) -> float:
+    """Seconds, which are given in hours, too."""
     hours = text.removesuffix("h")
     try:
-        return units.parse_time(text if hours == text else f"{60 * float(hours):f}m")
+        found = units.parse_time(text if hours == text else f"{60 * float(hours):f}m")
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error}; example: 2h") from None
+    if found <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; example: 2h")
+    return found
 
 
 def whole(text: str) -> int:

@@ -258,6 +258,8 @@ def test_a_file_in_the_place_of_the_results_folder_is_refused(command, script, c
     [
         (("--seed", "x"), "netesto: argument --seed: 'x' is not a whole number"),
         (("--max-wall", "x"), "netesto: argument --max-wall: 'x' is not a time in seconds"),
+        (("--budget", "0h"), "netesto: argument --budget: '0h' is no time"),
+        (("--budget=-1h",), "netesto: argument --budget: '-1h' is no time"),
     ],
 )
 def test_a_number_that_is_none_is_told(words, told, capsys):
