@@ -125,10 +125,10 @@ class Trigger:
 def kinds(segments: Segments, again: Integers, trigger: Trigger) -> list[Kind]:
     """Why each of the segments `again` (indexes) was sent."""
     found: list[Kind] = []
-    # The data that were in flight at the last timeout end here.
-    timeout_end = BEFORE_CAPTURE
-    # The bytes acknowledged and sent at the last probe or timeout.
-    progress = (BEFORE_CAPTURE, BEFORE_CAPTURE)
+    # The data that were in flight at the last timeout, when recovery from a loss began, and at the
+    # last probe end here. In recovery, and before more is acknowledged than the last probe was
+    # about, no probe is sent (RFC 8985, sections 7.2 to 7.4).
+    timeout_end = recovery_end = probe_end = BEFORE_CAPTURE
     columns = (
         segments.begin[again], segments.end[again], segments.acked[again],
         segments.highest[again], trigger.quiet_ns, trigger.rtt_ns, trigger.sacked,
@@ -136,15 +136,17 @@ def kinds(segments: Segments, again: Integers, trigger: Trigger) -> list[Kind]:
     for begin, end, acked, highest, quiet_ns, rtt_ns, sacked in zip(
         *(column.tolist() for column in columns), strict=True
     ):
-        if quiet_ns < QUIET_RTTS * rtt_ns:
-            found.append("after timeout" if begin < timeout_end else "fast")
-        elif end >= highest and progress != (acked, highest):
-            progress = (acked, highest)
+        by_acks = quiet_ns < QUIET_RTTS * rtt_ns
+        may_probe = end >= highest and acked >= recovery_end and acked > probe_end
+        if not by_acks and may_probe:
+            probe_end = highest
             found.append("probe")
-        elif sacked > begin and quiet_ns < TIMEOUT_LEAST_NS:
+        elif by_acks or (sacked > begin and quiet_ns < TIMEOUT_LEAST_NS):
             found.append("after timeout" if begin < timeout_end else "fast")
+            if acked >= recovery_end:
+                recovery_end = highest
         else:
-            progress, timeout_end = (acked, highest), highest
+            timeout_end = recovery_end = highest
             found.append("timeout")
     return found
 

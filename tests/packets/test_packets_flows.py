@@ -339,6 +339,36 @@ def test_the_last_segment_is_probed_then_times_out(tmp_path: Path):
     assert kinds(only(tmp_path, wire)) == {"probe": 1, "timeout": 2}
 
 
+def test_there_is_no_second_probe_before_more_is_acknowledged_than_the_first_was_about(
+    tmp_path: Path,
+):
+    wire = transfer()
+    wire.sent(100, 5000, 6000)
+    wire.sent(220, 5000, 6000)
+    wire.server(260, 6000)
+    wire.sent(260, 6000, 7000)
+    wire.sent(500, 6000, 7000)
+    wire.server(540, 7000)
+    assert kinds(only(tmp_path, wire)) == {"probe": 1, "timeout": 1}
+    wire.sent(540, 7000, 8000)
+    wire.sent(660, 7000, 8000)
+    wire.server(700, 8000)
+    assert kinds(only(tmp_path, wire)) == {"probe": 2, "timeout": 1}
+
+
+def test_in_recovery_from_a_loss_there_is_no_probe(tmp_path: Path):
+    wire = transfer()
+    for i in range(4):
+        wire.sent(100 + i, 5000 + 1000 * i, 6000 + 1000 * i)
+    wire.server(141, 5000, blocks=[(6000, 7000)])
+    wire.server(142, 5000, blocks=[(6000, 8000)])
+    wire.sent(142.1, 5000, 6000)
+    wire.server(182, 8000)
+    wire.sent(400, 8000, 9000)
+    wire.server(440, 9000)
+    assert kinds(only(tmp_path, wire)) == {"fast": 1, "timeout": 1}
+
+
 def test_an_ack_that_tells_nothing_new_triggers_nothing(tmp_path: Path):
     """The receiver sends its FIN again, 10 ms before the sender probes."""
     wire = transfer()

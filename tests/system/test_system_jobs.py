@@ -341,7 +341,7 @@ def test_a_cell_is_repeated_until_it_is_certain_whatever_the_number_of_guests(tm
         tables.append((folder / "out" / "exp.csv").read_bytes())
         ends.append(run["certainty"])
     assert [(end["cell"]["loss"], end["ended"], end["repetitions"]) for end in ends[0]] == [
-        ("0", "certain", 3),
+        ("0", "constant", 3),
         ("0.5", "bound", 4),
     ]
     assert (tables[0], ends[0]) == (tables[1], ends[1])
