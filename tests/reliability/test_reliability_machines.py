@@ -433,10 +433,11 @@ class Case:
 
 def agents_among(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Their agents: those with threads that are no samplers."""
-    return [
-        each
-        for each in processes
-        if "netesto-agent" in " ".join(each.cmdline())
-        and each.name() != "netesto-sampler"
-        and each.num_threads() > 1
-    ]
+    found = []
+    for each in processes:
+        # Some end meanwhile.
+        with contextlib.suppress(psutil.Error):
+            is_agent = "netesto-agent" in " ".join(each.cmdline())
+            if is_agent and each.name() != "netesto-sampler" and each.num_threads() > 1:
+                found.append(each)
+    return found
