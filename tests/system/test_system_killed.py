@@ -40,7 +40,8 @@ run = [
 ]
 """
 
-# Two flows as in the demo, which last until the agent is killed; client2 has all that can be set of links and routes.
+# Two flows as in the demo, which last until the agent is killed; client2 has all that can be set
+# of links and routes.
 TOPOLOGY = """\
 [nodes]
 client1 = "host"
