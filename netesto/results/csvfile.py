@@ -16,16 +16,17 @@ from pathlib import Path
 from netesto.errors import ResultsError
 from netesto.results import durable
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_FORMULA_BEGINS = "=+-@\t\r"
+_FORMULA = re.compile(f"'*[{re.escape(_FORMULA_BEGINS)}]")
 # Most cells begin with none of these: numbers and names.
-_FORMULA_BEGINS = frozenset("'=+-@\t\r")
+_SUSPECT = frozenset(f"'{_FORMULA_BEGINS}")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[KMGT%]?")
 
 
 def guarded(cell: object) -> str:
     """A cell as it is in a file."""
     text = str(cell)
-    if text[:1] not in _FORMULA_BEGINS:
+    if text[:1] not in _SUSPECT:
         return text
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 

@@ -180,6 +180,7 @@ class SideBySide:
                     for each in done:
                         each.result()
                     places -= done
+                    others -= done
             finally:
                 # If one cannot continue (for example because of a full disk), the others end early.
                 for each in places | others:
