@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -156,6 +157,7 @@ def agents() -> Iterator[Fault]:
             signs=("SIGKILL",),
             moment=MIDDLE,
             second="failed",
+            instead={ENDED: "partial"},
             third="",
             said="the run ends here",
             status=FAILED,
@@ -321,13 +323,20 @@ def between_machines() -> Iterator[Fault]:
     """Faults of machines and of the network between them. The run is on h1 and h2."""
 
     def fault(
-        what: str, second: str, third: str, said: str, status: int, moment: str = MIDDLE
+        what: str,
+        second: str,
+        third: str,
+        said: str,
+        status: int,
+        moment: str = MIDDLE,
+        instead: Mapping[str, str] = MappingProxyType({}),
     ) -> Fault:
         return Fault(
             target="machines",
             signs=(what,),
             moment=moment,
             second=second,
+            instead=instead,
             third=third,
             said=said,
             status=status,
@@ -345,8 +354,9 @@ def between_machines() -> Iterator[Fault]:
         f"management network cut for 40 s, {BROUGHT}", "partial", "ok", "agent lost", FAILED
     )
     yield fault(f"ssh process killed, {BROUGHT}", "ok", "ok", AGAIN, OK)
-    yield fault("host killed and started again", "failed", "ok", "agent lost", FAILED)
-    yield fault("host rebooted", "failed", "ok", "agent lost", FAILED)
+    late = {ENDED: "partial"}
+    yield fault("host killed and started again", "failed", "ok", "agent lost", FAILED, instead=late)
+    yield fault("host rebooted", "failed", "ok", "agent lost", FAILED, instead=late)
     yield fault("host rebooted", "ok", "ok", "its agent is back", OK, BETWEEN)
     yield fault(
         "host rebooted after a run that was cut off", "ok", "ok", "experiment 3", OK, BEFORE
@@ -370,8 +380,9 @@ def between_machines() -> Iterator[Fault]:
     yield fault("journal of the host emptied", "ok", "ok", "experiment 3", OK)
     not_put_back = "was not put back when the agent was lost; to undo it: sysctl -w"
     yield fault("journal of the host deleted, its agent killed and started again", "failed", "ok",
-                not_put_back, FAILED)  # fmt: skip
-    yield fault("host killed for good", "failed", "failed", "it may still have: sysctl", FAILED)
+                not_put_back, FAILED, instead=late)  # fmt: skip
+    yield fault("host killed for good", "failed", "failed", "it may still have: sysctl", FAILED,
+                instead=late)  # fmt: skip
     for what in ("moved", "replaced"):
         replaced = "another program has moved, deleted or replaced it, to"
         yield fault(f"results folder {what}", "", "", replaced, WORLD)
