@@ -1,5 +1,6 @@
-"""Compiles netesto-flow, the traffic generator, and netesto-link, which carries links; setup.cfg
-says everything else of the project."""
+"""Compiles netesto-flow, the traffic generator, netesto-link, which carries links, and
+netesto-registers.so for kernels that run as processes; setup.cfg says everything else of the
+project."""
 
 import os
 import shutil
@@ -15,18 +16,21 @@ from setuptools.command.build import build
 PROGRAMS = {
     "netesto-flow": Path("netesto/traffic/native"),
     "netesto-link": Path("netesto/emulator"),
+    "netesto-registers.so": Path("netesto/lab"),
 }
 SOURCES = {
     name: sorted(str(path) for path in (folder / "source").glob("*.[ch]"))
     for name, folder in PROGRAMS.items()
 }
-# Linked statically it runs on every Linux, and starts without a search for libraries.
+# Linked statically a program runs on every Linux, and starts without a search for libraries.
 LINKING = (["-static"], [])
+LIBRARY = (["-shared", "-fPIC"],)
 
 
 class BuildFlow(Command):
     """Each program beside the module that starts it. Without a compiler there are none, and all but
-    `tool=native`, STRESS_LINK and links that a program carries works."""
+    `tool=native`, STRESS_LINK, links that a program carries, and guests on processors with AMX
+    works."""
 
     user_options: ClassVar[list[Any]] = []
     editable_mode = False
@@ -51,9 +55,9 @@ class BuildFlow(Command):
         program.parent.mkdir(parents=True, exist_ok=True)
         command = [*compiler.split(), "-std=gnu11", "-O2", "-pthread", "-Wall"]
         command += ["-o", f"{program}.new", *(each for each in SOURCES[name] if each[-1] == "c")]
-        for linking in LINKING:
-            # Before glibc 2.34 timers are in librt, which is empty since.
-            words = [*command, *linking, "-lm", "-lrt"]
+        for linking in LIBRARY if program.suffix == ".so" else LINKING:
+            # Before glibc 2.34 timers are in librt, and dlsym is in libdl, which are empty since.
+            words = [*command, *linking, "-lm", "-lrt", "-ldl"]
             built = subprocess.run(words, capture_output=True, check=False)
             if built.returncode == 0:
                 Path(f"{program}.new").replace(program)

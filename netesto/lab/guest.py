@@ -53,6 +53,10 @@ MOST_MEMORY_MB = 8192
 # The kernel's message if this machine refuses it its memory.
 _NO_ADDRESSES = "setup_physmem - mapping"
 
+# Without it no process of a guest runs on a processor with AMX (source/registers.c).
+REGISTERS = Path(__file__).parent / "netesto-registers.so"
+_NO_REGISTERS = f"set fp regs failed, errno = {errno.EFAULT}"
+
 # A fact of a guest.
 _KERNEL_HASH = "kernel hash"
 
@@ -282,6 +286,10 @@ def _booted(
             "TMPDIR": str(_memory_folder(0 if kernel.ground.is_simulated else memory_mb, folder)),
             **HEAP,
         }
+        if REGISTERS.exists():
+            # By a path without spaces and colons, which separate paths there.
+            (folder / REGISTERS.name).symlink_to(REGISTERS)
+            env["LD_PRELOAD"] = f"./{REGISTERS.name}"
         try:
             child = stack.enter_context(
                 process.background(
@@ -386,6 +394,12 @@ def _status(folder: Path, child: process.Child, memory_mb: int) -> int:
                 f"the guest kernel may not map its {memory_mb} MB of memory",
                 remedy="A limit on address space forbids it: ulimit -v unlimited, or LimitAS= of"
                 " the service.",
+            ) from None
+        if _NO_REGISTERS in said:
+            raise LabError(
+                "the guest kernel cannot run on this processor, which has AMX, without"
+                f" {REGISTERS.name}: no C compiler when netesto was installed",
+                remedy="Install a compiler (Debian: gcc, libc6-dev), and netesto again.",
             ) from None
         raise crash(f"the guest kernel crashed:\n{crash_report(said)}") from None
     if "status" not in result:

@@ -335,6 +335,36 @@ def test_a_limit_on_address_space_is_told_with_a_remedy(sim_kernel):
     assert "ulimit -v unlimited" in done.stderr
 
 
+# Two processes take turns, each with values of its own in every floating-point register it can use.
+COMPUTES = """
+import os
+child = os.fork()
+value = 1.0 if child else 3.0
+for _ in range(2000):
+    value = (value + 1.5) - 1.5
+    os.sched_yield()
+if not child:
+    os._exit(int(value))
+print(value, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_processes_keep_their_floating_point_registers(kernel, inside):
+    assert inside(kernel, [*PYTHON, COMPUTES]).stdout == b"1.0 3\n"
+
+
+@pytest.mark.skipif(
+    "amx_tile" not in Path("/proc/cpuinfo").read_text(), reason="the processor has no AMX"
+)
+def test_on_a_processor_with_more_registers_a_missing_library_is_told(
+    kernel, inside, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(guest, "REGISTERS", tmp_path / "none")
+    with pytest.raises(LabError, match=r"which has AMX, without none: no C compiler") as error:
+        inside(kernel, ["true"])
+    assert error.value.remedy == "Install a compiler (Debian: gcc, libc6-dev), and netesto again."
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small folder")
 @pytest.mark.sim
 def test_a_temporary_folder_without_room_is_told(sim_kernel, tmp_path):
