@@ -42,7 +42,9 @@ class LinkRecording(Recording):
         self._devices: set[str] = set()
         header = {"format": FORMAT, "qdisc": QDISC_COUNTS, "interface": INTERFACE_COUNTS}
         self._lines = [json.dumps(header)]
-        self._compressor = zlib.compressobj(level=1, wbits=31)
+        # A window of 4 KiB holds some lines, which is enough to find what repeats. With the default
+        # each host of a lab would take a quarter of a megabyte for it.
+        self._compressor = zlib.compressobj(level=1, wbits=28, memLevel=5)
 
     def watch(self, what: Mapping[str, Any]) -> None:
         """Sample the interface by which packets of `group` to its `peer` leave, or all interfaces

@@ -40,7 +40,7 @@ from netesto.system import owned, proc, process
 
 # The usual memory (model.GUEST_MEMORY_MB) is enough for so many hosts; further ones take this much
 # each. Pages are allocated when used.
-USUAL_HOSTS, HOST_MEMORY_MB = 16, 40
+USUAL_HOSTS, HOST_MEMORY_MB = 16, 14
 
 # The memory for each byte that a link can have in flight: with as much again in its queue, at the
 # sender and at the receiver, and with what the kernel adds to each packet, 10 Gbit/s over 100 ms

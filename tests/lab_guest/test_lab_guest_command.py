@@ -178,7 +178,7 @@ def test_an_answer_is_read_as_it_was_sent(text, more):
     [
         ("pair", {}, 1024),
         ("star", {"hosts": "16"}, 1024),
-        ("star", {"hosts": "20"}, 1024 + 4 * 40),
+        ("star", {"hosts": "20"}, 1024 + 4 * 14),
         # 125 MB in flight, sixteen times.
         ("pair", {"rate": "10gbit", "rtt": "100"}, 1024 + 1907),
         ("pair", {"rate": "100gbit", "rtt": "100"}, 8192),
