@@ -30,7 +30,7 @@ from netesto.lab.plan import LabPlan, Namespace
 from netesto.lab.records import LabHost, Record
 from netesto.links import made
 from netesto.model import Endpoint
-from netesto.system import interrupts, process
+from netesto.system import interrupts, proc, process
 from netesto.transport.addresses import SOCKET_PATH_MAX_BYTES
 
 # Commands take milliseconds; the timeout is for a kernel that hangs.
@@ -254,6 +254,13 @@ def check(plan: LabPlan) -> None:
         raise LabError(
             "a lab in this machine's kernel needs root: it creates network namespaces",
             remedy="Run it with sudo. A lab of `netesto run --ground uml` needs no root.",
+        )
+    if not (proc.has_capability(proc.CAP_SYS_ADMIN) and proc.has_capability(proc.CAP_NET_ADMIN)):
+        raise LabError(
+            "a lab in this machine's kernel needs CAP_SYS_ADMIN and CAP_NET_ADMIN, which this"
+            " container does not have: it creates network namespaces",
+            remedy="Start the container with --privileged. A lab of `netesto run --ground uml`"
+            " needs no capability.",
         )
     if plan.carried:
         emulator.program()
