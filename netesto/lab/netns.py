@@ -24,6 +24,7 @@ from netesto.collectors import capabilities, delays
 from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
+from netesto.grounds import elsewhere
 from netesto.lab import aliases, carrying, commands, records, teardown, ways
 from netesto.lab.agents import Nursery, started
 from netesto.lab.plan import LabPlan, Namespace
@@ -289,7 +290,8 @@ def check_kernel(plan: LabPlan, kernel: capabilities.Capabilities) -> None:
             if kind not in kernel.qdiscs:
                 wanted = made.wanted_by(link.settings, kind)
                 raise MissingError(
-                    f"qdisc {kind}: not in this kernel ({kernel.kernel}); `--ground uml` has it",
+                    f"qdisc {kind}: not in this kernel ({kernel.kernel})"
+                    + elsewhere(kind, proc.ground_inside()),
                     remedy=f"{wanted} needs it, on the link {link.a} - {link.b}.",
                 )
 
@@ -458,7 +460,8 @@ def _batch(tool: Sequence[str], lines: Sequence[str], *, through: Sequence[str] 
         complaint = _complaint(tool, lines, finished.stderr)
         if "Failed to load TC action module" in complaint:
             raise MissingError(
-                f"policing: not in this kernel ({platform.release()}); `--ground uml` has it",
+                f"policing: not in this kernel ({platform.release()})"
+                + elsewhere("police", proc.ground_inside()),
                 remedy=f"police= needs it: {complaint}",
             )
         raise LabError(f"cannot build the lab: {complaint}")
