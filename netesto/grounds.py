@@ -89,6 +89,42 @@ class RealHosts(Ground):
     on_one_machine = False
 
 
+# What kernels of guests have, Debian's 6.1 and that of simulated time, and others may lack.
+GUEST_CONTROLS = (
+    *(
+        "bbr",
+        "bic",
+        "cdg",
+        "dctcp",
+        "westwood",
+        "highspeed",
+        "hybla",
+        "htcp",
+        "vegas",
+        "nv",
+        "veno",
+    ),
+    *("scalable", "lp", "yeah", "illinois"),
+)
+GUEST_QDISCS = (
+    *(
+        "netem",
+        "tbf",
+        "htb",
+        "fq",
+        "fq_codel",
+        "codel",
+        "cake",
+        "red",
+        "pie",
+        "fq_pie",
+        "sfq",
+        "sfb",
+    ),
+    *("choke", "hhf", "drr", "ets", "gred", "hfsc", "prio", "qfq", "plug", "ingress", "multiq"),
+)
+GUEST_FEATURES = frozenset({*GUEST_CONTROLS, *GUEST_QDISCS, "police"})
+
 LAB, UML, SIM, HOSTS = ThisKernel(), UserMode(), SimulatedTime(), RealHosts()
 
 GROUNDS: Mapping[str, Ground] = {
@@ -105,3 +141,9 @@ GROUNDS: Mapping[str, Ground] = {
 def find(name: str | None) -> Ground | None:
     """The ground of this name; None if there is none, as that of imported measurements."""
     return GROUNDS.get(name or "")
+
+
+def elsewhere(feature: str, inside: Ground | None) -> str:
+    """The ground that has a qdisc, congestion control or action which the kernel of the ground
+    `inside` (None: of no guest) lacks, as the end of a message; empty if none has."""
+    return f"; `--ground {UML}` has it" if inside is None and feature in GUEST_FEATURES else ""

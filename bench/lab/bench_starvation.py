@@ -1,11 +1,12 @@
 """How many of many flows that start together get no data, on each ground.
 
-    python bench/lab/bench_starvation.py sim -D staggers=0,0.001 -D noises=0,1,10,50
+    python bench/lab/bench_starvation.py sim -D staggers=0,0.001 -D noises=0,1,10,50 -D tool=native
 
-`stagger` is the mean time between two starts in seconds. `noise` holds each packet of the client
-for up to twice so many us, in order (by netem, which not every kernel has). For each cell it prints
-how many flows got less than a hundredth of their share, and Jain's index of what they got, for each
-repetition; their seeds differ.
+`stagger` is the mean time between two starts in seconds. Flows of native are open before their
+instant and start exactly at it; netperf opens its connection then. `noise` holds each packet of the
+client for up to twice so many us, in order (by netem, which not every kernel has). For each cell it
+prints how many flows got less than a hundredth of their share, and Jain's index of what they got,
+for each repetition; their seeds differ.
 """
 
 import re
@@ -25,6 +26,7 @@ DEFAULT noises=0
 DEFAULT netem=20
 DEFAULT dur=20
 DEFAULT reps=3
+DEFAULT tool=netperf
 IF $netem DO
     SET_NETEM host=server1 netem_delay=$netem limit=100000
 DONE
@@ -34,9 +36,9 @@ SWEEP noise=$noises n=$ns stagger=$staggers reps=$reps DO
         SET OTHER="limit 100000 delay ${noise}us ${noise}us rate 40gbit"
         SET_QDISC host=client1 qdisc=netem other="$OTHER"
     DONE
-    DESC $n flows, base RTT $netem ms, stagger $stagger s, noise $noise us
+    DESC $n flows of $tool, base RTT $netem ms, stagger $stagger s, noise $noise us
     DO_SERVER host=server1 exp=COUNTER order=0 start=1
-    DO_CLIENT host=client1 server=server1 test=TCP_STREAM tool=netperf ca=cubic dur=$dur \\
+    DO_CLIENT host=client1 server=server1 test=TCP_STREAM tool=$tool ca=cubic dur=$dur \\
         instances=$n stagger=$stagger
     WAIT_FLOWS
     DO_SERVER host=server1 order=1
@@ -49,16 +51,17 @@ DONE
 # Of its equal share; below it a flow starves.
 STARVED = 0.01
 
+# As netperf and native report them.
+RECEIVED = re.compile(r'^REMOTE_BYTES_RECVD=(\d+)|"server_received_bytes":(\d+)', re.MULTILINE)
+
 TIMEOUT_S = 6 * 3600.0
 
 
 def received(experiment: Path) -> list[int]:
-    """The bytes that the server of each flow got, as netperf reports them."""
+    """The bytes that the server of each flow got."""
     outputs = experiment.glob("raw/client1/flow.*.out")
-    reported = [
-        re.findall(r"^REMOTE_BYTES_RECVD=(\d+)", each.read_text(), re.MULTILINE) for each in outputs
-    ]
-    return [int(numbers[-1]) if numbers else 0 for numbers in reported]
+    reported = [RECEIVED.findall(each.read_text()) for each in outputs]
+    return [int("".join(numbers[-1])) if numbers else 0 for numbers in reported]
 
 
 def jain(amounts: list[int]) -> float:

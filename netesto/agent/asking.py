@@ -5,7 +5,7 @@ from typing import Any
 
 from netesto.errors import AgentError, MissingError, NetestoError, ProcessError
 from netesto.files import jsontext
-from netesto.system import process
+from netesto.system import proc, process
 
 # They answer in milliseconds.
 TIMEOUT_S = 5.0
@@ -34,6 +34,6 @@ def error_of(what: str, error: ProcessError) -> NetestoError:
     if "qdisc kind is unknown" in str(error) or "Unknown qdisc" in str(error):
         return MissingError(
             f"{what}: this qdisc is not in this kernel ({platform.release()})",
-            remedy="`--ground uml` has a kernel with all of them",
+            remedy="" if proc.ground_inside() else "`--ground uml` has a kernel with more of them",
         )
     return AgentError(f"{what}: {str(error).partition(': ')[2].strip() or error}")

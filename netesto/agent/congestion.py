@@ -9,6 +9,7 @@ from pathlib import Path
 
 from netesto.collectors import capabilities
 from netesto.errors import AgentError, MissingError
+from netesto.grounds import elsewhere
 from netesto.limits.allowed import allowing_control
 from netesto.system import proc
 
@@ -46,7 +47,7 @@ def require(name: str) -> None:
             has = ", ".join(_AVAILABLE.read_text(encoding="utf-8").split())
             raise MissingError(
                 f"congestion control {name}: not in this kernel ({platform.release()})",
-                remedy=f"it has {has}; `--ground uml` has all",
+                remedy=f"it has {has}{elsewhere(name, proc.ground_inside())}",
             ) from None
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from netesto.collectors import cpu
 from netesto.errors import GuestError, LabError, ProcessError, UsageError
 from netesto.files import jsontext
+from netesto.grounds import GUEST_CONTROLS, GUEST_QDISCS
 from netesto.lab import inside
 from netesto.lab.graph import Link, Topology
 from netesto.lab.kernels import Kernel
@@ -71,12 +72,9 @@ MODULES = (
     "overlay",
     *("veth", "bridge", "ifb", "dummy", "tun", "8021q", "macvlan", "ipvlan", "vrf"),
     *("udp_diag", "raw_diag", "unix_diag", "af_packet_diag", "netlink_diag"),
-    *("tcp_bbr", "tcp_bic", "tcp_cdg", "tcp_dctcp", "tcp_westwood", "tcp_highspeed", "tcp_hybla"),
-    *("tcp_htcp", "tcp_vegas", "tcp_nv", "tcp_veno", "tcp_scalable", "tcp_lp", "tcp_yeah"),
-    *("tcp_illinois", "sch_netem", "sch_tbf", "sch_htb", "sch_fq", "sch_fq_codel", "sch_codel"),
-    *("sch_cake", "sch_red", "sch_pie", "sch_fq_pie", "sch_sfq", "sch_sfb", "sch_choke", "sch_hhf"),
-    *("sch_drr", "sch_ets", "sch_gred", "sch_hfsc", "sch_prio", "sch_qfq", "sch_plug"),
-    *("sch_ingress", "sch_multiq", "cls_basic", "cls_bpf", "cls_flow", "cls_flower", "cls_fw"),
+    *(f"tcp_{control}" for control in GUEST_CONTROLS),
+    *(f"sch_{qdisc}" for qdisc in GUEST_QDISCS),
+    *("cls_basic", "cls_bpf", "cls_flow", "cls_flower", "cls_fw"),
     *("cls_matchall", "cls_u32", "act_mirred", "act_bpf", "act_police", "act_gact", "act_skbedit"),
 )
 

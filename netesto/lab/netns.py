@@ -24,13 +24,14 @@ from netesto.collectors import capabilities, delays
 from netesto.collectors.namespaces import within
 from netesto.collectors.queues import Queues
 from netesto.errors import LabError, MissingError, ProcessError, UsageError
+from netesto.grounds import elsewhere
 from netesto.lab import aliases, carrying, commands, records, teardown, ways
 from netesto.lab.agents import Nursery, started
 from netesto.lab.plan import LabPlan, Namespace
 from netesto.lab.records import LabHost, Record
 from netesto.links import made
 from netesto.model import Endpoint
-from netesto.system import interrupts, process
+from netesto.system import interrupts, proc, process
 from netesto.transport.addresses import SOCKET_PATH_MAX_BYTES
 
 # Commands take milliseconds; the timeout is for a kernel that hangs.
@@ -255,6 +256,13 @@ def check(plan: LabPlan) -> None:
             "a lab in this machine's kernel needs root: it creates network namespaces",
             remedy="Run it with sudo. A lab of `netesto run --ground uml` needs no root.",
         )
+    if not (proc.has_capability(proc.CAP_SYS_ADMIN) and proc.has_capability(proc.CAP_NET_ADMIN)):
+        raise LabError(
+            "a lab in this machine's kernel needs CAP_SYS_ADMIN and CAP_NET_ADMIN, which this"
+            " container does not have: it creates network namespaces",
+            remedy="Start the container with --privileged. A lab of `netesto run --ground uml`"
+            " needs no capability.",
+        )
     if plan.carried:
         emulator.program()
         if not Path(TUN).exists():
@@ -282,7 +290,8 @@ def check_kernel(plan: LabPlan, kernel: capabilities.Capabilities) -> None:
             if kind not in kernel.qdiscs:
                 wanted = made.wanted_by(link.settings, kind)
                 raise MissingError(
-                    f"qdisc {kind}: not in this kernel ({kernel.kernel}); `--ground uml` has it",
+                    f"qdisc {kind}: not in this kernel ({kernel.kernel})"
+                    + elsewhere(kind, proc.ground_inside()),
                     remedy=f"{wanted} needs it, on the link {link.a} - {link.b}.",
                 )
 
@@ -451,7 +460,8 @@ def _batch(tool: Sequence[str], lines: Sequence[str], *, through: Sequence[str] 
         complaint = _complaint(tool, lines, finished.stderr)
         if "Failed to load TC action module" in complaint:
             raise MissingError(
-                f"policing: not in this kernel ({platform.release()}); `--ground uml` has it",
+                f"policing: not in this kernel ({platform.release()})"
+                + elsewhere("police", proc.ground_inside()),
                 remedy=f"police= needs it: {complaint}",
             )
         raise LabError(f"cannot build the lab: {complaint}")

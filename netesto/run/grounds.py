@@ -10,9 +10,9 @@ from netesto.collectors import capabilities
 from netesto.collectors.capabilities import Capabilities
 from netesto.controller import preflight, requests
 from netesto.errors import LabError, MissingError, ScriptError, UsageError
-from netesto.grounds import HOSTS, LAB, UML, Ground
+from netesto.grounds import GUEST_FEATURES, HOSTS, LAB, UML, Ground
 from netesto.hostsettings import Sysctl
-from netesto.lab import guest, kernelbuild, kernels, netns
+from netesto.lab import kernelbuild, kernels, netns
 from netesto.lab.kernels import Kernel
 from netesto.lab.topology import Topology
 from netesto.language import steps
@@ -21,11 +21,6 @@ from netesto.limits import allowed, needs
 from netesto.run import behindlinks, labcommands, labs
 from netesto.run.request import RunRequest
 from netesto.system import proc
-
-# Qdiscs and congestion controls that a guest kernel has and another may lack.
-GUEST_FEATURES = frozenset(
-    module.partition("_")[2] for module in guest.MODULES if module.startswith(("tcp_", "sch_"))
-)
 
 
 @dataclass(frozen=True, slots=True)

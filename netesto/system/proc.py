@@ -39,7 +39,7 @@ _YIELD_RUNTIME_NS, _YIELD_NS = 1024, 500_000
 _PR_SET_CHILD_SUBREAPER = 36
 
 # Numbers of capabilities(7).
-CAP_NET_ADMIN, CAP_NET_RAW = 12, 13
+CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN = 12, 13, 21
 
 
 def guest_facts() -> dict[str, str]:

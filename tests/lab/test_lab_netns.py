@@ -23,7 +23,7 @@ from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
 from netesto.links.made import LinkDirection, Stage
 from netesto.model import Endpoint
-from netesto.system import process
+from netesto.system import proc, process
 
 KERNEL = Capabilities(
     kernel="6.18.44", congestion_controls=("cubic",), qdiscs=("clsact", "pfifo", "tbf")
@@ -460,10 +460,16 @@ def test_an_interrupt_while_building_leaves_nothing(state: Path, left_of):
             """qdisc netem: not in this kernel (6.18.44); `--ground uml` has it
 delay=20 loss=0.1 needs it, on the link router - right.""",
         ),
+        (
+            KERNEL,
+            {"qdisc": "dualpi2"},
+            """qdisc dualpi2: not in this kernel (6.18.44)
+qdisc=dualpi2 needs it, on the link router - right.""",
+        ),
         (KERNEL, {}, ""),
         (replace(KERNEL, qdiscs=None, unknown="no tc"), {"delay": "1"}, ""),
     ],
-    ids=["lacking", "there", "unknown"],
+    ids=["lacking", "lacking everywhere", "there", "unknown"],
 )
 def test_only_what_the_kernel_lacks_is_refused_with_what_asked_for_it(kernel, options, refusal):
     told = ""
@@ -472,6 +478,15 @@ def test_only_what_the_kernel_lacks_is_refused_with_what_asked_for_it(kernel, op
     except MissingError as error:
         told = str(error)
     assert told == refusal
+
+
+def test_a_guest_s_kernel_that_lacks_a_qdisc_names_no_ground_that_has_it(monkeypatch):
+    monkeypatch.setenv(proc.GROUND_MARK, "sim")
+    with pytest.raises(MissingError) as caught:
+        netns.check_kernel(plan.plan(topology.build("pair", {"loss": "1"}), prefix="nt3f"), KERNEL)
+    assert str(caught.value) == (
+        "qdisc netem: not in this kernel (6.18.44)\nloss=1 needs it, on the link a - b."
+    )
 
 
 @pytest.mark.lab

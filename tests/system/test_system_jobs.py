@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import containers
 import psutil
 import pytest
 from needs import kernel_or_reason
@@ -293,10 +294,14 @@ def on_a_machine(folder: Path, memory_gib: int, *user: str) -> Outcome:
     return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 
-def needed_of_home() -> list[str]:
+def needed_folders() -> list[Path]:
     kernel = kernel_or_reason("sim").path.parent
-    needed = (sys.base_prefix, sys.prefix, Path(netesto_package.__file__).parents[1], kernel)
-    paths = [Path(path) for path in needed if Path(path).is_relative_to(Path.home())]
+    checkout = Path(netesto_package.__file__).parents[1]
+    return [Path(sys.base_prefix), Path(sys.prefix), checkout, kernel]
+
+
+def needed_of_home() -> list[str]:
+    paths = [path for path in needed_folders() if path.is_relative_to(Path.home())]
     return [str(path.relative_to(Path.home())) for path in paths]
 
 
@@ -314,6 +319,54 @@ def test_results_are_the_same_for_an_ordinary_user_of_a_large_machine(side_by_si
         assert outcome.status == 0
         assert (outcome.out / "exp.csv").owner() == "nobody"
         assert unnumbered(outcome) == unnumbered(side_by_side)
+
+
+def in_a_container(folder: Path, *words: str, user: int = 0) -> Outcome:
+    """The sweep as `user` in a container."""
+    if lack := containers.lack():
+        pytest.skip(lack)
+    (folder / "script.nts").write_text(SWEEP)
+    words = (*command(*words), "script.nts")
+    done = containers.run_in_container(
+        folder, words, needed_folders(), user=user, timeout=TIMEOUT_S
+    )
+    return Outcome(done.status, done.stdout, done.stderr, folder / "out")
+
+
+# ADDR_NO_RANDOMIZE, <linux/personality.h>; the size of /dev/shm.
+ASK = """
+import ctypes, os
+memory = os.statvfs("/dev/shm")
+print(ctypes.CDLL(None).personality(0x0040000), memory.f_blocks * memory.f_frsize)
+"""
+
+
+def test_the_container_refuses_personality_and_has_little_shared_memory(tmp_path: Path):
+    if lack := containers.lack():
+        pytest.skip(lack)
+    argv = [sys.executable, "-c", ASK]
+    done = containers.run_in_container(tmp_path, argv, needed_folders(), user=0, timeout=TIMEOUT_S)
+    assert (done.status, done.stdout.split()) == (0, ["-1", str(64 << 20)])
+
+
+@pytest.mark.parametrize("user", [0, containers.NOBODY])
+def test_results_are_the_same_in_a_container(side_by_side: Outcome, user: int, tmp_path: Path):
+    outcome = in_a_container(tmp_path, *WORDS, "--no-pages", "--jobs", "2", user=user)
+    assert outcome.status == 0, outcome.stderr
+    assert (outcome.out / "exp.csv").stat().st_uid == user
+    assert unnumbered(outcome) == unnumbered(side_by_side)
+
+
+REFUSED = """\
+netesto: a lab in this machine's kernel needs CAP_SYS_ADMIN and CAP_NET_ADMIN, which this \
+container does not have: it creates network namespaces
+Start the container with --privileged. A lab of `netesto run --ground uml` needs no capability.
+"""
+
+
+def test_a_lab_in_this_machine_s_kernel_is_refused_in_a_container_with_the_remedy(tmp_path: Path):
+    outcome = in_a_container(tmp_path, "run", "--plain", "--ground", "lab", "--out", "out")
+    assert (outcome.status, outcome.stderr) == (3, REFUSED)
 
 
 # Where nothing is lost, less is random.
