@@ -9,6 +9,7 @@ prints how many flows got less than a hundredth of their share, and Jain's index
 for each repetition; their seeds differ.
 """
 
+import json
 import re
 import sys
 import tempfile
@@ -51,17 +52,36 @@ DONE
 # Of its equal share; below it a flow starves.
 STARVED = 0.01
 
-# As netperf and native report them.
-RECEIVED = re.compile(r'^REMOTE_BYTES_RECVD=(\d+)|"server_received_bytes":(\d+)', re.MULTILINE)
+# A native server counts what it receives in intervals of this length from the first byte.
+INTERVAL_S = 0.2
 
 TIMEOUT_S = 6 * 3600.0
 
 
 def received(experiment: Path) -> list[int]:
-    """The bytes that the server of each flow got."""
-    outputs = experiment.glob("raw/client1/flow.*.out")
-    reported = [RECEIVED.findall(each.read_text()) for each in outputs]
-    return [int("".join(numbers[-1])) if numbers else 0 for numbers in reported]
+    """The bytes that the server of each flow got, netperf's after its connection was open, native's
+    until `dur` after the first start: a flow whose first data comes late ends late."""
+    outputs = sorted(experiment.glob("raw/client1/flow.*.out"))
+    if '"event"' in outputs[0].read_text():
+        return received_in_common(outputs)
+    reported = [
+        re.findall(r"^REMOTE_BYTES_RECVD=(\d+)", each.read_text(), re.MULTILINE) for each in outputs
+    ]
+    return [int(numbers[-1]) if numbers else 0 for numbers in reported]
+
+
+def received_in_common(outputs: list[Path]) -> list[int]:
+    """The bytes of native flows that arrived in the time of the first of them."""
+    flows = [json.loads(each.with_suffix(".json").read_text()) for each in outputs]
+    first_s = min(flow["started_s"] for flow in flows)
+    amounts: list[int] = []
+    for output, flow in zip(outputs, flows, strict=True):
+        result = json.loads(output.read_text().splitlines()[-1])
+        dur_s = next(float(word[9:]) for word in flow["argv"] if word.startswith("duration="))
+        begin_s = flow["started_s"] - first_s + result.get("server_received_after_ns", 0) / 1e9
+        whole = int((dur_s - begin_s) / INTERVAL_S)
+        amounts.append(sum(result.get("server_received", [])[: max(0, whole)]))
+    return amounts
 
 
 def jain(amounts: list[int]) -> float:
