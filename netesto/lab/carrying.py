@@ -78,7 +78,7 @@ def _start(plan: LabPlan, record: Record, link: ProgramLink) -> None:
                 f"seed={secrets.randbits(63)}",
                 f"ready={writer}",
                 f"ends={link.a},{link.b}",
-                # Then it need not read the clock.
+                # Then system calls are what a link costs: it makes fewer (ring.h).
                 f"simulated={int(proc.is_in_simulated_time())}",
                 *emulator.words(link.there, link.back),
             ]

@@ -242,6 +242,16 @@ def test_commands_of_a_person_know_the_hosts_of_a_lab_by_name(state: Path, plann
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize(("emulator", "programs"), [("kernel", 0), ("program", 1)])
+def test_a_lab_without_links_that_a_program_carries_starts_none(
+    state: Path, planned, emulator: str, programs: int
+):
+    made = planned("pair", rate="10mbit", emulator=emulator)
+    with netns.up(made, state=state, agents=False) as lab:
+        assert len(inside(lab.record.namespaces)) == programs
+
+
+@pytest.mark.lab
 def test_a_lab_whose_namespace_somebody_removed_names_it(state: Path, planned):
     with netns.up(planned("pair"), state=state, agents=False) as lab:
         assert lab.missing == []

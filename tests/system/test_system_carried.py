@@ -123,6 +123,33 @@ def test_nothing_is_left_of_the_lab(carried: Outcome):
     assert left_of_labs(carried.out) == []
 
 
+ALIKE = """\
+LAB pair rate=100gbit delay=0.0075 emulator={}
+DO_SERVER host=b exp=COUNTER start=1
+DO_CLIENT host=a server=b test=TCP_FLOWS ca=cubic size=24387 count=20
+WAIT_FLOWS
+PROCESS_EXP
+"""
+
+
+@pytest.mark.sim
+def test_in_simulated_time_transfers_over_links_of_the_program_take_the_nanoseconds_of_the_kernels(
+    tmp_path: Path, lab_obstacle: str
+):
+    _need(lab_obstacle, "sim")
+    times_us = {}
+    for emulator in ("kernel", "program"):
+        folder = tmp_path / emulator
+        folder.mkdir()
+        run = run_script(
+            folder, ALIKE.format(emulator), ["--force", "--ground", "sim", "--seed", "1"]
+        )
+        found, _ = completions.read_transfers(run.out / "1/raw/a/completions.1.1.csv")
+        times_us[emulator] = [each.us for each in found]
+    assert times_us["program"] == times_us["kernel"]
+    assert len(times_us["kernel"]) == 20
+
+
 LATE = """\
 LAB corrupting emulator=program rate=1gbit
 DO_CLIENT host=h1 server=h2 test=UDP_STREAM len=58 bitrate=20mbit dur=6 exp=COUNTER

@@ -14,6 +14,7 @@
 #define _GNU_SOURCE
 #include "packet.h"
 #include "program.h"
+#include "ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,6 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,9 +37,13 @@
 #define BATCH 64
 #define CLIENTS_MOST 8
 #define WHOLE_SECOND INT64_C(1000000000)
-/* How long it sleeps if nothing happens, and in simulated time how often it sleeps between two looks at the clock. */
+/* How long it sleeps if nothing happens. */
 #define SLEEP_MOST (3600 * WHOLE_SECOND)
-#define UNSEEN_MOST 64
+#define WATCHED (1 + CLIENTS_MOST)
+/* So many reads of each device are under way in a ring. Its requests are known by numbers: those reads, descriptors of
+ * commands that are watched, and addresses of payloads that are written. */
+#define READS 8
+#define READS_ALL (2 * READS)
 
 struct payload {
 	int bytes;
@@ -68,9 +72,11 @@ static struct {
 	struct record records[2];
 	int64_t interval, due, utc_ahead; /* in nanoseconds, but for the first: picoseconds */
 	uint64_t refused;
-	bool is_simulated;
-	int unseen;
+	/* In simulated time: frames are read and written, and instants waited for, by the calls of ring.h. */
+	bool has_ring;
+	unsigned writing;
 } self = {.listener = -1};
+
 
 static int64_t now_ns(clockid_t clock)
 {
@@ -86,12 +92,32 @@ static int64_t now_ps(void)
 
 /* ---- what the engine tells ----------------------------------------------------------------------- */
 
+static struct payload *payload_new(const void *data, size_t bytes)
+{
+	struct payload *payload = malloc(sizeof *payload + bytes);
+	if (!payload)
+		abort();
+	payload->bytes = (int)bytes;
+	memcpy(payload->data, data, bytes);
+	return payload;
+}
+
+/* The engine may forget the payload before it is written. */
+static void begin_write(int tap, const struct payload *payload)
+{
+	struct payload *copy = payload_new(payload->data, (size_t)payload->bytes);
+	ring_write(self.taps[tap], copy->data, (unsigned)copy->bytes, (uint64_t)(uintptr_t)copy);
+	self.writing++;
+}
+
 static void deliver(void *context, int way, const struct frame *frame, int64_t now)
 {
 	(void)context;
 	(void)now;
 	const struct payload *payload = frame->payload;
-	if (write(self.taps[1 - way], payload->data, (size_t)payload->bytes) < 0)
+	if (self.has_ring)
+		begin_write(1 - way, payload);
+	else if (write(self.taps[1 - way], payload->data, (size_t)payload->bytes) < 0)
 		self.refused++;
 }
 
@@ -175,6 +201,18 @@ static void end_burst(struct burst *burst)
 		*burst = (struct burst){0, burst->frames};
 }
 
+static void give(int way, const void *data, size_t bytes, int64_t now)
+{
+	struct payload *payload = payload_new(data, bytes);
+	/* Only a SYN is so short and has its flag there; what is no SYN is never asked for. */
+	if (self.records[way].losses && bytes < 128) {
+		struct packet packet = packet_read(payload->data, payload->bytes);
+		if (packet.is_syn)
+			connections_note(payload->data, payload->bytes);
+	}
+	link_give(self.link, way, payload, (int)bytes, now);
+}
+
 /* Reads as many frames as came last time, then twice as many: a read that finds none is a system call for nothing. */
 static void take(int way, int64_t now)
 {
@@ -188,18 +226,7 @@ static void take(int way, int64_t now)
 			return;
 		}
 		burst->frames += burst->frames < BATCH;
-		struct payload *payload = malloc(sizeof *payload + (size_t)bytes);
-		if (!payload)
-			abort();
-		payload->bytes = (int)bytes;
-		memcpy(payload->data, buffer, (size_t)bytes);
-		/* Only a SYN is so short and has its flag there; what is no SYN is never asked for. */
-		if (self.records[way].losses && bytes < 128) {
-			struct packet packet = packet_read(payload->data, payload->bytes);
-			if (packet.is_syn)
-				connections_note(payload->data, payload->bytes);
-		}
-		link_give(self.link, way, payload, (int)bytes, now);
+		give(way, buffer, (size_t)bytes, now);
 	}
 }
 
@@ -334,21 +361,18 @@ static void serve(int place)
 	self.clients[place] = -1;
 }
 
-static void answer_clients(const struct pollfd *polled)
+/* The place of a new client, or -1. */
+static int meet_client(void)
 {
-	for (int n = 0; n < CLIENTS_MOST; n++)
-		if (self.clients[n] >= 0 && polled[3 + n].revents)
-			serve(n);
-	if (!(polled[2].revents & POLLIN))
-		return;
 	int client = accept4(self.listener, NULL, NULL, SOCK_CLOEXEC);
 	for (int n = 0; n < CLIENTS_MOST && client >= 0; n++)
 		if (self.clients[n] < 0) {
 			self.clients[n] = client;
-			return;
+			return n;
 		}
 	if (client >= 0)
 		close(client);
+	return -1;
 }
 
 static int control_socket(const char *path, bool is_server)
@@ -366,31 +390,118 @@ static int control_socket(const char *path, bool is_server)
 
 /* ---- the program --------------------------------------------------------------------------------- */
 
-/* Wait for frames, commands, or `wake`; set `now`. Return whether any of `polled` is ready.
- *
- * In simulated time computing takes none, and a sleep ends exactly when it was asked to. So what the kernel says
- * is left of it tells the instant, and the clock, a system call in a guest, is rarely read. */
-static bool wait_until(int64_t wake, int64_t *now, struct pollfd *polled, nfds_t count)
+/* Nanoseconds until an instant, so that nobody wakes early. */
+static int64_t left_ns(int64_t wake, int64_t now)
 {
-	/* Never early. */
-	int64_t ns = wake <= *now ? 0 : wake == NEVER ? SLEEP_MOST : (wake - *now + PS_PER_NS - 1) / PS_PER_NS;
-	if (ns > SLEEP_MOST)
-		ns = SLEEP_MOST;
-	struct timespec left = {ns / WHOLE_SECOND, ns % WHOLE_SECOND};
-	/* glibc's ppoll does not tell what is left. */
-	long ready = syscall(SYS_ppoll, polled, count, &left, NULL, (size_t)0);
-	if (self.is_simulated && ready >= 0 && self.unseen++ < UNSEEN_MOST) {
-		*now += (ns - left.tv_sec * WHOLE_SECOND - left.tv_nsec) * PS_PER_NS;
-	} else {
-		self.unseen = 0;
-		*now = now_ps();
+	int64_t ns = wake <= now ? 0 : wake == NEVER ? SLEEP_MOST : (wake - now + PS_PER_NS - 1) / PS_PER_NS;
+	return ns < SLEEP_MOST ? ns : SLEEP_MOST;
+}
+
+/* Wait for frames, commands, or an instant; take what has come. Return when it is. */
+static int64_t wait_by_poll(int64_t wake, int64_t now)
+{
+	struct pollfd polled[2 + WATCHED];
+	nfds_t count = 3;
+	polled[0] = (struct pollfd){self.taps[0], POLLIN, 0};
+	polled[1] = (struct pollfd){self.taps[1], POLLIN, 0};
+	polled[2] = (struct pollfd){self.listener, POLLIN, 0};
+	for (int n = 0; n < CLIENTS_MOST; n++) {
+		polled[3 + n] = (struct pollfd){self.clients[n], POLLIN, 0};
+		if (self.clients[n] >= 0)
+			count = 3 + (nfds_t)n + 1;
 	}
-	return ready > 0;
+	int64_t ns = left_ns(wake, now);
+	struct timespec left = {ns / WHOLE_SECOND, ns % WHOLE_SECOND};
+	int ready = ppoll(polled, count, &left, NULL);
+	now = now_ps();
+	if (ready <= 0)
+		return now;
+	link_run(self.link, now);
+	for (int way = 0; way < 2; way++) {
+		if (polled[way].revents & POLLERR)
+			die("%s: the device has gone", self.names[way]);
+		if (polled[way].revents & POLLIN)
+			take(way, now);
+		else
+			end_burst(&self.bursts[way]);
+	}
+	for (nfds_t n = 3; n < count; n++)
+		if (self.clients[n - 3] >= 0 && polled[n].revents)
+			serve((int)n - 3);
+	if (polled[2].revents & POLLIN)
+		meet_client();
+	return now;
+}
+
+static unsigned char read_data[READS_ALL][FRAME_BYTES_MOST];
+
+static void begin_read(int place)
+{
+	ring_read(self.taps[place / READS], read_data[place], FRAME_BYTES_MOST, (uint64_t)place);
+}
+
+static void end_read(int place, int bytes, int64_t now)
+{
+	int way = place / READS;
+	if (bytes > 0)
+		give(way, read_data[place], (size_t)bytes, now);
+	else if (bytes != -EAGAIN && bytes != -EINTR)
+		die("%s: %s", self.names[way], strerror(-bytes));
+	begin_read(place);
+}
+
+static void end_write(uint64_t address, int result)
+{
+	self.refused += result < 0;
+	self.writing--;
+	free((void *)(uintptr_t)address);
+}
+
+/* Watch the listener, or a client: its place and 1. */
+static void watch(int which)
+{
+	ring_poll(which ? self.clients[which - 1] : self.listener, (uint64_t)(READS_ALL + which));
+}
+
+static void end_watch(int which)
+{
+	int place = which ? (serve(which - 1), which - 1) : meet_client();
+	if (place >= 0 && self.clients[place] >= 0)
+		watch(1 + place);
+	if (!which)
+		watch(0);
+}
+
+static bool begin_ring(void)
+{
+	if (!ring_open())
+		return false;
+	for (int place = 0; place < READS_ALL; place++)
+		begin_read(place);
+	watch(0);
+	return true;
+}
+
+/* As wait_by_poll. What was begun to be written is done at once; the wait is for more. */
+static int64_t wait_by_ring(int64_t wake, int64_t now)
+{
+	struct done done;
+	ring_wait(self.writing + 1, left_ns(wake, now));
+	now = now_ps();
+	link_run(self.link, now);
+	while (ring_next(&done)) {
+		if (done.what < READS_ALL)
+			end_read((int)done.what, done.result, now);
+		else if (done.what < READS_ALL + WATCHED)
+			end_watch((int)done.what - READS_ALL);
+		else
+			end_write(done.what, done.result);
+	}
+	return now;
 }
 
 static void run(void)
 {
-	struct pollfd polled[3 + CLIENTS_MOST];
 	int64_t now = now_ps();
 	for (;;) {
 		link_run(self.link, now);
@@ -401,27 +512,7 @@ static void run(void)
 		int64_t wake = link_wake(self.link);
 		if (self.interval && self.due < wake)
 			wake = self.due;
-		polled[0] = (struct pollfd){self.taps[0], POLLIN, 0};
-		polled[1] = (struct pollfd){self.taps[1], POLLIN, 0};
-		polled[2] = (struct pollfd){self.listener, POLLIN, 0};
-		nfds_t count = 3;
-		for (int n = 0; n < CLIENTS_MOST; n++) {
-			polled[3 + n] = (struct pollfd){self.clients[n], POLLIN, 0};
-			if (self.clients[n] >= 0)
-				count = 3 + (nfds_t)n + 1;
-		}
-		if (!wait_until(wake, &now, polled, count))
-			continue;
-		link_run(self.link, now);
-		for (int way = 0; way < 2; way++) {
-			if (polled[way].revents & POLLERR)
-				die("%s: the device has gone", self.names[way]);
-			if (polled[way].revents & POLLIN)
-				take(way, now);
-			else
-				end_burst(&self.bursts[way]);
-		}
-		answer_clients(polled);
+		now = self.has_ring ? wait_by_ring(wake, now) : wait_by_poll(wake, now);
 	}
 }
 
@@ -431,6 +522,7 @@ int carry(int count, char **words)
 	const char *control = NULL, *taps = NULL;
 	uint64_t seed = 1;
 	int ready = -1;
+	bool is_simulated = false;
 	for (int n = 0; n < count; n++) {
 		const char *text;
 		if (settings_take(ways, words[n]))
@@ -444,7 +536,7 @@ int carry(int count, char **words)
 		else if ((text = value_of(words[n], "ends")))
 			self.ends = text;
 		else if ((text = value_of(words[n], "simulated")))
-			self.is_simulated = integer_of(words[n], text);
+			is_simulated = integer_of(words[n], text);
 		else if ((text = value_of(words[n], "ready")))
 			ready = (int)integer_of(words[n], text);
 		else
@@ -463,6 +555,7 @@ int carry(int count, char **words)
 	memcpy(self.ways, ways, sizeof ways);
 	struct hooks hooks = {.deliver = deliver, .lose = lose, .mark = mark, .corrupt = corrupt, .release = release};
 	self.link = link_new(ways, seed, &hooks);
+	self.has_ring = is_simulated && begin_ring();
 	if (ready >= 0) {
 		if (write(ready, "r", 1) != 1)
 			die("nobody waits");

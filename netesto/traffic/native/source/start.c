@@ -52,13 +52,19 @@ int be_ready(struct flow *flow)
     return flow->options.hold ? learn_start(flow->control, &flow->options.start, flow->why) : 0;
 }
 
+/* Above that of samplers (collectors/sampling.py): those of all hosts of a lab sample at the same instants,
+ * which takes milliseconds. An agent that is not root may set the lowest one only. */
+#define PRIORITY_MOST 2
+
 /* Run with real-time priority until the first byte is written: other flows start at the same instant,
  * and their agents have work then. Without permission the flow starts with normal priority. */
 void hurry(bool does)
 {
-    struct sched_param priority = {.sched_priority = does ? sched_get_priority_min(SCHED_FIFO) : 0};
-    if (sched_getscheduler(0) == (does ? SCHED_OTHER : SCHED_FIFO))
-        sched_setscheduler(0, does ? SCHED_FIFO : SCHED_OTHER, &priority);
+    struct sched_param priority = {.sched_priority = does ? PRIORITY_MOST : 0};
+    if (sched_getscheduler(0) != (does ? SCHED_OTHER : SCHED_FIFO))
+        return;
+    while (sched_setscheduler(0, does ? SCHED_FIFO : SCHED_OTHER, &priority) && --priority.sched_priority > 0)
+        ;
 }
 
 /* Sleep until shortly before the start, and read the load of the processors then. Already with

@@ -268,12 +268,14 @@ static int64_t out_of_silence(const struct deed *deed, int64_t begin, int64_t ti
     return begin + (passed / cycle + 1) * cycle;
 }
 
+/* A flow has sent its first bytes: from now on it has normal priority. */
 static void note_begin(struct deed *deed, int64_t time)
 {
     if (deed->has_begun)
         return;
     deed->has_begun = true;
     deed->begun = time;
+    hurry(false);
 }
 
 /* Writes of 1400 bytes, the next one a gap after the one before has returned. */
@@ -359,12 +361,13 @@ static void *play(void *argument)
     return NULL;
 }
 
-/* Flows are in the order of their starts. */
+/* Flows are in the order of their starts. Their threads inherit the priority, until they have begun. */
 static void *play_all(void *argument)
 {
     struct player *player = argument;
     pthread_attr_t small;
     size_t started = 0;
+    hurry(true);
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, STACK_BYTES);
     pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
@@ -416,7 +419,8 @@ static void request(struct player *player, struct deed *deed, char *buffer)
     bool is_get = deed->kind == 'G';
     size_t size = strlen(deed->value), used = 0;
     pace(&pacer, due);
-    note_begin(deed, now());
+    deed->has_begun = true;
+    deed->begun = now();
     int length = is_get ? snprintf(buffer, VALUE_ROOM, "get %s\r\n", deed->key)
                         : snprintf(buffer, VALUE_ROOM, "set %s 0 0 %zu\r\n%s\r\n", deed->key, size,
                                    deed->value);
