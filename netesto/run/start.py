@@ -167,9 +167,10 @@ def _cluster(session: RunSession, kernel: Kernel) -> Workers:
         sha256=session.kernel_hash,
         memory_mb=session.plan.head.memory_mb,
         limit=request.jobs,
+        commands=session.plan.head.commands,
+        warn=session.watcher.warn,
     )
-    for text in found.examine():
-        session.watcher.warn(f"a worker is not used: {text}")
+    found.examine()
     session.watcher.say(f"{found.places} places on the workers of {address.text}")
     return found
 
