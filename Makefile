@@ -28,7 +28,7 @@ demo: setup ## two real TCP flows compete on this machine; ends with a page to l
 # Every worker compiles 40,000 lines of tests, unless it finds them compiled.
 test: $(VENV)/.dev ## everything that is true without luck; real namespaces and tools where we may
 	@$(COMPILE)
-	@.ci/sshd
+	@.ci/sshd && .ci/slurm
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(WORKERS)
 
 check: $(VENV)/.dev ## form, types, and who imports whom
@@ -40,7 +40,7 @@ check: $(VENV)/.dev ## form, types, and who imports whom
 
 coverage: $(VENV)/.dev ## which branches the tests reach that need no guest; fails below 90 %
 	@$(COMPILE)
-	@.ci/sshd
+	@.ci/sshd && .ci/slurm
 	@$(BIN)/pytest $(WORKERS) -m "not thorough and not uml and not sim" --cov --cov-report=term:skip-covered
 
 kernel: setup ## the kernel for simulated time (--ground sim): some minutes, once
@@ -60,7 +60,7 @@ docs: $(VENV)/.dev ## write what the code decides: tables of the manual, and the
 
 reliability: $(VENV)/.dev ## what make test leaves out: all other faults of docs/reliability.md, moments and grounds
 	@$(COMPILE)
-	@.ci/sshd
+	@.ci/sshd && .ci/slurm
 	@$(BIN)/pytest $(WORKERS) -m thorough
 	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
 

@@ -43,6 +43,9 @@ CONNECT_S = 4.0
 # Between two looks for new workers.
 _LOOK_S = 1.0
 
+# Between two looks whether a worker may come at all.
+_WAIT_S = 2.0
+
 _PORT = 8786
 
 # What the scheduler knows of a worker, and of all by their addresses.
@@ -138,10 +141,14 @@ class Cluster:
         self._run = f"{run}-{secrets.token_hex(4)}"
         self.kernel = kernel
         self._sha256 = sha256
-        self._needs = {onworker.places_name(): 1, onworker.MEMORY: memory_mb + onworker.OVERHEAD_MB}
+        needs = {onworker.places_name(): 1, onworker.MEMORY: memory_mb + onworker.OVERHEAD_MB}
         if kernel.modules is not None:
-            self._needs[onworker.kernel_name(sha256)] = 1
+            needs[onworker.kernel_name(sha256)] = 1
+        # With the tools, which depend on the workers, and without.
+        self._needs = self._fixed_needs = needs
         self._commands = commands
+        # The versions of the tools of this machine.
+        self._installed: Mapping[str, str] = {}
         self._limit = limit
         self._warn = warn
         # Workers that were warned about, by their addresses; and those that were sent the kernel.
@@ -152,31 +159,45 @@ class Cluster:
         self._places = 0
         self._calls = set[asyncio.Future[Any]]()
 
-    def examine(self) -> None:
-        """Find the workers, and warn of those that cannot be used. MissingError if there is no
+    def examine(
+        self, *, may_get_more: Callable[[int], bool] = lambda _: False, remedy: str = ""
+    ) -> None:
+        """Find the workers, and warn of those that cannot be used. Waits for one that can as long
+        as there may be more than so many workers. MissingError, with the `remedy`, if there is no
         scheduler, or no usable worker."""
-        asyncio.run(self._examine())
+        self._installed = tools.versions(TOOLS)
+        asyncio.run(self._examine(may_get_more, remedy))
 
-    async def _examine(self) -> None:
+    async def _examine(self, may_get_more: Callable[[int], bool], remedy: str) -> None:
         async with self._connection() as client:
+            while not self._look_at(workers := await _workers(client)):
+                # A worker that comes between both looks is seen by the next.
+                if not await asyncio.to_thread(may_get_more, len(workers)):
+                    break
+                await asyncio.sleep(_WAIT_S)
             workers = await _workers(client)
-        self._needs |= dict.fromkeys(self._tools(workers), 1)
-        self._places = self._counted(workers)
-        if self._places:
+        if self._look_at(workers):
             self._warn_of(workers)
             return
         lines = sorted(f"{_name(*each)}: {self._fault(each[1])}" for each in workers.items())
         table = "\n  ".join(["", *lines]) if lines else " there is none"
         raise MissingError(
             f"no usable worker at {self._address.text}:{table}",
-            remedy=f"Start workers with this netesto: netesto worker {self._address.text}",
+            remedy=remedy
+            or f"Start workers with this netesto: netesto worker {self._address.text}",
         )
+
+    def _look_at(self, workers: Workers) -> int:
+        """How many places can be used now."""
+        needed = dict.fromkeys(self._tools(workers), 1)
+        self._needs = {**self._fixed_needs, **needed}
+        self._places = self._counted(workers)
+        return self._places
 
     def _tools(self, workers: Workers) -> list[str]:
         """The resources that the flows need: of each tool that may make them, the version that is
         installed here; else the one that most workers have. All workers have the same, because
         results depend on it."""
-        here = tools.versions(TOOLS)
         found = []
         for name in TOOLS:
             flows = [each.flow for each in self._commands if isinstance(each, DoClient)]
@@ -189,8 +210,8 @@ class Cluster:
                 for resource in worker["resources"]
                 if resource.startswith(prefix)
             ).most_common(1)
-            if name in here:
-                found.append(onworker.tool_name(name, here[name]))
+            if name in self._installed:
+                found.append(onworker.tool_name(name, self._installed[name]))
             elif common:
                 found.append(common[0][0])
             elif any(flow.tool == name for flow in flows):
