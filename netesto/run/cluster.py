@@ -37,9 +37,6 @@ from netesto.run.workers import Task, TaskEnd
 from netesto.traffic import TOOLS
 from netesto.traffic.choice import installation
 
-# A scheduler that has not answered by then is not there.
-CONNECT_S = 4.0
-
 # Between two looks for new workers.
 _LOOK_S = 1.0
 
@@ -279,7 +276,7 @@ class Cluster:
         client = Client(
             self._address.text,
             security=self._address.security,
-            timeout=CONNECT_S,
+            timeout=onworker.CONNECT_S,
             asynchronous=True,
             set_as_default=False,
         )

@@ -24,6 +24,7 @@ from typing import Any
 
 import psutil
 from distributed import Security, Worker
+from distributed.comm import connect
 
 import netesto
 from netesto.agent import tools
@@ -51,6 +52,10 @@ _TRACED = "import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(0, 0, None, Non
 
 # A guest, and the process that starts it, need so much more than the memory of the guest.
 OVERHEAD_MB = 100
+
+# A scheduler that has not answered by then is not there; one that answers may be busy with others.
+CONNECT_S = 4.0
+_REGISTER_S = 60.0
 
 # How often the last lines of a part are told to the scheduler, for the case that this worker ends.
 _TELL_S = 1.0
@@ -167,6 +172,9 @@ async def serve(
     global _here  # noqa: PLW0603 - Dask calls functions, which find their worker here
     logging.getLogger("distributed").setLevel(logging.WARNING)
     resources = _resources(processors.places)
+    # A worker of Dask would wait for a scheduler without end.
+    options = security.get_connection_args("worker") if security is not None else {}
+    await (await connect(address, timeout=CONNECT_S, **options)).close()
     with tempfile.TemporaryDirectory(prefix="netesto-worker-") as folder:
         async with Worker(
             address,
@@ -177,6 +185,7 @@ async def serve(
             security=security,
             # Guests, which take the memory, are other processes.
             memory_limit=0,
+            death_timeout=_REGISTER_S,
             local_directory=folder,
             dashboard=False,
         ) as worker:

@@ -2,6 +2,7 @@
 nothing in common but TLS. The cells are real ones, in guests."""
 
 import contextlib
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from netesto.system import process
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(900)]
 
 # Only keeps a broken test from hanging.
-PATIENCE_S = 400
+PATIENCE_S = 150
 
 ADDRESS = "tls://10.81.1.1:8786"
 
@@ -191,3 +192,56 @@ def test_without_tls_a_scheduler_elsewhere_is_refused(cluster):
     address = ADDRESS.replace("tls", "tcp")
     status, said = cluster.run("refused", "--on", address, "sweep.nts")
     assert (status, "whoever reaches a scheduler or a worker can run programs" in said) == (2, True)
+
+
+def test_workers_without_ptrace_or_a_tool_are_listed_and_not_used(cluster, local):
+    """lab2 has another netperf, which tells no version."""
+    cluster.world["lab2"].run(["sh", "-c", "ln -s /bin/true /usr/local/bin/netperf"])
+    try:
+        with (
+            cluster.worker("lab1", "python3", "-c", NO_PTRACE) as traced,
+            cluster.worker("lab2") as toolless,
+            cluster.worker("lab3") as good,
+        ):
+            status, said = cluster.run("listed", "--on", ADDRESS, "sweep.nts")
+    finally:
+        cluster.world["lab2"].run(["rm", "/usr/local/bin/netperf"])
+    faults = re.findall(r"not used: 10\.81\.1\.(\d) \(\S+\): (.*)", said)
+    assert (status, sorted(faults)) == (
+        0,
+        [
+            ("2", *[text for text in traced.read_text().splitlines() if "ptrace" in text]),
+            ("3", "netperf 2.7.0: not installed. In Debian: apt install netperf"),
+        ],
+    )
+    begun = [log.read_text().count(": begins") for log in (traced, toolless, good)]
+    assert (begun, cluster.measured("listed") == local) == ([0, 0, 4], True)
+
+
+def test_without_a_usable_worker_nothing_is_sent(cluster):
+    with cluster.worker("lab1", "python3", "-c", NO_PTRACE) as log:
+        status, said = cluster.run("unusable", "--on", ADDRESS, "sweep.nts")
+    assert (status, "no usable worker" in said, log.read_text().count("begins")) == (3, True, 0)
+
+
+def test_repetitions_until_certain_are_the_same_on_workers(cluster):
+    assert cluster.run("until-here", "--jobs", "2", "until.nts")[0] == 0
+    with cluster.worker("lab1"), cluster.worker("lab2"):
+        assert cluster.run("until-there", "--on", ADDRESS, "until.nts")[0] == 0
+    assert cluster.measured("until-there") == cluster.measured("until-here")
+
+
+def test_packed_cells_of_workers_are_the_same_files(cluster):
+    assert cluster.run("packed-here", "--pack", "one.nts")[0] == 0
+    with cluster.worker("lab1"):
+        assert cluster.run("packed-there", "--pack", "--on", ADDRESS, "one.nts")[0] == 0
+    packed = cluster.measured("packed-there")
+    assert (packed == cluster.measured("packed-here"), [*packed]) == (True, ["exp.csv", "1.zip"])
+
+
+@pytest.mark.uml
+def test_cells_in_real_time_run_on_workers(cluster):
+    kernel_or_reason("uml")
+    with cluster.worker("lab1") as log:
+        status, said = cluster.run("uml", "--ground", "uml", "--on", ADDRESS, "one.nts")
+    assert (status, log.read_text().count(": ended")) == (0, 1), said

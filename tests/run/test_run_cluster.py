@@ -2,6 +2,7 @@
 each with a cache of its own and nothing in common with the controller but TCP. The process of a
 part is a small program that writes what a guest would."""
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -31,11 +32,12 @@ from netesto.language.plan import SourceFile
 from netesto.language.steps import DoClient, RemoteCommand
 from netesto.results import csvfile, fields
 from netesto.results.runs import RunRecord
-from netesto.run import cluster, guests, onworker, start
+from netesto.run import guests, onworker, start
 from netesto.run.cluster import Cluster, address_of
 from netesto.run.request import RunRequest
 from netesto.run.session import RunEnd, RunSession
 from netesto.run.settings import RunSettings
+from netesto.run.workers import Processors
 from netesto.system import process
 
 RUN = "2026-11-20T121500.250Z"
@@ -462,10 +464,19 @@ def test_no_more_places_are_used_than_the_jobs_that_were_requested(world):
 
 
 def test_a_scheduler_that_is_not_there_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
+    monkeypatch.setattr(onworker, "CONNECT_S", 0.2)
     nowhere = World(tmp_path, contextlib.ExitStack(), address="127.0.0.1:9")
     with pytest.raises(MissingError, match=r"no scheduler at tcp://127\.0\.0\.1:9: "):
         nowhere.cluster().examine()
+
+
+def test_a_worker_without_a_scheduler_ends(monkeypatch):
+    monkeypatch.setattr(onworker, "CONNECT_S", 0.2)
+    serving = onworker.serve(
+        "tcp://127.0.0.1:9", Processors(1), host="127.0.0.1", port=0, security=None, say=str
+    )
+    with pytest.raises(OSError, match=r"127\.0\.0\.1:9"):
+        asyncio.run(serving)
 
 
 @pytest.mark.parametrize(
