@@ -36,7 +36,7 @@ def work(options: argparse.Namespace) -> int:
                 say=printing.err,
             )
         )
-    except OSError as error:
+    except onworker.NO_SCHEDULER as error:
         raise cluster.no_scheduler(address, error) from error
     return status.OK
 

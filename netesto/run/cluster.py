@@ -92,7 +92,7 @@ def address_of(text: str, *, insecure: bool) -> Address:
     return Address(address, host, None)
 
 
-def no_scheduler(address: Address, error: OSError) -> MissingError:
+def no_scheduler(address: Address, error: Exception) -> MissingError:
     """The error of an address where no scheduler answers."""
     return MissingError(
         f"no scheduler at {address.text}: {error}",
@@ -283,7 +283,7 @@ class Cluster:
         try:
             try:
                 await client
-            except OSError as error:
+            except onworker.NO_SCHEDULER as error:
                 raise no_scheduler(self._address, error) from error
             yield client
         finally:

@@ -57,6 +57,10 @@ OVERHEAD_MB = 100
 CONNECT_S = 4.0
 _REGISTER_S = 60.0
 
+# What Dask raises if none answers, or something else does: it takes the first bytes, of whatever it
+# is, for a number of frames.
+NO_SCHEDULER = (OSError, MemoryError, OverflowError, ValueError)
+
 # How often the last lines of a part are told to the scheduler, for the case that this worker ends.
 _TELL_S = 1.0
 _LAST_LINES = 8
@@ -167,8 +171,8 @@ async def serve(
     security: Security | None,
     say: Callable[[str], None],
 ) -> None:
-    """Carry out parts for the scheduler at an address, until it or a signal ends this. OSError if
-    there is no scheduler."""
+    """Carry out parts for the scheduler at an address, until it or a signal ends this. One of
+    NO_SCHEDULER without one."""
     global _here  # noqa: PLW0603 - Dask calls functions, which find their worker here
     logging.getLogger("distributed").setLevel(logging.WARNING)
     resources = _resources(processors.places)

@@ -132,7 +132,7 @@ def test_a_killed_run_leaves_no_job(world):
 
 def test_a_partition_that_does_not_exist_is_reported(world):
     done = world.controller.run([*RUN, "none", "--on", "slurm:none", "sweep.nts"], check=False)
-    assert (done.status, done.stderr.splitlines()[0]) == (
+    assert (done.status, done.stderr.splitlines()[1]) == (
         3,
         "netesto: --on slurm: no node of partition none responds",
     )

@@ -11,9 +11,10 @@ import os
 import platform
 import re
 import signal
+import socketserver
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -470,13 +471,44 @@ def test_a_scheduler_that_is_not_there_is_reported(monkeypatch, tmp_path):
         nowhere.cluster().examine()
 
 
+@pytest.fixture
+def other_server() -> Iterator[str]:
+    """The address of a server that is none of Dask."""
+
+    class Greeting(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n")
+            self.request.recv(1)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greeting) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_a_server_that_is_no_scheduler_is_reported(other_server, tmp_path):
+    other = World(tmp_path, contextlib.ExitStack(), address=other_server)
+    with pytest.raises(MissingError, match=rf"no scheduler at tcp://{other_server}: "):
+        other.cluster().examine()
+
+
+def serving(address: str) -> Coroutine[object, object, None]:
+    """A worker for the scheduler at an address."""
+    return onworker.serve(
+        f"tcp://{address}", Processors(1), host="127.0.0.1", port=0, security=None, say=print
+    )
+
+
 def test_a_worker_without_a_scheduler_ends(monkeypatch):
     monkeypatch.setattr(onworker, "CONNECT_S", 0.2)
-    serving = onworker.serve(
-        "tcp://127.0.0.1:9", Processors(1), host="127.0.0.1", port=0, security=None, say=str
-    )
     with pytest.raises(OSError, match=r"127\.0\.0\.1:9"):
-        asyncio.run(serving)
+        asyncio.run(serving("127.0.0.1:9"))
+
+
+def test_a_worker_with_another_server_than_a_scheduler_ends(other_server):
+    with pytest.raises(onworker.NO_SCHEDULER):
+        asyncio.run(serving(other_server))
 
 
 @pytest.mark.parametrize(
