@@ -45,7 +45,7 @@ MEMORY = "netesto MiB"
 FAULT = "unusable: "
 
 # What starts a guest, and what every guest needs, with Debian's packages.
-_PROGRAMS = {**netns.TOOLS, "setpriv": "util-linux", "taskset": "util-linux"}
+PROGRAMS = {**netns.TOOLS, "setpriv": "util-linux", "taskset": "util-linux"}
 
 # As a guest does with its processes: PTRACE_TRACEME (ptrace.h). Exits 0 if that is permitted.
 _TRACED = "import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(0, 0, None, None) != 0)"
@@ -114,7 +114,7 @@ def _faults() -> Iterator[str]:
     """Why no guest can run on this machine, each with its remedy."""
     if platform.machine() != "x86_64":
         yield f"user-mode Linux is for x86_64, and it is {platform.machine()}. Take another machine"
-    lacks = {name: package for name, package in _PROGRAMS.items() if shutil.which(name) is None}
+    lacks = {name: package for name, package in PROGRAMS.items() if shutil.which(name) is None}
     if lacks:
         packages = " ".join(sorted({*lacks.values()}))
         yield f"missing programs: {', '.join(lacks)}. sudo apt-get install {packages}"
