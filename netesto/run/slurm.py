@@ -190,6 +190,8 @@ def _scheduler(pem: Path) -> Iterator[Address]:
     """A scheduler on this machine, for whoever has the certificate."""
     log = pem.with_name("scheduler.log")
     words = ["scheduler", "--protocol", "tls", "--port", "0", "--no-dashboard"]
+    # It has pages for whoever reaches them, even so.
+    words += ["--dashboard-address", "127.0.0.1:0"]
     # A cell that ends two workers has failed.
     env = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
     try:

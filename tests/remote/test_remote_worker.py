@@ -1,5 +1,5 @@
-"""The recipes for images of a worker: they have what a worker needs, and can be built where there is
-podman or apptainer."""
+"""The recipes for images of a worker: they have what a worker needs, and can be built where podman
+or apptainer is."""
 
 import re
 import shutil
