@@ -14,10 +14,10 @@ from worlds import Machine, World, machines
 
 from netesto.system import process
 
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(1200)]
 
 # Only keeps a broken test from hanging.
-PATIENCE_S = 150
+PATIENCE_S = 400
 
 SWEEP = """\
 LAB pair rate=10mbit delay=5 jitter=1 loss=0.2
