@@ -30,6 +30,7 @@ test: $(VENV)/.dev ## everything that is true without luck; real namespaces and 
 	@$(COMPILE)
 	@.ci/sshd
 	@.ci/runc
+	@.ci/slurm
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(WORKERS)
 
 check: $(VENV)/.dev ## form, types, and who imports whom
@@ -43,6 +44,7 @@ coverage: $(VENV)/.dev ## which branches the tests reach that need no guest; fai
 	@$(COMPILE)
 	@.ci/sshd
 	@.ci/runc
+	@.ci/slurm
 	@$(BIN)/pytest $(WORKERS) -m "not thorough and not uml and not sim" --cov --cov-report=term:skip-covered
 
 kernel: setup ## the kernel for simulated time (--ground sim): some minutes, once
@@ -64,6 +66,7 @@ reliability: $(VENV)/.dev ## what make test leaves out: all other faults of docs
 	@$(COMPILE)
 	@.ci/sshd
 	@.ci/runc
+	@.ci/slurm
 	@$(BIN)/pytest $(WORKERS) -m thorough
 	@$(BIN)/python tests/reliability/faults.py >docs/reliability.md
 

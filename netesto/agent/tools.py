@@ -1,6 +1,7 @@
 """What this machine can do: its traffic tools, each asked for its version, and its kernel."""
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,15 @@ def abilities(known: Mapping[str, Tool]) -> Abilities:
             if is_there:
                 broken[name] = str(error)
     return Abilities(tools, capabilities.probe(), programs, broken)
+
+
+def versions(known: Mapping[str, Tool]) -> dict[str, str]:
+    """The versions of those of the `known` tools that work on this machine."""
+    found = {}
+    for name, tool in known.items():
+        with contextlib.suppress(ProcessError, OutputError):
+            found[name] = tool.parse_version(_printed(tool.version_command()))
+    return found
 
 
 class Tools:

@@ -2,19 +2,13 @@
 
 import argparse
 import asyncio
-import platform
-import shutil
 
 from netesto.cli import printing
-from netesto.errors import MissingError
 from netesto.grounds import GROUNDS
 from netesto.lab import kernelbuild, kernels
 from netesto.lab.kernels import Kernel
 from netesto.run import status
 from netesto.run.workers import Processors, need_dask
-
-# What starts a guest, and what every guest needs.
-_TOOLS = ("ip", "setpriv", "taskset", "tc")
 
 
 def build(options: argparse.Namespace) -> int:
@@ -30,7 +24,6 @@ def work(options: argparse.Namespace) -> int:
     from netesto.run import cluster, onworker, sidebyside
 
     address = cluster.address_of(options.address, insecure=options.insecure)
-    _check_machine()
     try:
         asyncio.run(
             onworker.serve(
@@ -43,23 +36,9 @@ def work(options: argparse.Namespace) -> int:
                 say=printing.err,
             )
         )
-    except OSError as error:
+    except onworker.NO_SCHEDULER as error:
         raise cluster.no_scheduler(address, error) from error
     return status.OK
-
-
-def _check_machine() -> None:
-    """MissingError if no guest can run on this machine."""
-    if platform.machine() != "x86_64":
-        raise MissingError(
-            f"this machine has processors of {platform.machine()}",
-            remedy="User-mode Linux, in which cells run, is for x86_64 only.",
-        )
-    if missing := [name for name in _TOOLS if shutil.which(name) is None]:
-        raise MissingError(
-            f"missing programs: {', '.join(missing)}",
-            remedy="sudo apt-get install iproute2 util-linux",
-        )
 
 
 def show_list(_: argparse.Namespace) -> int:

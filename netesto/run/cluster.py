@@ -16,27 +16,38 @@ import ipaddress
 import secrets
 import signal
 import zipfile
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from distributed import Client, Future, KilledWorker, Security
 
+from netesto.agent import tools
 from netesto.errors import MissingError, UsageError
+from netesto.flowspec import FlowSpec
 from netesto.lab.kernels import Kernel
+from netesto.language.steps import DoClient, RemoteCommand
 from netesto.run import onworker, status
+from netesto.run.onworker import LacksKernel
 from netesto.run.workers import Task, TaskEnd
-
-# A scheduler that has not answered by then is not there.
-CONNECT_S = 4.0
+from netesto.traffic import TOOLS
+from netesto.traffic.choice import installation
 
 # Between two looks for new workers.
 _LOOK_S = 1.0
 
+# Between two looks whether a worker may come at all.
+_WAIT_S = 2.0
+
 _PORT = 8786
+
+# What the scheduler knows of a worker, and of all by their addresses.
+Worker: TypeAlias = Mapping[str, Any]
+Workers: TypeAlias = Mapping[str, Worker]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,7 @@ def address_of(text: str, *, insecure: bool) -> Address:
     return Address(address, host, None)
 
 
-def no_scheduler(address: Address, error: OSError) -> MissingError:
+def no_scheduler(address: Address, error: Exception) -> MissingError:
     """The error of an address where no scheduler answers."""
     return MissingError(
         f"no scheduler at {address.text}: {error}",
@@ -111,59 +122,148 @@ class Cluster:
     used."""
 
     def __init__(
-        self, address: Address, *, run: str, kernel: Kernel, sha256: str, memory_mb: int,
+        self,
+        address: Address,
+        *,
+        run: str,
+        kernel: Kernel,
+        sha256: str,
+        memory_mb: int,
         limit: int | None,
-    ) -> None:  # fmt: skip
+        commands: Sequence[RemoteCommand] = (),
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._address = address
         # Runs of several controllers may have the same name.
         self._run = f"{run}-{secrets.token_hex(4)}"
         self.kernel = kernel
         self._sha256 = sha256
-        self._needs = {onworker.places_name(): 1, onworker.MEMORY: memory_mb + onworker.OVERHEAD_MB}
+        needs = {onworker.places_name(): 1, onworker.MEMORY: memory_mb + onworker.OVERHEAD_MB}
+        if kernel.modules is not None:
+            needs[onworker.kernel_name(sha256)] = 1
+        # With the tools, which depend on the workers, and without.
+        self._needs = self._fixed_needs = needs
+        self._commands = commands
+        # The versions of the tools of this machine.
+        self._installed: Mapping[str, str] = {}
         self._limit = limit
+        self._warn = warn
+        # Workers that were warned about, by their addresses; and those that were sent the kernel.
+        self._unusable = set[str]()
+        self._sent = dict[str, asyncio.Task[str]]()
+        self._compressing: asyncio.Task[bytes] | None = None
         self._client: Client | None = None
         self._places = 0
         self._calls = set[asyncio.Future[Any]]()
 
-    def examine(self) -> list[str]:
-        """Find the workers: those that cannot be used, in words, if others can. MissingError if
-        there is no scheduler, or no usable worker."""
-        return asyncio.run(self._examined())
+    def examine(
+        self, *, may_get_more: Callable[[int], bool] = lambda _: False, remedy: str = ""
+    ) -> None:
+        """Find the workers, and warn of those that cannot be used. Waits for one that can as long
+        as there may be more than so many workers. MissingError, with the `remedy`, if there is no
+        scheduler, or no usable worker."""
+        self._installed = tools.versions(TOOLS)
+        asyncio.run(self._examine(may_get_more, remedy))
 
-    async def _examined(self) -> list[str]:
+    async def _examine(self, may_get_more: Callable[[int], bool], remedy: str) -> None:
         async with self._connection() as client:
+            while not self._look_at(workers := await _workers(client)):
+                # A worker that comes between both looks is seen by the next.
+                if not await asyncio.to_thread(may_get_more, len(workers)):
+                    break
+                await asyncio.sleep(_WAIT_S)
             workers = await _workers(client)
-        faults = {
-            f"{each['host']} ({address})": self._fault(each) for address, each in workers.items()
-        }
-        lines = [f"{worker}: {fault}" for worker, fault in sorted(faults.items()) if fault]
-        self._places = self._counted(workers)
-        if not self._places:
-            table = "\n  ".join(["", *lines]) if lines else " there is none"
-            raise MissingError(
-                f"no usable worker at {self._address.text}:{table}",
-                remedy=f"Start workers with this netesto: netesto worker {self._address.text}",
-            )
-        return lines
+        if self._look_at(workers):
+            self._warn_of(workers)
+            return
+        lines = sorted(f"{_name(*each)}: {self._fault(each[1])}" for each in workers.items())
+        table = "\n  ".join(["", *lines]) if lines else " there is none"
+        raise MissingError(
+            f"no usable worker at {self._address.text}:{table}",
+            remedy=remedy
+            or f"Start workers with this netesto: netesto worker {self._address.text}",
+        )
 
-    def _fault(self, worker: Mapping[str, Any]) -> str:
-        """Why a worker cannot be used; "" if it can."""
+    def _look_at(self, workers: Workers) -> int:
+        """How many places can be used now."""
+        needed = dict.fromkeys(self._tools(workers), 1)
+        self._needs = {**self._fixed_needs, **needed}
+        self._places = self._counted(workers)
+        return self._places
+
+    def _tools(self, workers: Workers) -> list[str]:
+        """The resources that the flows need: of each tool that may make them, the version that is
+        installed here; else the one that most workers have. All workers have the same, because
+        results depend on it."""
+        found = []
+        for name in TOOLS:
+            flows = [each.flow for each in self._commands if isinstance(each, DoClient)]
+            if not any(_may_make(name, flow) for flow in flows):
+                continue
+            prefix = onworker.tool_prefix(name)
+            common = Counter(
+                resource
+                for worker in workers.values()
+                for resource in worker["resources"]
+                if resource.startswith(prefix)
+            ).most_common(1)
+            if name in self._installed:
+                found.append(onworker.tool_name(name, self._installed[name]))
+            elif common:
+                found.append(common[0][0])
+            elif any(flow.tool == name for flow in flows):
+                found.append(prefix)
+        return found
+
+    def _warn_of(self, workers: Workers) -> None:
+        """Warn, once, of workers that cannot be used."""
+        for address, worker in workers.items():
+            if address not in self._unusable and (fault := self._fault(worker)):
+                self._unusable.add(address)
+                self._warn(f"a worker is not used: {_name(address, worker)}: {fault}")
+
+    def _fault(self, worker: Worker) -> str:
+        """Why a worker cannot be used, with what to do; "" if it can."""
         has: Mapping[str, float] = worker["resources"]
         own = onworker.places_name()
-        if own in has:
-            need = self._needs[onworker.MEMORY]
-            if has[onworker.MEMORY] >= need:
-                return ""
-            return (
-                f"too little memory: a guest needs {need} MiB, and it has"
-                f" {has[onworker.MEMORY]:.0f} MiB. Take another machine, or --memory"
-            )
-        others = [name for name in has if name.startswith("netesto ") and name != onworker.MEMORY]
-        if others:
-            return f"{others[0]} differs from {own} here. Install the same version on both"
-        return "not a worker of netesto. Start it by: netesto worker"
+        if own not in has:
+            others = [
+                each for each in has if each.startswith("netesto ") and each != onworker.MEMORY
+            ]
+            if others:
+                return f"{others[0]} differs from {own} here. Install the same version on both"
+            return "not a worker of netesto. Start it by: netesto worker"
+        found = [
+            each.removeprefix(onworker.FAULT) for each in has if each.startswith(onworker.FAULT)
+        ]
+        return "; ".join(found or self._lacks(has))
 
-    def _counted(self, workers: Mapping[str, Mapping[str, Any]]) -> int:
+    def _lacks(self, has: Mapping[str, float]) -> Iterator[str]:
+        """What a worker lacks for this run."""
+        for name, need in self._needs.items():
+            if has.get(name, 0) >= need:
+                continue
+            if name == onworker.MEMORY:
+                yield (
+                    f"too little memory: a guest needs {need} MiB, and it has {has[name]:.0f} MiB."
+                    " Take another machine, or --memory"
+                )
+            elif name == onworker.kernel_name(self._sha256):
+                yield (
+                    f"kernel {self.kernel.name}: not installed, or another build. Install the same"
+                    " version on both: sudo apt-get install user-mode-linux"
+                )
+            else:
+                _, tool, version = name.split(" ", 2)
+                prefix = onworker.tool_prefix(tool)
+                other = [each.removeprefix(prefix) for each in has if each.startswith(prefix)]
+                yield (
+                    f"{tool} {other[0]} differs from {version}. Install the same version on all"
+                    if other
+                    else f"{tool} {version}".rstrip() + f": not installed. {installation(tool)}"
+                )
+
+    def _counted(self, workers: Workers) -> int:
         found = sum(
             int(min(each["resources"][name] // need for name, need in self._needs.items()))
             for each in workers.values()
@@ -176,14 +276,14 @@ class Cluster:
         client = Client(
             self._address.text,
             security=self._address.security,
-            timeout=CONNECT_S,
+            timeout=onworker.CONNECT_S,
             asynchronous=True,
             set_as_default=False,
         )
         try:
             try:
                 await client
-            except OSError as error:
+            except onworker.NO_SCHEDULER as error:
                 raise no_scheduler(self._address, error) from error
             yield client
         finally:
@@ -202,8 +302,6 @@ class Cluster:
     async def _connected(self) -> AsyncIterator[None]:
         async with self._connection() as client:
             self._client = client
-            if self.kernel.modules is None:
-                await client.register_plugin(onworker.KernelPlugin(self.kernel.path, self._sha256))
             yield
             await asyncio.gather(*self._calls, return_exceptions=True)
 
@@ -211,21 +309,33 @@ class Cluster:
         while True:
             await asyncio.sleep(_LOOK_S)
             assert self._client is not None, "it is connected"
-            before, self._places = self._places, self._counted(await _workers(self._client))
+            workers = await _workers(self._client)
+            self._warn_of(workers)
+            before, self._places = self._places, self._counted(workers)
             if self._places > before:
                 return self._places - before
 
     async def carry_out(self, task: Task, job: Path, lock: int) -> TaskEnd:
         del lock
+        attempt, fault = 1, ""
+        while not fault:
+            found = await self._attempt(task, job, attempt)
+            if not isinstance(found, onworker.LacksKernel):
+                return found
+            attempt, fault = attempt + 1, await self._send_kernel(found.worker)
+        return TaskEnd(status.FAILED, fault)
+
+    async def _attempt(self, task: Task, job: Path, number: int) -> TaskEnd | LacksKernel:
         assert self._client is not None, "it is connected"
-        name = task.part.name
-        future = self._submitted(task, job)
+        future = self._submitted(task, job, number)
         try:
-            found: onworker.PartResult = await future
+            found = await future
+            if isinstance(found, LacksKernel):
+                return found
             if found.is_damaged:
                 [found] = await self._client.gather([future])
         except KilledWorker:
-            return TaskEnd(status.FAILED, await self._last_words(name))
+            return TaskEnd(status.FAILED, await self._last_words(task.part.name))
         except asyncio.CancelledError:
             if (current := asyncio.current_task()) is not None and current.cancelling():
                 raise
@@ -237,17 +347,40 @@ class Cluster:
         _unpack(found.content, task.folder)
         return TaskEnd(found.status, found.reason)
 
-    def _submitted(self, task: Task, job: Path) -> Future[onworker.PartResult]:
+    def _submitted(
+        self, task: Task, job: Path, attempt: int
+    ) -> Future[onworker.PartResult | LacksKernel]:
         assert self._client is not None, "it is connected"
         return self._client.submit(
             onworker.carry_out,
             self._run,
             task.part.name,
             job.read_bytes(),
-            key=f"netesto-{self._run}-{task.folder.name}",
+            key=f"netesto-{self._run}-{task.folder.name}-{attempt}",
             pure=False,
             resources=self._needs,
         )
+
+    async def _send_kernel(self, worker: str) -> str:
+        """Send the kernel to a worker, once; why that cannot keep it, "" if it has it or ended."""
+        if worker not in self._sent:
+            self._sent[worker] = asyncio.create_task(self._kept(worker))
+        return await asyncio.shield(self._sent[worker])
+
+    async def _kept(self, worker: str) -> str:
+        assert self._client is not None, "it is connected"
+        if self._compressing is None:
+            self._compressing = asyncio.create_task(
+                asyncio.to_thread(onworker.compressed, self.kernel.path)
+            )
+        content = await asyncio.shield(self._compressing)
+        found = await self._client.run(
+            onworker.keep_kernel, self._sha256, content, workers=[worker], on_error="return"
+        )
+        error = found.get(worker)
+        if error is None or worker not in await _workers(self._client):
+            return ""
+        return f"worker {worker} cannot keep the kernel: {error}"
 
     async def _last_words(self, name: str) -> str:
         """What is known of a part that ended its workers."""
@@ -265,11 +398,21 @@ class Cluster:
             self._calls.add(asyncio.ensure_future(call))
 
 
-async def _workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
+async def _workers(client: Client) -> Workers:
     """What the scheduler knows of its workers, by their addresses."""
     found = await client.scheduler.identity(n_workers=-1)
-    workers: Mapping[str, Mapping[str, Any]] = found["workers"]
+    workers: Workers = found["workers"]
     return workers
+
+
+def _name(address: str, worker: Worker) -> str:
+    """A worker in messages."""
+    return f"{worker['host']} ({address})"
+
+
+def _may_make(tool: str, flow: FlowSpec) -> bool:
+    """Whether a tool may make a flow, if it is installed."""
+    return flow.tool == tool or (flow.tool == "auto" and flow.test in TOOLS[tool].tests)
 
 
 def _unpack(content: bytes, folder: Path) -> None:

@@ -13,7 +13,9 @@ import logging
 import lzma
 import os
 import platform
+import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,23 +23,43 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from distributed import Security, Worker, WorkerPlugin
+from distributed import Security, Worker
+from distributed.comm import connect
 
 import netesto
-from netesto.errors import GuestError
+from netesto.agent import tools
 from netesto.files import atomic, paths
-from netesto.lab import kernels
+from netesto.lab import kernels, netns
 from netesto.lab.kernels import Kernel
 from netesto.results import durable, packed
-from netesto.run import job, status
+from netesto.run import job
 from netesto.run.workers import Processors
-from netesto.system import interrupts
+from netesto.system import interrupts, process
+from netesto.traffic import TOOLS
 
-# What a worker tells its scheduler of: places for parts, and memory for their guests.
+# What a worker tells its scheduler of, as resources: places for parts, memory for their guests, and
+# as many as it has places of each traffic tool and each installed kernel. A task needs one of each.
 MEMORY = "netesto MiB"
+
+# What begins so is why it has no places.
+FAULT = "unusable: "
+
+# What starts a guest, and what every guest needs, with Debian's packages.
+PROGRAMS = {**netns.TOOLS, "setpriv": "util-linux", "taskset": "util-linux"}
+
+# As a guest does with its processes: PTRACE_TRACEME (ptrace.h). Exits 0 if that is permitted.
+_TRACED = "import ctypes, sys; sys.exit(ctypes.CDLL(None).ptrace(0, 0, None, None) != 0)"
 
 # A guest, and the process that starts it, need so much more than the memory of the guest.
 OVERHEAD_MB = 100
+
+# A scheduler that has not answered by then is not there; one that answers may be busy with others.
+CONNECT_S = 4.0
+_REGISTER_S = 60.0
+
+# What Dask raises if none answers, or something else does: it takes the first bytes, of whatever it
+# is, for a number of frames.
+NO_SCHEDULER = (OSError, MemoryError, OverflowError, ValueError)
 
 # How often the last lines of a part are told to the scheduler, for the case that this worker ends.
 _TELL_S = 1.0
@@ -48,14 +70,60 @@ _RESULTS = "part"
 
 @functools.cache
 def places_name() -> str:
-    """The name of a worker's places. Only equal versions for equal processors have the same: their
-    results are the same bytes."""
+    """The name of a worker's places. Only equal versions, also of Python, for equal processors have
+    the same: their results are the same bytes."""
     digest = hashlib.sha256()
     package = Path(netesto.__file__).parent
     for path in sorted(package.rglob("*")):
         if path.suffix in {".py", ".c", ".h", ".lark", ".desc"}:
             digest.update(path.read_bytes())
-    return f"netesto {netesto.__version__}, {digest.hexdigest()[:8]}, {platform.machine()}"
+    python = ".".join(platform.python_version_tuple()[:2])
+    return (
+        f"netesto {netesto.__version__}, {digest.hexdigest()[:8]}, {platform.machine()},"
+        f" Python {python}"
+    )
+
+
+def tool_name(name: str, version: str) -> str:
+    """The name of a resource: a version of a traffic tool."""
+    return f"{tool_prefix(name)}{version}"
+
+
+def tool_prefix(name: str) -> str:
+    """How the names of all versions of a traffic tool begin."""
+    return f"tool {name} "
+
+
+def kernel_name(sha256: str) -> str:
+    """The name of a resource: a kernel that is installed there, with its modules."""
+    return f"kernel {sha256}"
+
+
+def _resources(places: int) -> dict[str, float]:
+    """What this machine has for parts."""
+    faults = [*_faults()]
+    memory_mb = psutil.virtual_memory().available // 2**20
+    if faults:
+        return {places_name(): 0, MEMORY: memory_mb, **{f"{FAULT}{each}": 1 for each in faults}}
+    names = [tool_name(name, version) for name, version in tools.versions(TOOLS).items()]
+    names += [kernel_name(each.sha256()) for each in kernels.installed()]
+    return {places_name(): places, MEMORY: memory_mb, **dict.fromkeys(names, places)}
+
+
+def _faults() -> Iterator[str]:
+    """Why no guest can run on this machine, each with its remedy."""
+    if platform.machine() != "x86_64":
+        yield f"user-mode Linux is for x86_64, and it is {platform.machine()}. Take another machine"
+    lacks = {name: package for name, package in PROGRAMS.items() if shutil.which(name) is None}
+    if lacks:
+        packages = " ".join(sorted({*lacks.values()}))
+        yield f"missing programs: {', '.join(lacks)}. sudo apt-get install {packages}"
+    traced = process.run([sys.executable, "-I", "-S", "-c", _TRACED], timeout=10, check=False)
+    if traced.status != 0:
+        yield (
+            "processes may not trace others (ptrace), as user-mode Linux does. In a container:"
+            " --cap-add SYS_PTRACE; else sysctl kernel.yama.ptrace_scope=1"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +140,13 @@ class PartResult:
     def is_damaged(self) -> bool:
         """Whether the content is not what the worker has sent."""
         return hashlib.sha256(self.content).hexdigest() != self.sha256
+
+
+@dataclass(frozen=True, slots=True)
+class LacksKernel:
+    """A worker, by its address, that needs the kernel first (`keep_kernel`)."""
+
+    worker: str
 
 
 @dataclass(slots=True)
@@ -96,21 +171,25 @@ async def serve(
     security: Security | None,
     say: Callable[[str], None],
 ) -> None:
-    """Carry out parts for the scheduler at an address, until it or a signal ends this. OSError if
-    there is no scheduler."""
+    """Carry out parts for the scheduler at an address, until it or a signal ends this. One of
+    NO_SCHEDULER without one."""
     global _here  # noqa: PLW0603 - Dask calls functions, which find their worker here
     logging.getLogger("distributed").setLevel(logging.WARNING)
-    memory_mb = psutil.virtual_memory().available // 2**20
+    resources = _resources(processors.places)
+    # A worker of Dask would wait for a scheduler without end.
+    options = security.get_connection_args("worker") if security is not None else {}
+    await (await connect(address, timeout=CONNECT_S, **options)).close()
     with tempfile.TemporaryDirectory(prefix="netesto-worker-") as folder:
         async with Worker(
             address,
             nthreads=processors.places,
-            resources={places_name(): processors.places, MEMORY: memory_mb},
+            resources=resources,
             host=host,
             port=port,
             security=security,
             # Guests, which take the memory, are other processes.
             memory_limit=0,
+            death_timeout=_REGISTER_S,
             local_directory=folder,
             dashboard=False,
         ) as worker:
@@ -118,7 +197,11 @@ async def serve(
             loop = asyncio.get_running_loop()
             for number in interrupts.not_ignored():
                 loop.add_signal_handler(number, _end, number)
-            say(f"{processors.places} places, {memory_mb} MiB, for {address}: {places_name()}")
+            own = places_name()
+            say(f"{resources[own]:.0f} places, {resources[MEMORY]:.0f} MiB, for {address}: {own}")
+            for name in resources:
+                if name.startswith(FAULT):
+                    say(name)
             await worker.finished()
 
 
@@ -132,25 +215,18 @@ def _end(number: signal.Signals) -> None:
 # ---- what Dask calls -------------------------------------------------------------------------
 
 
-class KernelPlugin(WorkerPlugin):  # type: ignore[misc]  # its type is not known
-    """The kernel of guests, for workers that do not have it; kept in the user's cache."""
+def compressed(kernel: Path) -> bytes:
+    """A kernel as `keep_kernel` takes it."""
+    return lzma.compress(kernel.read_bytes(), preset=1)
 
-    idempotent = True
 
-    def __init__(self, path: Path, sha256: str) -> None:
-        self.name = f"netesto kernel {sha256}"
-        self._sha256 = sha256
-        self._content = lzma.compress(path.read_bytes(), preset=1)
-
-    def setup(self, worker: Worker) -> None:
-        """Keep it, if this machine does not have it yet."""
-        del worker
-        path = _received(self._sha256)
-        if _own_kernel(self._sha256) is None and not path.exists():
-            durable.make_folder(path.parent)
-            with durable.writing(path), atomic.replaced(path) as file:
-                file.write(lzma.decompress(self._content))
-                os.fchmod(file.fileno(), 0o755)
+def keep_kernel(sha256: str, content: bytes) -> None:
+    """Keep a kernel in the user's cache on this machine."""
+    path = _received(sha256)
+    durable.make_folder(path.parent)
+    with durable.writing(path), atomic.replaced(path) as file:
+        file.write(lzma.decompress(content))
+        os.fchmod(file.fileno(), 0o755)
 
 
 def _received(sha256: str) -> Path:
@@ -163,16 +239,12 @@ def _own_kernel(sha256: str) -> Kernel | None:
     return next((each for each in kernels.installed() if each.sha256() == sha256), None)
 
 
-def _kernel(wanted: Kernel, sha256: str) -> Kernel:
-    """The kernel of a job on this machine."""
+def _kernel(wanted: Kernel, sha256: str) -> Kernel | None:
+    """The kernel of a job on this machine; None without it."""
     if (own := _own_kernel(sha256)) is not None:
         return replace(wanted, path=own.path, modules=own.modules)
-    if wanted.modules is not None:
-        raise GuestError(
-            f"kernel {wanted.name}: not installed on worker {platform.node()}",
-            remedy="Install the same version there: sudo apt-get install user-mode-linux",
-        )
-    return replace(wanted, path=_received(sha256))
+    path = _received(sha256)
+    return replace(wanted, path=path) if path.exists() else None
 
 
 def topic(run: str, name: str) -> str:
@@ -180,47 +252,46 @@ def topic(run: str, name: str) -> str:
     return f"netesto {run} {name}"
 
 
-async def carry_out(run: str, name: str, content: bytes) -> PartResult:
+async def carry_out(run: str, name: str, content: bytes) -> PartResult | LacksKernel:
     """Carry out the part `name` of a run, whose job has this content."""
     assert _here is not None, "only workers of netesto have its places"
     with tempfile.TemporaryDirectory(prefix="netesto-part-") as temporary:
         folder = Path(temporary, _RESULTS)
         durable.make_folder(folder)
         path = folder / job.NAME
+        if not _adapt(path, content):
+            return LacksKernel(_here.worker.address)
         _here.say(f"{name}: begins")
+        telling = asyncio.create_task(_tell_last_lines(topic(run, name), folder / "stderr"))
         try:
-            _adapt(path, content)
-            telling = asyncio.create_task(_tell_last_lines(topic(run, name), folder / "stderr"))
             with _locked(folder.parent) as lock:
                 end = await _here.processors.run(path, lock, run=run)
+        finally:
             telling.cancel()
-        except GuestError as error:
-            durable.replace(folder / "stderr", f"netesto: {error}\n", lasting=False)
-            end = None
         path.unlink()
         _here.say(f"{name}: ended")
         piece = packed.pack(folder).read_bytes()
     return PartResult(
-        status=status.NOT_READY if end is None else end.status,
-        reason="" if end is None else end.reason,
+        status=end.status,
+        reason=end.reason,
         content=piece,
         sha256=hashlib.sha256(piece).hexdigest(),
     )
 
 
-def _adapt(path: Path, content: bytes) -> None:
-    """Write the job of a part as it is to be carried out in the folder of `path` on this
-    machine."""
+def _adapt(path: Path, content: bytes) -> bool:
+    """Write the job of a part as it is to be carried out in the folder of `path` on this machine;
+    False if that lacks its kernel."""
     path.write_bytes(content)
     made, plan = job.read(path)
     with plan:
-        guest = replace(
-            made.guest,
-            kernel=_kernel(made.guest.kernel, made.guest.kernel_hash),
-            out=path.parent,
-        )
+        kernel = _kernel(made.guest.kernel, made.guest.kernel_hash)
+        if kernel is None:
+            return False
+        guest = replace(made.guest, kernel=kernel, out=path.parent)
         request = replace(made.request, out=path.parent)
         replace(made, guest=guest, request=request).write(path, plan)
+    return True
 
 
 @contextlib.contextmanager

@@ -1,10 +1,11 @@
 """Starts runs: makes the plan, chooses the ground, and executes the plan there."""
 
+import contextlib
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,30 +149,45 @@ def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out
     session = replace(session, kernel_hash=kernel.sha256())
     if jobs is None:
         return guests.run_whole(session, kernel)
-    workers = _cluster(session, kernel) if request.on else Processors(jobs)
     versions = {**record.versions, "kernel": kernel.version}
-    record = replace(record, jobs=workers.places, versions=versions)
-    return guests.run_parts(replace(session, record=record), kernel, workers)
+    with _workers(session, kernel, jobs) as workers:
+        record = replace(record, jobs=workers.places, versions=versions)
+        return guests.run_parts(replace(session, record=record), kernel, workers)
 
 
-def _cluster(session: RunSession, kernel: Kernel) -> Workers:
-    """The workers of the cluster that was requested. MissingError if none can be used."""
-    from netesto.run import cluster
-
+@contextlib.contextmanager
+def _workers(session: RunSession, kernel: Kernel, jobs: int) -> Iterator[Workers]:
+    """What carries out the parts of a run. MissingError if no worker of a cluster can be used."""
     request = session.request
-    address = cluster.address_of(request.on, insecure=request.insecure)
-    found = cluster.Cluster(
-        address,
-        run=session.record.name,
-        kernel=kernel,
-        sha256=session.kernel_hash,
-        memory_mb=session.plan.head.memory_mb,
-        limit=request.jobs,
-    )
-    for text in found.examine():
-        session.watcher.warn(f"a worker is not used: {text}")
-    session.watcher.say(f"{found.places} places on the workers of {address.text}")
-    return found
+    if not request.on:
+        yield Processors(jobs)
+        return
+    from netesto.run import cluster, slurm
+
+    def workers_at(address: cluster.Address) -> cluster.Cluster:
+        return cluster.Cluster(
+            address,
+            run=session.record.name,
+            kernel=kernel,
+            sha256=session.kernel_hash,
+            memory_mb=session.plan.head.memory_mb,
+            limit=request.jobs,
+            commands=session.plan.head.commands,
+            warn=session.watcher.warn,
+        )
+
+    if (partition := slurm.partition_of(request.on)) is None:
+        found = workers_at(cluster.address_of(request.on, insecure=request.insecure))
+        found.examine()
+        session.watcher.say(f"{found.places} places on the workers of {request.on}")
+        yield found
+        return
+    parts = sum(not part.is_idle for part in session.plan.outer)
+    with slurm.submitted(partition, parts=parts, jobs=request.jobs) as job:
+        session.watcher.say(f"Slurm job {job.job}: waits for one of {job.nodes} nodes")
+        found = workers_at(job.address)
+        found.examine(may_get_more=job.may_get_more, remedy=job.remedy)
+        yield found
 
 
 def session_of(job: Job, plan: Plan, watcher: Watcher) -> RunSession:
@@ -275,9 +291,12 @@ def _check_ground(request: RunRequest, ground: Ground | None) -> None:
         raise _no_parts(option)
     if request.on:
         need_dask()
-        from netesto.run import cluster
+        from netesto.run import cluster, slurm
 
-        cluster.address_of(request.on, insecure=request.insecure)
+        if slurm.partition_of(request.on) is None:
+            cluster.address_of(request.on, insecure=request.insecure)
+        else:
+            slurm.check_programs()
         if request.commands is not None:
             raise UsageError(
                 f"--commands {request.commands}: workers of a cluster do not have this file",

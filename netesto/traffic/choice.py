@@ -73,14 +73,14 @@ def choose(
         if name in able:
             return TOOLS[name]
     absent = [name for name in candidates if lacks[name] == NOT_INSTALLED]
-    remedy = _installation(absent[0]) if absent else ""
+    remedy = installation(absent[0]) if absent else ""
     raise MissingError(
         "; ".join(f"{name} {lacks[name]}" for name in candidates),
         remedy=f"tool={able[0]} can." if able else remedy,
     )
 
 
-def _installation(name: str) -> str:
+def installation(name: str) -> str:
     """How to install a tool."""
     if name in _INSTALLATION:
         return _INSTALLATION[name]

@@ -2,15 +2,19 @@
 each with a cache of its own and nothing in common with the controller but TCP. The process of a
 part is a small program that writes what a guest would."""
 
+import asyncio
 import contextlib
 import hashlib
 import json
+import lzma
 import os
 import platform
+import re
 import signal
+import socketserver
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,19 +23,22 @@ import pytest
 from distributed import Client
 from rich.console import Console
 
+from netesto.agent import tools
 from netesto.cli.display import Display
 from netesto.errors import MissingError, UsageError
 from netesto.files import paths
 from netesto.grounds import LAB, SIM
 from netesto.lab.kernels import Kernel
 from netesto.language.plan import SourceFile
+from netesto.language.steps import DoClient, RemoteCommand
 from netesto.results import csvfile, fields
 from netesto.results.runs import RunRecord
-from netesto.run import cluster, guests, onworker, start
+from netesto.run import guests, onworker, start
 from netesto.run.cluster import Cluster, address_of
 from netesto.run.request import RunRequest
 from netesto.run.session import RunEnd, RunSession
 from netesto.run.settings import RunSettings
+from netesto.run.workers import Processors
 from netesto.system import process
 
 RUN = "2026-11-20T121500.250Z"
@@ -119,6 +126,8 @@ class World:
     stack: contextlib.ExitStack
     address: str = ""
     workers: list[process.Child] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    others: int = 0
 
     def start_scheduler(self) -> None:
         log, env = self.folder / "scheduler", {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
@@ -134,8 +143,9 @@ class World:
         self.workers.append(child)
         return child
 
-    def start_other_worker(self, resources: dict[str, float]) -> None:
-        log = self.folder / f"other{len(resources)}"
+    def start_other_worker(self, resources: Mapping[str, float]) -> None:
+        self.others += 1
+        log = self.folder / f"other{self.others}"
         words = [self.address, json.dumps(resources)]
         self._start([sys.executable, "-P", "-c", OTHER_WORKER, *words], log, {}, "started")
 
@@ -160,12 +170,19 @@ class World:
         path.write_text(str(signals))
         return path
 
-    def cluster(self, *, memory_mb: int = 64, limit: int | None = None) -> Cluster:
+    def cluster(
+        self,
+        *,
+        memory_mb: int = 64,
+        limit: int | None = None,
+        commands: Sequence[RemoteCommand] = (),
+        modules: Path | None = None,
+    ) -> Cluster:
         """For guests with a kernel that no worker has."""
         path = self.folder / "linux"
         path.write_text("a kernel")
         kernel = Kernel(
-            name="sim-6.12", kind="sim", path=path, modules=None, version="6.12", config_hash="c"
+            name="sim-6.12", kind="sim", path=path, modules=modules, version="6.12", config_hash="c"
         )
         return Cluster(
             address_of(self.address, insecure=False),
@@ -174,6 +191,8 @@ class World:
             sha256=kernel.sha256(),
             memory_mb=memory_mb,
             limit=limit,
+            commands=commands,
+            warn=self.warnings.append,
         )
 
     def run(self, out: Path) -> RunEnd:
@@ -237,6 +256,28 @@ def test_parts_run_on_workers_and_their_results_are_the_runs(world, tmp_path, ca
     assert (tmp_path / "out" / "3" / "raw").read_bytes() == bytes(range(256)) * 3
     assert capfd.readouterr().out == "".join(f"part {number}\n" for number in range(1, 7))
     assert "warning: ca=reno rep=1: cell 1" in (tmp_path / "said").read_text()
+
+
+def test_the_kernel_is_sent_once_to_each_worker_that_lacks_it(world, tmp_path, monkeypatch):
+    compressed = []
+
+    def compress(kernel: Path) -> bytes:
+        compressed.append(kernel)
+        return lzma.compress(kernel.read_bytes())
+
+    monkeypatch.setattr(onworker, "compressed", compress)
+    for _ in range(2):
+        world.start_worker()
+    ends = [world.run(tmp_path / name).status for name in ("first", "second")]
+    assert (ends, compressed) == ([0, 0], [tmp_path / "linux"])
+
+
+def test_a_worker_that_cannot_keep_the_kernel_is_named(world, tmp_path):
+    world.start_worker()
+    (tmp_path / "worker0-cache").write_text("not a folder")
+    end = world.run(tmp_path / "out")
+    assert (end.status, len(end.failures), world.executed) == (1, 6, [])
+    assert re.search(r"worker tcp://127\S+ cannot keep the kernel: \S", end.failures[0])
 
 
 def test_a_killed_worker_s_part_runs_on_another_and_no_finished_part_twice(world, tmp_path):
@@ -331,19 +372,81 @@ def has_signals(folder: Path, count: int) -> bool:
 # ---- before anything is sent -----------------------------------------------------------------
 
 
+def faults(error: MissingError) -> list[str]:
+    """The table of workers in an error, without their addresses."""
+    return sorted(line.partition("): ")[2] for line in error.message.splitlines()[1:])
+
+
+OWN = {onworker.places_name(): 1.0, onworker.MEMORY: 1000.0}
+
+
 def test_workers_that_cannot_be_used_are_all_listed_with_remedies(world):
     world.start_other_worker({})
     world.start_other_worker({"netesto 0.0.1, 00000000, x86_64": 1, "netesto MiB": 1000})
+    world.start_other_worker(
+        {onworker.places_name(): 0, onworker.MEMORY: 1000, f"{onworker.FAULT}no ptrace. Ask": 1}
+    )
     with pytest.raises(MissingError, match="no usable worker") as caught:
         world.cluster().examine()
-    assert sorted(line.partition("): ")[2] for line in caught.value.message.splitlines()[1:]) == [
+    assert faults(caught.value) == [
         (
             f"netesto 0.0.1, 00000000, x86_64 differs from {onworker.places_name()} here."
             " Install the same version on both"
         ),
+        "no ptrace. Ask",
         "not a worker of netesto. Start it by: netesto worker",
     ]
     assert caught.value.remedy.endswith(f"netesto worker {world.address}")
+
+
+def flow_command(tool: str) -> list[RemoteCommand]:
+    """A flow of a tool."""
+    with SETTINGS.plan(SourceFile("a.nts", SCRIPT), FIELDS) as plan:
+        flow = next(each for each in plan.head.commands if isinstance(each, DoClient))
+    return [replace(flow, flow=replace(flow.flow, tool=tool))]
+
+
+def test_workers_need_the_installed_version_of_each_tool_that_may_make_a_flow(world, monkeypatch):
+    monkeypatch.setattr(tools, "versions", lambda _: {"iperf3": "3.12"})
+    older = OWN | {onworker.tool_name("iperf3", "3.9"): 1}
+    world.start_other_worker(OWN)
+    world.start_other_worker(older)
+    with pytest.raises(MissingError, match="no usable worker") as caught:
+        world.cluster(commands=flow_command("auto")).examine()
+    assert faults(caught.value) == [
+        "iperf3 3.12: not installed. In Debian: apt install iperf3",
+        "iperf3 3.9 differs from 3.12. Install the same version on all",
+    ]
+    # Netperf cannot be replaced, and another one is not asked for.
+    with pytest.raises(MissingError, match="no usable worker") as caught:
+        world.cluster(commands=flow_command("netperf")).examine()
+    assert faults(caught.value) == ["netperf: not installed. In Debian: apt install netperf"] * 2
+    world.cluster().examine()
+
+
+def test_without_a_tool_here_workers_need_the_version_that_most_of_them_have(world, monkeypatch):
+    monkeypatch.setattr(tools, "versions", lambda _: {})
+    for version in ("3.9", "3.12", "3.12"):
+        world.start_other_worker(OWN | {onworker.tool_name("iperf3", version): 1})
+    found = world.cluster(commands=flow_command("iperf3"))
+    found.examine()
+    [warning] = world.warnings
+    assert (found.places, warning.partition("): ")[2]) == (
+        2,
+        "iperf3 3.9 differs from 3.12. Install the same version on all",
+    )
+
+
+def test_an_installed_kernel_must_be_the_same_on_workers(world):
+    world.start_other_worker(OWN)
+    with pytest.raises(MissingError, match="no usable worker") as caught:
+        world.cluster(modules=Path("/usr/lib/uml/modules")).examine()
+    assert faults(caught.value) == [
+        (
+            "kernel sim-6.12: not installed, or another build. Install the same version on both:"
+            " sudo apt-get install user-mode-linux"
+        )
+    ]
 
 
 def test_a_worker_with_too_little_memory_is_not_used(world):
@@ -356,14 +459,56 @@ def test_no_more_places_are_used_than_the_jobs_that_were_requested(world):
     for _ in range(2):
         world.start_worker()
     found, limited = world.cluster(), world.cluster(limit=1)
-    assert (found.examine(), limited.examine(), found.places, limited.places) == ([], [], 2, 1)
+    for each in (found, limited):
+        each.examine()
+    assert (found.places, limited.places, world.warnings) == (2, 1, [])
 
 
 def test_a_scheduler_that_is_not_there_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
+    monkeypatch.setattr(onworker, "CONNECT_S", 0.2)
     nowhere = World(tmp_path, contextlib.ExitStack(), address="127.0.0.1:9")
     with pytest.raises(MissingError, match=r"no scheduler at tcp://127\.0\.0\.1:9: "):
         nowhere.cluster().examine()
+
+
+@pytest.fixture
+def other_server() -> Iterator[str]:
+    """The address of a server that is none of Dask."""
+
+    class Greeting(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n")
+            self.request.recv(1)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greeting) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_a_server_that_is_no_scheduler_is_reported(other_server, tmp_path):
+    other = World(tmp_path, contextlib.ExitStack(), address=other_server)
+    with pytest.raises(MissingError, match=rf"no scheduler at tcp://{other_server}: "):
+        other.cluster().examine()
+
+
+def serving(address: str) -> Coroutine[object, object, None]:
+    """A worker for the scheduler at an address."""
+    return onworker.serve(
+        f"tcp://{address}", Processors(1), host="127.0.0.1", port=0, security=None, say=print
+    )
+
+
+def test_a_worker_without_a_scheduler_ends(monkeypatch):
+    monkeypatch.setattr(onworker, "CONNECT_S", 0.2)
+    with pytest.raises(OSError, match=r"127\.0\.0\.1:9"):
+        asyncio.run(serving("127.0.0.1:9"))
+
+
+def test_a_worker_with_another_server_than_a_scheduler_ends(other_server):
+    with pytest.raises(onworker.NO_SCHEDULER):
+        asyncio.run(serving(other_server))
 
 
 @pytest.mark.parametrize(
