@@ -31,6 +31,7 @@ from netesto.lab.kernels import Kernel
 from netesto.results import durable, packed
 from netesto.run import job, status
 from netesto.run.workers import Processors
+from netesto.schema import registered
 from netesto.system import interrupts
 
 # What a worker tells its scheduler of: places for parts, and memory for their guests.
@@ -218,6 +219,7 @@ def _adapt(path: Path, content: bytes) -> None:
             made.guest,
             kernel=_kernel(made.guest.kernel, made.guest.kernel_hash),
             out=path.parent,
+            added=registered.points(),
         )
         request = replace(made.request, out=path.parent)
         replace(made, guest=guest, request=request).write(path, plan)
