@@ -1,4 +1,4 @@
-"""The display of a run: live on a terminal, plain lines elsewhere."""
+"""The display of a run as lines. On a terminal `live` shows more."""
 
 import contextlib
 import sys
@@ -6,26 +6,17 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.markup import escape
-from rich.progress_bar import ProgressBar
-from rich.spinner import Spinner
-from rich.table import Table
-from rich.text import Text
+from typing import TextIO
 
 from netesto import units
 from netesto.cli import printing
 from netesto.collectors.clock import Clock
 
-# Lines a terminal can show without scrolling; more flows are counted instead.
-FLOWS_SHOWN = 12
-REFRESHES_PER_SECOND = 5
-
 
 @dataclass(slots=True)
-class _Flow:
+class ShownFlow:
+    """A flow of the experiment that runs, as it was last heard of."""
+
     start_s: float
     duration_s: float | None
     rate_bps: float | None = None
@@ -33,25 +24,16 @@ class _Flow:
 
 
 class Display:
-    """Watches a run (netesto.run.request.Watcher).
-
-    On a terminal a display at the bottom is updated; with `plain`, or elsewhere, each event is a
-    line with its time. `quiet` shows only warnings and the output of ECHO.
+    """Watches a run (netesto.run.request.Watcher): each event is a line with its time on standard
+    error, or on `stream`. `quiet` shows only warnings and the output of ECHO.
     """
 
-    def __init__(
-        self,
-        console: Console,
-        *,
-        plain: bool,
-        quiet: bool,
-    ) -> None:
+    def __init__(self, *, quiet: bool, stream: TextIO | None = None) -> None:
         self.pages: list[str] = []
         self.experiments: list[int] = []
         self.left: list[str] = []
-        self._console = console
+        self._stream = stream
         self._quiet = quiet
-        self._lively = console.is_terminal and not plain and not quiet
         self._expected = 0
         self._seconds = 0.0
         # The controller's, but for what both took to be read.
@@ -60,9 +42,8 @@ class Display:
         self._count = 0
         self._title = ""
         self._now = "starting"
-        self._flows: dict[str, _Flow] = {}
+        self._flows: dict[str, ShownFlow] = {}
         self._lock = threading.RLock()
-        self._live: Live | None = None
         self._parts: tuple[str, ...] = ()
         self._left_s: float | None = None
 
@@ -84,21 +65,10 @@ class Display:
             self._now = ""
 
     def start(self) -> None:
-        """Show the live display, if there is one."""
-        if self._lively and self._live is None:
-            self._live = Live(
-                get_renderable=self._picture,
-                console=self._console,
-                refresh_per_second=REFRESHES_PER_SECOND,
-                transient=True,
-            )
-            self._live.start()
+        """Begin to show what goes on."""
 
     def stop(self) -> None:
-        """Remove the live display."""
-        live, self._live = self._live, None
-        if live is not None:
-            live.stop()
+        """Show it no longer."""
 
     def agrees(self, question: str) -> bool:
         """Ask at the terminal; True without one. Its end, Ctrl-D, is no answer, and means no."""
@@ -113,22 +83,18 @@ class Display:
     # ---- controller.Observer -------------------------------------------------------------
 
     def echo(self, text: str) -> None:
-        with self._lock:
-            if self._live is not None and printing.is_terminal(sys.stdout):
-                self._print(text, markup=False)
-            else:
-                with contextlib.suppress(OSError):
-                    printing.out(text, flush=True)
+        with self._lock, contextlib.suppress(OSError):
+            printing.out(text, flush=True)
 
     def say(self, text: str) -> None:
         if self._quiet:
             return
         with self._lock:
-            self._print(text, markup=False)
+            self._print(text)
 
     def warn(self, text: str) -> None:
         with self._lock:
-            self._print(f"[yellow]warning:[/] {escape(text)}")
+            self._print(f"warning: {text}")
 
     def setting_left(self, text: str) -> None:
         self.left.append(text)
@@ -136,7 +102,7 @@ class Display:
     def error(self, text: str) -> None:
         """An error that ended the run."""
         with self._lock:
-            self._print(f"[red]error:[/] {escape(text)}")
+            self._print(f"error: {text}")
 
     def experiment_started(self, exp: int, exp_name: str) -> None:
         with self._lock:
@@ -155,7 +121,7 @@ class Display:
     ) -> None:
         del exp
         with self._lock:
-            self._flows[flow] = _Flow(start_s, duration_s)
+            self._flows[flow] = ShownFlow(start_s, duration_s)
             wait_s = start_s - self._clock.now()
             when = f", starts in {units.format_time(wait_s)}" if wait_s > 1 else ""
             lasts = "until done" if duration_s is None else units.format_time(duration_s)
@@ -188,56 +154,25 @@ class Display:
             self._line(f"experiment {exp}: {status}{total}")
             self._flows.clear()
 
-    # ---- drawing -------------------------------------------------------------------------
+    # ---- lines ---------------------------------------------------------------------------
 
-    def _print(self, text: object, *, markup: bool = True) -> None:
+    def _print(self, text: str) -> None:
         """Print a line. The reader may be gone (`netesto run … 2>&1 | head`); the run continues."""
-        with contextlib.suppress(OSError):
-            self._console.print(text, markup=markup, highlight=False, soft_wrap=True)
+        printing.err(text, stream=self._stream)
 
     def _line(self, text: str) -> None:
-        if self._quiet or self._lively:
+        if self._quiet:
             return
         clock = time.strftime("%H:%M:%S", time.localtime())
-        self._print(f"{clock} {text}", markup=False)
-
-    def _picture(self) -> Group:
-        with self._lock:
-            now_s = self._clock.now()
-            head = Table.grid(padding=(0, 1))
-            text = Text(f"{self._title or 'preparing'}", style="bold")
-            head.add_row(Spinner("dots"), text, Text(self._time_left(now_s), style="dim"))
-            table = Table.grid(padding=(0, 2))
-            for name, flow in list(self._flows.items())[:FLOWS_SHOWN]:
-                table.add_row("", *_flow_row(name, flow, now_s))
-            for name in self._parts:
-                table.add_row("", name, "", Text("running", style="cyan"))
-            hidden = len(self._flows) - FLOWS_SHOWN
-            if hidden > 0:
-                table.add_row("", f"and {hidden} more flows", "", "")
-            return Group(head, table, Text(f"  {self._now}", style="dim"))
-
-    def _time_left(self, now_s: float) -> str:
-        left_s = self._left_s
-        if left_s is None:
-            left_s = self._began_s + self._seconds - now_s
-        return f"about {units.format_time(round(left_s))} left" if left_s >= 1 else ""
+        self._print(f"{clock} {text}")
 
 
-def _flow_row(name: str, flow: _Flow, now_s: float) -> tuple[Text, ProgressBar, Text]:
-    done = 1.0
-    if flow.duration_s:
-        done = min(max((now_s - flow.start_s) / flow.duration_s, 0.0), 1.0)
-    # Without a total the bar shows only that something happens.
-    total = 1.0 if flow.duration_s or flow.status else None
-    if flow.status == "ok":
-        state = Text("ended", style="green")
-    elif flow.status:
-        state = Text(f"failed: {flow.status}", style="red")
-    elif now_s < flow.start_s:
-        state = Text(f"starts in {flow.start_s - now_s:.0f} s", style="dim")
-    elif flow.rate_bps is None:
-        state = Text("running")
-    else:
-        state = Text(f"{units.format_rate(flow.rate_bps):>12}", style="cyan")
-    return Text(name), ProgressBar(total=total, completed=done, width=24), state
+def to_stderr(*, plain: bool, quiet: bool) -> Display:
+    """The display on standard error: on a terminal live, unless it is to be `plain`."""
+    if plain or quiet or not printing.is_terminal(sys.stderr):
+        return Display(quiet=quiet)
+    # Only terminals need it.
+    from netesto.cli import console
+    from netesto.cli.live import LiveDisplay
+
+    return LiveDisplay(console.to_stderr())

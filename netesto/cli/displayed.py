@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from netesto import log
-from netesto.cli import console, printing
+from netesto.cli import display, printing
 from netesto.cli.display import Display
 from netesto.results import certainty
 from netesto.run import status
@@ -21,23 +21,23 @@ _SHOWN_MAX = 500
 def run(request: RunRequest, carry_out: Callable[[Display], RunEnd]) -> int:
     """Carry out a request, show it, and say how it ended; the exit status."""
     shown = request.shown
-    display = Display(console.to_stderr(), plain=shown.plain, quiet=shown.quiet)
+    watcher = display.to_stderr(plain=shown.plain, quiet=shown.quiet)
     _configure_log(shown.verbosity)
-    end = carry_out(display)
+    end = carry_out(watcher)
     # The reader may be gone; that must not affect the measurements.
     with contextlib.suppress(BrokenPipeError):
-        _tell(end, display, quiet=shown.quiet, pages=request.pages)
+        _tell(end, watcher, quiet=shown.quiet, pages=request.pages)
     return end.status
 
 
-def _tell(end: RunEnd, display: Display, *, quiet: bool, pages: bool) -> None:
+def _tell(end: RunEnd, watcher: Display, *, quiet: bool, pages: bool) -> None:
     if end.out is None:
         return
-    if display.experiments and not quiet:
+    if watcher.experiments and not quiet:
         printing.out()
-        _print_rows(end.out, display.experiments)
-        if pages and len(display.pages) == 1:
-            printing.out(f"page     {display.pages[0]}")
+        _print_rows(end.out, watcher.experiments)
+        if pages and len(watcher.pages) == 1:
+            printing.out(f"page     {watcher.pages[0]}")
         printing.out(f"results  {end.out}/{'exp.html' if pages else 'exp.csv'}")
     if not quiet:
         for sentence in certainty.sentences(end.certainty):

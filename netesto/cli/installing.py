@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from netesto.cli import console, printing
+from netesto.cli import printing
 from netesto.cli.display import Display
 from netesto.cli.hosts import HOSTS_FILE
 from netesto.controller import ansible, hostsfile
@@ -373,7 +373,7 @@ def _prove(path: Path, done: _Done) -> int:
         script = Path(folder, "proof.nts")
         script.write_text(_proof(pairs), encoding="utf-8")
         shown = Display if len(names) > 1 else _Alone
-        display = shown(console.to_stderr(), plain=True, quiet=True)
+        display = shown(quiet=True)
         end = start.run(
             RunRequest(
                 script=str(script),

@@ -41,10 +41,12 @@ def out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
         raise WorldError(f"standard output: {error.strerror}") from error
 
 
-def err(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
-    """Print to standard error. Failures are ignored."""
-    with contextlib.suppress(BrokenPipeError):
-        print(printable(str(text)), end=end, flush=flush, file=sys.stderr)
+def err(
+    text: object = "", *, end: str = "\n", flush: bool = False, stream: TextIO | None = None
+) -> None:
+    """Print to standard error, or to `stream`. Failures are ignored."""
+    with contextlib.suppress(OSError):
+        print(printable(str(text)), end=end, flush=flush, file=stream or sys.stderr)
 
 
 def warn(text: str) -> None:

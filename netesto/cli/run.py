@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from netesto import grounds
-from netesto.cli import console, displayed, printing
+from netesto.cli import display, displayed, printing
 from netesto.cli.display import Display
 from netesto.controller.inventory import Inventory, load, parse_map
 from netesto.deploy import target
@@ -28,9 +28,9 @@ def run(options: argparse.Namespace) -> int:
     """Run a script, or print its steps."""
     asked = _request(options)
     if options.dry_run:
-        display = Display(console.to_stderr(), plain=options.plain, quiet=options.quiet)
+        watcher = display.to_stderr(plain=options.plain, quiet=options.quiet)
         printer = Printer(printing.out, form=options.dry_run)
-        with start.plan(asked, display, printer.show) as plan:
+        with start.plan(asked, watcher, printer.show) as plan:
             printer.finish(plan.head)
         return status.OK
     return displayed.run(asked, partial(start.run, asked))
@@ -42,9 +42,9 @@ def plan(options: argparse.Namespace) -> int:
     asked = RunRequest(
         script=options.script, settings=_settings(options), fields=options.fields, lab=_lab(options)
     )
-    display = Display(console.to_stderr(), plain=True, quiet=False)
+    watcher = Display(quiet=False)
     out = None if options.output == Path("-") else options.output
-    with start.plan(asked, display) as made, printing.into(out) as file:
+    with start.plan(asked, watcher) as made, printing.into(out) as file:
         made.write(file)
     return status.OK
 

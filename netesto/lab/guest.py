@@ -6,9 +6,7 @@ Needs no root. The guest ends with this process, also after kill -9.
 """
 
 import contextlib
-import dataclasses
 import errno
-import json
 import os
 import re
 import resource
@@ -262,7 +260,7 @@ def word(text: str) -> str:
 def _booted(
     job: inside.GuestJob, kernel: Kernel, memory_mb: int, folder: Path, stdin: bytes
 ) -> Iterator[Guest]:
-    (folder / "job.json").write_text(json.dumps(dataclasses.asdict(job)), encoding="utf-8")
+    (folder / "job.json").write_text(job.text(), encoding="utf-8")
     (folder / "stdin").write_bytes(stdin)
     for name in ("stdout", "stderr", "clock", "status", "console"):
         (folder / name).touch()

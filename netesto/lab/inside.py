@@ -30,10 +30,8 @@ import struct
 import sys
 import termios
 import time
-import traceback
 import tty
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 # From <linux/reboot.h>, <linux/mount.h>, <linux/random.h>, <asm/unistd_64.h>, <linux/if.h>,
@@ -64,7 +62,6 @@ CPU_FOLDER = "/sys/devices/system/cpu/cpu0"
 CPU_FACTS: Mapping[str, str] = {"tsc_freq_khz": "1000000\n"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GuestJob:
     """The guest's task.
 
@@ -72,19 +69,40 @@ class GuestJob:
     `modules` are loaded from `modules_folder` in order, with their dependencies. `seed` sets every
     random number of the guest; None leaves them random. `beat_s` is the interval, in guest time,
     between signs of life. With `defers_interrupts` the command begins with SIGINT blocked.
+
+    Not a dataclass: to import what makes them takes a quarter of this program's start.
     """
 
-    argv: Sequence[str]
-    cwd: str
-    env: Mapping[str, str]
-    writable: Sequence[str] = ()
-    terminals: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    modules_folder: str | None = None
-    modules: Sequence[str] = ()
-    hostname: str = "guest"
-    seed: int | None = None
-    beat_s: float = 1.0
-    defers_interrupts: bool = False
+    def __init__(
+        self,
+        *,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        writable: Sequence[str] = (),
+        terminals: Mapping[str, Sequence[int]],
+        modules_folder: str | None = None,
+        modules: Sequence[str] = (),
+        hostname: str = "guest",
+        seed: int | None = None,
+        beat_s: float = 1.0,
+        defers_interrupts: bool = False,
+    ) -> None:
+        self.argv = argv
+        self.cwd = cwd
+        self.env = env
+        self.writable = writable
+        self.terminals = terminals
+        self.modules_folder = modules_folder
+        self.modules = modules
+        self.hostname = hostname
+        self.seed = seed
+        self.beat_s = beat_s
+        self.defers_interrupts = defers_interrupts
+
+    def text(self) -> str:
+        """The task as JSON."""
+        return json.dumps(vars(self))
 
 
 # --- the kernel's interface -----------------------------------------------------------------------
@@ -227,16 +245,18 @@ def _seed(seed: int) -> None:
 # --- running --------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class _Stream:
     """An output of the command: the end that it writes to, the end that we read, the file
     outside."""
 
-    name: str
-    command_end: int
-    our_end: int
-    file: int
-    is_terminal: bool
+    def __init__(
+        self, name: str, *, command_end: int, our_end: int, file: int, is_terminal: bool
+    ) -> None:
+        self.name = name
+        self.command_end = command_end
+        self.our_end = our_end
+        self.file = file
+        self.is_terminal = is_terminal
 
     def relay(self) -> bool:
         """Pass on new output; False after the last."""
@@ -269,7 +289,9 @@ def _stream(name: str, file: int, size: Sequence[int] | None) -> _Stream:
         # Bytes pass unchanged; the terminal outside processes them.
         tty.setraw(command_end)
     os.set_blocking(our_end, False)
-    stream = _Stream(name, command_end, our_end, file, size is not None)
+    stream = _Stream(
+        name, command_end=command_end, our_end=our_end, file=file, is_terminal=size is not None
+    )
     if size is not None:
         stream.resize(*size)
     return stream
@@ -445,6 +467,8 @@ def main() -> None:
         pid = _start(job, stdin, streams)
         result = {"status": _Guest(job, pid, streams, orders=orders, clock=clock).run()}
     except Exception:  # noqa: BLE001 - the top of a whole machine
+        import traceback  # noqa: PLC0415 - rarely needed, and it takes a moment
+
         result = {"error": traceback.format_exc()}
     finally:
         json.dump(result, status)

@@ -2,11 +2,13 @@
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from netesto.errors import Place, ScriptError, repeated
-from netesto.language import ast
 from netesto.language.scope import MisuseError
+
+if TYPE_CHECKING:
+    from netesto.language import ast
 
 # More findings are useless: they have one cause, or the file is not a script.
 MAX_FINDINGS = 1000
@@ -80,7 +82,7 @@ class Findings:
         """Add a finding without a chain."""
         self.add(Finding(message, place, severity, remedy))
 
-    def report_error(self, error: ScriptError, row: ast.LineLayout | None = None) -> None:
+    def report_error(self, error: ScriptError, row: "ast.LineLayout | None" = None) -> None:
         """Add an error; one without a place is about `row`, or about the whole script."""
         near = error.near if isinstance(error, MisuseError) else ()
         place = error.place or (row.place(*near) if row is not None else Place(self._main, 1))

@@ -1,5 +1,5 @@
-"""Warns of settings of hosts that have less effect than expected, because a link of the lab
-follows."""
+"""The lab of a script with what its commands ask of the links, and warnings of settings of hosts
+that have less effect than expected, because a link of the lab follows."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,10 @@ from netesto.flowspec import LINK_TESTS
 from netesto.hostsettings import LinkLimits, Qdisc, Setting
 from netesto.lab.graph import Link, Topology
 from netesto.language import steps
-from netesto.language.plan import Warned
+from netesto.language.plan import Head, Warned
 from netesto.links.given import changed, merged
 from netesto.links.settings import LinkSettings
+from netesto.run import labs
 
 # The options that set the rate of a shaping qdisc.
 RATE_WORDS = frozenset({"bandwidth", "rate"})
@@ -33,6 +34,25 @@ def warnings(
     that a router forwards meet no queue before that of the link, unless the router is slower.
     """
     return list(dict.fromkeys(_warnings(network, commands, inventory)))
+
+
+def network_of(head: Head) -> Topology:
+    """The lab that the command line or else the script requests."""
+    asked = head.lab
+    if asked is None:
+        raise UsageError(
+            f"{head.script} does not say which network it needs",
+            remedy="Add a line such as 'LAB dumbbell rate=100mbit' to it, or run it with"
+            " --lab dumbbell,rate=100mbit, or on real hosts with --hosts FILE.",
+        )
+    try:
+        found = labs.network(asked)
+    except UsageError as error:
+        if not asked.place.file:
+            raise
+        raise asked.refused(error.message, error.remedy) from None
+    inventory = labs.inventory(found, head.commands, aliases={})
+    return with_programs(found, head.commands, inventory)
 
 
 def with_changes(

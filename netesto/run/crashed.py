@@ -18,7 +18,7 @@ from netesto.results import derive, integrity, manifest, runs
 from netesto.results.evidence import FAILED
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.results.store import Store
-from netesto.run import grounds, labs, status
+from netesto.run import behindlinks, labs, status
 from netesto.run.session import RunSession
 from netesto.run.settings import claimable
 
@@ -72,7 +72,7 @@ def _fail(
     exp, now_s = end.exp, time.time()
     folder = results.take_over(exp)
     head = session.plan.head
-    network = grounds.network(head)
+    network = behindlinks.network_of(head)
     inventory = labs.inventory(network, head.commands, aliases=session.request.aliases)
     groups = tuple(
         _group(

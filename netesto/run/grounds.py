@@ -14,7 +14,6 @@ from netesto.grounds import GUEST_FEATURES, HOSTS, LAB, UML, Ground
 from netesto.hostsettings import Sysctl
 from netesto.lab import kernelbuild, kernels, netns
 from netesto.lab.kernels import Kernel
-from netesto.lab.topology import Topology
 from netesto.language import steps
 from netesto.language.plan import Head, Warned
 from netesto.limits import allowed, needs
@@ -49,7 +48,7 @@ def choose(request: RunRequest, head: Head) -> Choice:
         # No kernel helps: the lab's own checks name what is missing, and what needs it.
         return Choice(LAB)
     try:
-        netns.check(labs.plan_of(network(head)))
+        netns.check(labs.plan_of(behindlinks.network_of(head)))
         check_sysctls(head.commands)
         if needed:
             raise MissingError(f"{', '.join(needed)}: not in this kernel ({platform.release()})")
@@ -83,25 +82,6 @@ def _of_kernel(name: str, ground: Ground | None) -> Choice:
     return Choice(kernel.ground, kernel=kernel)
 
 
-def network(head: Head) -> Topology:
-    """The lab that the command line or else the script requests."""
-    asked = head.lab
-    if asked is None:
-        raise UsageError(
-            f"{head.script} does not say which network it needs",
-            remedy="Add a line such as 'LAB dumbbell rate=100mbit' to it, or run it with"
-            " --lab dumbbell,rate=100mbit, or on real hosts with --hosts FILE.",
-        )
-    try:
-        found = labs.network(asked)
-    except UsageError as error:
-        if not asked.place.file:
-            raise
-        raise asked.refused(error.message, error.remedy) from None
-    inventory = labs.inventory(found, head.commands, aliases={})
-    return behindlinks.with_programs(found, head.commands, inventory)
-
-
 def lacking(commands: Sequence[steps.RemoteCommand], kernel: Capabilities) -> list[str]:
     """What commands need and a kernel lacks: "qdisc fq", "congestion control dctcp"."""
     has: needs.Has = {
@@ -119,7 +99,7 @@ def check_script(request: RunRequest, head: Head) -> None:
     if request.hosts is not None:
         inventory = request.hosts.with_suffixes(preflight.suffixes(head.commands))
     elif head.lab:
-        asked = network(head)
+        asked = behindlinks.network_of(head)
         inventory = labs.inventory(asked, head.commands, aliases=request.aliases)
         if request.commands is not None:
             check_allowed = labcommands.checker(request.commands)
@@ -181,5 +161,5 @@ def warnings(request: RunRequest, head: Head) -> list[Warned]:
     if request.hosts is not None or head.lab is None:
         return []
     return labcommands.warnings(
-        network(head), head.commands, aliases=request.aliases, file=request.commands
+        behindlinks.network_of(head), head.commands, aliases=request.aliases, file=request.commands
     )

@@ -8,12 +8,13 @@ from netesto.lab.kernels import Kernel
 from netesto.language.plan import Part, Plan, seed_of
 from netesto.results import durable
 from netesto.results.store import Store
-from netesto.run import earlier, grounds, job, status
+from netesto.run import behindlinks, earlier, job, status
 from netesto.run.inguest import GuestRequest
 from netesto.run.job import Job
 from netesto.run.session import RunEnd, RunSession, only_part, tell
 from netesto.run.sidebyside import SideBySide
 from netesto.run.workers import Task, Workers
+from netesto.schema import registered
 from netesto.system import owned
 
 
@@ -52,6 +53,7 @@ def _job(session: RunSession, kernel: Kernel, out: Path, plan: Plan) -> Job:
             # A page is a file of its own, and a packed experiment has one file.
             pages=request.pages and not request.packs,
             packs=request.packs,
+            added=registered.points(),
         ),
         request=replace(request, run=session.record.name, out=out),
         fields=session.fields,
@@ -75,7 +77,7 @@ class _Guests:
         session = self._session = earlier.without_numbers(self._session, passed)
         rounds = earlier.rounds_of(session, results, passed)
         head = session.plan.head
-        network = grounds.network(head)
+        network = behindlinks.network_of(head)
         results.reserve(head.counter, head.last_number)
         parts = [
             *([head.rest] if head.rest is not None else []),

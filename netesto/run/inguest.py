@@ -12,10 +12,9 @@ from typing import Self
 
 from netesto.errors import GuestError
 from netesto.files import jsontext
-from netesto.lab import guest
 from netesto.lab.kernels import Kernel
-from netesto.lab.watch import STALL_S
 from netesto.run import status
+from netesto.schema.registered import AddedPoint
 from netesto.system import interrupts, process
 
 # The time for pages after a request to end. After a second one there is none.
@@ -33,6 +32,7 @@ class GuestRequest:
     seed         of all random numbers of a guest in simulated time
     pages        whether they are drawn while it runs
     packs        whether the experiments are kept as one file each, if all of them are ok
+    added        what other distributions add to netesto on this machine
     """
 
     kernel: Kernel
@@ -44,6 +44,7 @@ class GuestRequest:
     max_stall_s: float | None
     pages: bool
     packs: bool = False
+    added: tuple[AddedPoint, ...] = ()
 
     def line(self) -> bytes:
         """The guest as a line of JSON."""
@@ -56,11 +57,17 @@ class GuestRequest:
         kernel = value["kernel"]
         modules = kernel["modules"]
         kernel |= {"path": Path(kernel["path"]), "modules": Path(modules) if modules else None}
-        return cls(**{**value, "kernel": Kernel(**kernel), "out": Path(value["out"])})
+        added = tuple(AddedPoint(**each) for each in value["added"])
+        made = {"kernel": Kernel(**kernel), "out": Path(value["out"]), "added": added}
+        return cls(**{**value, **made})
 
     def carry_out(self, job: Path, warn: Warn) -> int:
         """Carry out the job in a file inside a guest; the exit status. GuestError if it crashes, or
         if its kernel is another one than when the run began."""
+        # In the guest its job is read as well, but no other guest is started.
+        from netesto.lab import guest
+        from netesto.lab.watch import STALL_S
+
         if self.kernel.sha256() != self.kernel_hash:
             raise GuestError(
                 f"{self.kernel.path}: this kernel has changed since the run began",
@@ -109,12 +116,16 @@ def command(job: Path) -> list[str]:
     return process.python("netesto", "job", str(job))
 
 
+def request_of(job: Path) -> GuestRequest:
+    """The guest of the job in a file."""
+    with job.open("rb") as file:
+        return GuestRequest.parse(file.readline())
+
+
 def run_part(job: Path, warn: Warn, on_crash: Callable[[GuestError], None]) -> int:
     """Carry out the job in a file, which is a part of a run, in a guest; the exit status."""
-    with job.open("rb") as file:
-        wanted = GuestRequest.parse(file.readline())
     try:
-        return wanted.carry_out(job, warn)
+        return request_of(job).carry_out(job, warn)
     except GuestError as error:
         # The others go on.
         on_crash(error)

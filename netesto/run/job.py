@@ -16,7 +16,8 @@ from netesto.language import plan as planning
 from netesto.language.plan import Plan
 from netesto.results.fields import Fields
 from netesto.run.inguest import GuestRequest
-from netesto.run.request import RunRequest
+from netesto.run.request import RunRequest, Watcher
+from netesto.run.session import RunSession, record_of
 
 # The name of a file with a job.
 NAME = "job"
@@ -54,6 +55,22 @@ def read(path: Path) -> tuple[Job, Plan]:
             fields=_converter().structure(rest["fields"], Fields),
         )
         return job, planning.read_opened(path, file)
+
+
+def session_of(job: Job, plan: Plan, watcher: Watcher) -> RunSession:
+    """The session that a job continues."""
+    request = job.request
+    assert request.out is not None, "a job has a results folder"
+    return RunSession(
+        request=request,
+        plan=plan,
+        record=record_of(request, plan, request.out),
+        fields=job.fields,
+        ground=job.guest.kernel.ground,
+        out=request.out,
+        watcher=watcher,
+        kernel_hash=job.guest.kernel_hash,
+    )
 
 
 @cache

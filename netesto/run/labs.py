@@ -11,7 +11,7 @@ from netesto.controller import preflight
 from netesto.controller.inventory import Inventory
 from netesto.errors import Place, UsageError
 from netesto.grounds import Ground
-from netesto.lab import guest, plan, records, topology, ways
+from netesto.lab import plan, records, topology, ways
 from netesto.lab.addressing import LinkEnd
 from netesto.lab.netns import Lab
 from netesto.lab.topology import Topology
@@ -61,6 +61,8 @@ def network(request: LabRequest) -> Topology:
 
 def memory_mb(request: LabRequest | None) -> int:
     """The memory, in MiB, of a guest with this lab."""
+    from netesto.lab import guest
+
     try:
         return guest.memory_mb(network(request)) if request is not None else GUEST_MEMORY_MB
     except UsageError:

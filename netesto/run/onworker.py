@@ -34,6 +34,7 @@ from netesto.lab.kernels import Kernel
 from netesto.results import durable, packed
 from netesto.run import job
 from netesto.run.workers import Processors
+from netesto.schema import registered
 from netesto.system import interrupts, process
 from netesto.traffic import TOOLS
 
@@ -288,7 +289,7 @@ def _adapt(path: Path, content: bytes) -> bool:
         kernel = _kernel(made.guest.kernel, made.guest.kernel_hash)
         if kernel is None:
             return False
-        guest = replace(made.guest, kernel=kernel, out=path.parent)
+        guest = replace(made.guest, kernel=kernel, out=path.parent, added=registered.points())
         request = replace(made.request, out=path.parent)
         replace(made, guest=guest, request=request).write(path, plan)
     return True

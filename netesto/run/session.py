@@ -2,12 +2,16 @@
 
 import gzip
 import hashlib
+import os
+import platform
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from netesto import __version__
 from netesto.controller.wallclock import Stopwatch
 from netesto.errors import NetestoError, repeated, told_place, written_line
 from netesto.files import atomic
@@ -157,6 +161,30 @@ class RunSession:
             settings=dict(end.settings),
             certainty=end.certainty,
         )
+
+
+def record_of(request: RunRequest, plan: Plan, out: Path) -> RunRecord:
+    """The record of a run that begins; inside a guest, the one that was begun outside."""
+    versions = {
+        "netesto": __version__,
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+    }
+    started = runs.utc(time.time())
+    begun = runs.read(out, request.run) if request.run else None
+    if begun is not None:
+        return replace(begun, started=started, versions=versions)
+    head = plan.head
+    return RunRecord(
+        name=request.run or runs.name_at(time.time()),
+        argv=tuple(os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv),
+        script_path=head.script,
+        script=head.sources[0].text if head.sources else "",
+        seed=head.seed,
+        started=started,
+        sources={file.path: file.text for file in head.sources[1:]},
+        versions=versions,
+    )
 
 
 def only_part(alone: Plan) -> Part:

@@ -1,15 +1,10 @@
 """Starts runs: makes the plan, chooses the ground, and executes the plan there."""
 
 import contextlib
-import os
-import platform
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from netesto import __version__
 from netesto.errors import ScriptError, UsageError
 from netesto.files import paths
 from netesto.grounds import Ground
@@ -20,12 +15,10 @@ from netesto.language.plan import Head, Plan
 from netesto.language.steps import RemoteCommand, Step
 from netesto.results import durable, fields, runs, store
 from netesto.results.fields import Fields
-from netesto.results.runs import RunRecord
 from netesto.run import grounds, guests, sidebyside
 from netesto.run.grounds import Choice
-from netesto.run.job import Job
 from netesto.run.request import RunRequest, Watcher
-from netesto.run.session import RunEnd, RunSession, script_name, tell
+from netesto.run.session import RunEnd, RunSession, record_of, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
 from netesto.run.workers import Processors, Workers, need_dask
 from netesto.system import proc
@@ -117,7 +110,7 @@ def _last_seed(out: Path, script: str) -> int | None:
 
 def _run(request: RunRequest, watcher: Watcher, plan: Plan, columns: Fields, out: Path) -> RunEnd:
     head = plan.head
-    record = _record(request, plan, out)
+    record = record_of(request, plan, out)
     grounds.check_script(request, head)
     _check_numbers(head.numbered, head.rewriting, out, resume=request.resume)
     choice = grounds.choose(request, head)
@@ -190,29 +183,6 @@ def _workers(session: RunSession, kernel: Kernel, jobs: int) -> Iterator[Workers
         yield found
 
 
-def session_of(job: Job, plan: Plan, watcher: Watcher) -> RunSession:
-    """The session that a job continues."""
-    request = job.request
-    assert request.out is not None, "a job has a results folder"
-    return RunSession(
-        request=request,
-        plan=plan,
-        record=_record(request, plan, request.out),
-        fields=job.fields,
-        ground=job.guest.kernel.ground,
-        out=request.out,
-        watcher=watcher,
-        kernel_hash=job.guest.kernel_hash,
-    )
-
-
-def carry_out(job: Job, plan: Plan, watcher: Watcher) -> RunEnd:
-    """Carry out a job in this process, which is in a guest."""
-    from netesto.run import whole
-
-    return whole.run(session_of(job, plan, watcher))
-
-
 def _columns(request: RunRequest, plan: Plan) -> Fields:
     """The columns of exp.csv that a plan was made with."""
     if request.fields is not None:
@@ -220,30 +190,6 @@ def _columns(request: RunRequest, plan: Plan) -> Fields:
     ours = fields.load(paths.fields_file())
     text = plan.head.fields
     return ours if str(ours) == text else fields.parse(text, source=request.script)
-
-
-def _record(request: RunRequest, plan: Plan, out: Path) -> RunRecord:
-    """The record of a run that begins; inside a guest, the one that was begun outside."""
-    versions = {
-        "netesto": __version__,
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-    }
-    started = runs.utc(time.time())
-    begun = runs.read(out, request.run) if request.run else None
-    if begun is not None:
-        return replace(begun, started=started, versions=versions)
-    head = plan.head
-    return RunRecord(
-        name=request.run or runs.name_at(time.time()),
-        argv=tuple(os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv),
-        script_path=head.script,
-        script=head.sources[0].text if head.sources else "",
-        seed=head.seed,
-        started=started,
-        sources={file.path: file.text for file in head.sources[1:]},
-        versions=versions,
-    )
 
 
 def _warn(request: RunRequest, plan: Plan, watcher: Watcher) -> None:

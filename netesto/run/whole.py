@@ -24,7 +24,7 @@ from netesto.language.plan import Totals
 from netesto.model import Endpoint
 from netesto.results.manifest import PathRecord
 from netesto.results.store import Store
-from netesto.run import agents, behindlinks, earlier, grounds, labs, status
+from netesto.run import agents, behindlinks, earlier, labs, status
 from netesto.run.drawer import Index
 from netesto.run.executor import Executor
 from netesto.run.session import RunEnd, RunSession, tell
@@ -125,7 +125,7 @@ class _Whole:
             ):
                 yield up, RunNetwork(ground=ground), connect
             return
-        network = grounds.network(self._head)
+        network = behindlinks.network_of(self._head)
         self._watcher.doing("building the lab")
         self._tidy_up()
         assert self._nursery is not None, "a lab is built only where there is one"

@@ -6,15 +6,24 @@ of its modules (https://packaging.python.org/specifications/entry-points/).
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar, overload
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, overload
 
 from netesto.errors import WorldError
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
 TOOLS = "netesto.tools"
 COLLECTORS = "netesto.collectors"
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPoint:
+    """An entry point of a group: its name, where its value is, and the distribution that adds
+    it."""
+
+    group: str
+    name: str
+    value: str
+    provider: str
 
 
 class Named(Protocol):
@@ -27,16 +36,34 @@ class Named(Protocol):
 T = TypeVar("T", bound=Named)
 
 
-@functools.cache
-def _points(group: str) -> "tuple[EntryPoint, ...]":
-    # Imported here because it takes 20 ms, and many commands do not need it.
-    from importlib import metadata  # noqa: PLC0415
-
-    return tuple(sorted(metadata.entry_points(group=group), key=lambda each: each.name))
+# What is known of groups.
+_known: dict[str, tuple[AddedPoint, ...]] = {}
 
 
-def _provider(point: "EntryPoint") -> str:
-    return point.dist.name if point.dist is not None else point.value
+def points() -> tuple[AddedPoint, ...]:
+    """What other distributions add to netesto here."""
+    return (*_points(TOOLS), *_points(COLLECTORS))
+
+
+def take(found: Iterable[AddedPoint]) -> None:
+    """Take what the process that started this one on the same machine has found (`points`): to look
+    takes as long as a tenth of all imports, in a guest longer."""
+    given = tuple(found)
+    for group in (TOOLS, COLLECTORS):
+        _known[group] = tuple(each for each in given if each.group == group)
+
+
+def _points(group: str) -> tuple[AddedPoint, ...]:
+    if group not in _known:
+        # Imported here because it takes 40 ms, and many commands do not need it.
+        from importlib import metadata  # noqa: PLC0415
+
+        found = sorted(metadata.entry_points(group=group), key=lambda each: each.name)
+        _known[group] = tuple(
+            AddedPoint(group, each.name, each.value, each.dist.name if each.dist else each.value)
+            for each in found
+        )
+    return _known[group]
 
 
 class Names(Sequence[str]):
@@ -79,7 +106,7 @@ class Registered(Mapping[str, T]):
 
     def provider(self, name: str) -> str:
         """The distribution that adds a value; "" if it is ours."""
-        return next((_provider(each) for each in _points(self._group) if each.name == name), "")
+        return next((each.provider for each in _points(self._group) if each.name == name), "")
 
     @functools.cached_property
     def _all(self) -> dict[str, T]:
@@ -88,10 +115,12 @@ class Registered(Mapping[str, T]):
             found[point.name] = self._loaded(point, found)
         return found
 
-    def _loaded(self, point: "EntryPoint", known: Mapping[str, T]) -> T:
+    def _loaded(self, point: AddedPoint, known: Mapping[str, T]) -> T:
+        from importlib.metadata import EntryPoint  # noqa: PLC0415
+
         fault = ""
         try:
-            value: T = point.load()
+            value: T = EntryPoint(point.name, point.value, point.group).load()
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
             raise self._broken(point, f"cannot be loaded: {cause}") from error
@@ -105,9 +134,9 @@ class Registered(Mapping[str, T]):
             raise self._broken(point, fault)
         return value
 
-    def _broken(self, point: "EntryPoint", fault: str) -> WorldError:
+    def _broken(self, point: AddedPoint, fault: str) -> WorldError:
         return WorldError(
-            f"Python package {_provider(point)}: the entry point {point.name} of {self._group}"
+            f"Python package {point.provider}: the entry point {point.name} of {self._group}"
             f" ({point.value}) {fault}",
             remedy="Repair it, or uninstall the package.",
         )

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import pytest
 from distributed import Client
-from rich.console import Console
 
 from netesto.agent import tools
 from netesto.cli.display import Display
@@ -213,7 +212,7 @@ class World:
                 fields=FIELDS.with_names(plan.head.columns),
                 ground=SIM,
                 out=out,
-                watcher=Display(Console(file=said, width=200), plain=True, quiet=False),
+                watcher=Display(quiet=False, stream=said),
                 kernel_hash=found.kernel.sha256(),
             )
             return guests.run_parts(session, found.kernel, found)
@@ -560,6 +559,6 @@ def test_a_dry_run_refuses_what_a_run_would_refuse(tmp_path, request_, message):
     (tmp_path / "a.nts").write_text(SCRIPT)
     script, out = str(tmp_path / "a.nts"), tmp_path / "out"
     request = RunRequest(script=script, settings=SETTINGS, out=out, **request_)
-    display = Display(Console(quiet=True), plain=True, quiet=True)
+    display = Display(quiet=True)
     with pytest.raises(UsageError, match=message), start.plan(request, display, lambda _: None):
         pass

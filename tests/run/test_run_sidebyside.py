@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from netesto.cli.display import Display
 from netesto.errors import ResultsError, UsageError
@@ -93,7 +92,7 @@ class Ground:
         self.rates: dict[int, str] = {}
         self.numbers_again = 1
         self.said = io.StringIO()
-        self.display = Display(Console(file=self.said, width=200), plain=True, quiet=False)
+        self.display = Display(quiet=False, stream=self.said)
 
     def job(self, task: Task) -> Path:
         self.tasks[task.folder] = task
