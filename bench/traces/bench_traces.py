@@ -46,9 +46,10 @@ FLOWS_OF_TRACE = (
     "DO_TRACE file=flows.txt protocol=udp bitrate=950kbit drain=0 exp=COUNTER expName=flows"
 )
 FLOWS_OF_CLIENTS = """\
-DO_SERVER host=h9,h10,h11,h12,h13,h14,h15,h16 exp=COUNTER expName=flows order=0 start=1
+DO_SERVER host=h9 exp=COUNTER expName=flows order=0 start=1
 FOR n IN 1,2,3,4,5,6,7,8 DO
-    DO_CLIENT host=h$n server=h$($n + 8) test=UDP_STREAM tool=native bitrate=950kbit size=1400 \\
+    SET_EXP far=n+8
+    DO_CLIENT host=h$n server=h$far test=UDP_STREAM tool=native bitrate=950kbit len=1400 \\
         dur=30 hold=1
 DONE
 START_FLOWS
