@@ -57,8 +57,8 @@ END_SLACK_S = 15.0
 STRESS_SLACK = 30.0
 # How long the program waits for the last transfers: COMPLETION_TIMEOUT in source/completions.c.
 COMPLETION_S = 30.0
-# How long it waits for what receivers of a trace counted, behind what queues hold: ANSWER_TIMEOUT in
-# source/trace.c, and a second. The controller waits for 30 s.
+# How long it waits for what receivers of a trace counted, behind what queues hold: ANSWER_TIMEOUT
+# in source/trace.c, and a second. The controller waits for 30 s.
 _ANSWER_S = 29.0
 
 _NAME = "netesto-flow"
