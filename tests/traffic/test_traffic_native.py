@@ -185,6 +185,10 @@ def test_another_program_has_no_version():
         NATIVE.parse_version("iperf 3.12\n")
 
 
+def test_the_end_of_a_trace_may_wait_behind_queues_as_long_as_the_program_does(ask):
+    assert NATIVE.deadline_s(ask(test="TRACE_UDP", duration_s=60.0)) == 60 + 28 + 1
+
+
 def test_the_congestion_control_under_test_is_the_senders(ask):
     result = NATIVE.parse(printed(**STREAM), ask(duration_s=2.0, interval_s=1.0), started_s=1e9)
     assert replace(result, intervals=()).local_congestion_control == "cubic"

@@ -57,6 +57,9 @@ END_SLACK_S = 15.0
 STRESS_SLACK = 30.0
 # How long the program waits for the last transfers: COMPLETION_TIMEOUT in source/completions.c.
 COMPLETION_S = 30.0
+# How long it waits for what receivers of a trace counted, behind what queues hold: ANSWER_TIMEOUT
+# in source/trace.c, and a second. The controller waits for 30 s.
+_ANSWER_S = 29.0
 
 _NAME = "netesto-flow"
 _VERSION = re.compile(rf"^{_NAME} (\S.*)$", re.MULTILINE)
@@ -189,6 +192,8 @@ class Native(Tool):
     def deadline_s(self, request: GroupRequest) -> float:
         if request.test in LINK_TESTS:
             return STRESS_SLACK * request.whole_s + END_SLACK_S
+        if request.test in TRACE_TESTS:
+            return request.duration_s + _ANSWER_S
         waiting_s = COMPLETION_S if request.test in COMPLETION_TESTS else 0.0
         return request.omit_s + request.duration_s + waiting_s + END_SLACK_S
 
