@@ -1,5 +1,6 @@
 """An experiment while it runs: its groups, their flows, and the reports of agents on them."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,8 +111,10 @@ class GroupState:
             flow.last_lines, flow.ended_s = event.last_lines, time_s
 
 
-def _begins(path: str) -> Callable[[str], bool]:
-    return lambda name: name.startswith(path)
+def _has_beginning(names: Sequence[str], path: str) -> bool:
+    """Whether one of the sorted names begins with a path."""
+    at = bisect_left(names, path)
+    return at < len(names) and names[at].startswith(path)
 
 
 def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
@@ -236,10 +239,11 @@ class Experiment:
                 owed[client][f"raw/{client}/ping."] = None
         for order, host in self.described:
             owed[host][f"{order}/{host}.info"] = None
+        found = sorted(self.files)
         for host, paths in owed.items():
             if host in self.lost or host in self.pending_data:
                 continue
-            lost = [path for path in paths if not any(map(_begins(path), self.files))]
+            lost = [path for path in paths if not _has_beginning(found, path)]
             if lost:
                 named = ", ".join(path.removeprefix(f"raw/{host}/").rstrip(".") for path in lost)
                 yield f"{host}: its data are not complete: another program has deleted {named}"
