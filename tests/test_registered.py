@@ -6,7 +6,8 @@ import pytest
 
 from netesto.errors import WorldError
 from netesto.measured import Counters
-from netesto.schema.registered import Names, Registered
+from netesto.schema import registered as points
+from netesto.schema.registered import AddedPoint, Names, Registered
 
 OWN = Counters(name="own", title="", sentence="", units={"a": "b"}, drawn=("a",), read=dict)
 
@@ -82,3 +83,14 @@ def test_a_broken_entry_point_is_named_with_its_distribution(registered, point, 
 def test_without_entry_points_there_are_ours(tmp_path: Path):
     found = Registered("tests.nobody", Counters, [OWN])
     assert (dict(found), [*Names("tests.nobody", "own")]) == ({"own": OWN}, ["own"])
+
+
+def test_what_the_process_outside_has_found_is_not_looked_for_again(monkeypatch):
+    monkeypatch.setattr(points, "_known", {})
+    found = (
+        AddedPoint(points.TOOLS, "drip", "drips:TOOL", "drip-tools"),
+        AddedPoint(points.COLLECTORS, "drips", "drips:DRIPS", "drip-tools"),
+    )
+    points.take(found)
+    monkeypatch.setattr("importlib.metadata.entry_points", None)
+    assert (points.points(), [*Names(points.TOOLS, "netperf")]) == (found, ["netperf", "drip"])

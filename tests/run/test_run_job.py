@@ -16,6 +16,7 @@ from netesto.run.inguest import GuestRequest
 from netesto.run.job import Job
 from netesto.run.request import OnFailure, RunRequest, Shown
 from netesto.run.settings import RunSettings
+from netesto.schema.registered import AddedPoint
 from netesto.system import process
 
 SETTINGS = RunSettings(
@@ -80,6 +81,7 @@ def write(folder: Path, request: RunRequest = REQUEST) -> tuple[Job, Plan, Path]
         max_wall_s=60,
         max_stall_s=None,
         pages=False,
+        added=(AddedPoint("netesto.tools", "drip", "drips:TOOL", "drip-tools"),),
     )
     made = Job(guest=guest, request=request, fields=FIELDS)
     with SETTINGS.plan(SourceFile("a.nts", SCRIPT), FIELDS) as whole:
