@@ -97,7 +97,12 @@ def free_name(wanted: str, taken: set[str]) -> str:
 
 def _networks(topology: Topology) -> list[int]:
     """The number (from 1) of the network that each link belongs to: switches join links."""
-    switches = {node.name for node in topology.nodes if node.kind == "switch"}
+    switched: dict[str, list[int]] = {
+        node.name: [] for node in topology.nodes if node.kind == "switch"
+    }
+    for at, link in enumerate(topology.links):
+        for end in {link.a, link.b} & switched.keys():
+            switched[end].append(at)
     numbers = [0] * len(topology.links)
     count = 0
     for start, number in enumerate(numbers):
@@ -108,10 +113,9 @@ def _networks(topology: Topology) -> list[int]:
         while pending:
             at = pending.pop()
             numbers[at] = count
-            ends = switches & {topology.links[at].a, topology.links[at].b}
-            for other, link in enumerate(topology.links):
-                if not numbers[other] and ends & {link.a, link.b}:
-                    pending.append(other)
+            for end in (topology.links[at].a, topology.links[at].b):
+                # Once for each switch.
+                pending += (other for other in switched.pop(end, ()) if not numbers[other])
     if count > MOST_NETWORKS:
         raise UsageError(f"{topology.name}: more than {MOST_NETWORKS} networks")
     return numbers

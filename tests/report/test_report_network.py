@@ -4,6 +4,8 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import pytest
+
 from netesto.report import network, page
 from netesto.results import links
 from netesto.results.links import LinkRecord, Links, Load, Way
@@ -124,9 +126,11 @@ def test_two_links_between_two_nodes_are_two_lines(tmp_path: Path):
     assert [name for name in names.values() if name.startswith("e1→e2")] == ["e1→e2", "e1→e2.2"]
 
 
-def test_a_lab_with_too_many_links_is_not_drawn(tmp_path: Path):
-    write(tmp_path, [each for n in range(1001) for each in both(f"h{n}", "sw")])
-    assert network.of_experiment(tmp_path) is None
+@pytest.mark.parametrize("links", [2, 3])
+def test_a_lab_with_too_many_links_is_not_drawn(tmp_path: Path, monkeypatch, links: int):
+    monkeypatch.setattr(network, "MOST_LINKS", 2)
+    write(tmp_path, [each for n in range(links) for each in both(f"h{n}", "sw")])
+    assert (network.of_experiment(tmp_path) is None) == (links == 3)
 
 
 def test_a_page_has_the_links_if_there_are_any(publish, read, two):
