@@ -82,22 +82,27 @@ class Load:
     marks: Column = ()
     rates_bps: tuple[float | None, ...] = ()
 
+    def _mean_rate_bps(self, first: int, last: int) -> float | None:
+        """The mean over time between two samples; None if it was unknown for a while."""
+        seconds = self.time_s[last] - self.time_s[first]
+        known = [rate for rate in self.rates_bps[first + 1 : last + 1] if rate is not None]
+        if seconds <= 0 or len(known) < last - first:
+            return None
+        times = itertools.pairwise(self.time_s[first : last + 1])
+        bits = (rate * (end - start) for rate, (start, end) in zip(known, times, strict=True))
+        return math.fsum(bits) / seconds
+
     def between(self, first: int, last: int) -> "CarriedTraffic":
         """What it carried from one sample to another."""
-        pieces = range(first + 1, last + 1)
-        rates = [self.rates_bps[at] for at in pieces]
-        seconds = self.time_s[last] - self.time_s[first]
-        capacity = math.fsum(
-            (rate or 0.0) * (self.time_s[at] - self.time_s[at - 1])
-            for at, rate in zip(pieces, rates, strict=True)
-        )
-        rate_bps = capacity / seconds if seconds > 0 and None not in rates else None
-        if rates and len(set(rates)) == 1:
-            rate_bps = rates[0]
+        rates = self.rates_bps[first + 1 : last + 1]
+        # One rate is as it was set; a mean has been rounded.
+        is_constant = len(set(rates)) == 1
+        rate_bps = rates[0] if is_constant else self._mean_rate_bps(first, last)
         counts = (
             _increase(column[first], column[last])
             for column in (self.bytes, self.packets, self.drops, self.marks)
         )
+        seconds = self.time_s[last] - self.time_s[first]
         return CarriedTraffic(self.record, rate_bps, seconds, *counts)
 
     def window(self, start_s: float, end_s: float) -> tuple[int, int] | None:
