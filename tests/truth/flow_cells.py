@@ -361,12 +361,12 @@ def started_together(ground: Ground) -> Study:
     link = "rate=100mbit rtt=20 limit=250K"
     if ground == "lab":
         link += " emulator=program"
-    counts = (2, 10, 100)
+    counts, flow = (2, 10, 100), "test=TCP_STREAM tool=netperf ca=cubic dur=14"
     script, rows = [f"LAB pair {link}"], []
     for experiment, count in enumerate(counts, start=1):
         script += [
             "DO_SERVER host=b exp=COUNTER expName=together start=1",
-            f"DO_CLIENT host=a server=b tool=netperf ca=cubic instances={count} dur=14",
+            f"DO_CLIENT host=a server=b {flow} instances={count}",
             *("WAIT_FLOWS", "PROCESS_EXP"),
         ]
         place = (experiment, 1)

@@ -3,6 +3,7 @@
 `.ci/run` has time for more, and `make truth` measures all of it (docs/truth.md)."""
 
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from studies import Study
 
 from netesto.lab import topology
 from netesto.links.settings import LinkSettings
+from netesto.system import process
 
 PAGE = Path(__file__).parents[2] / "docs" / "truth.md"
 
@@ -30,6 +32,19 @@ def test_what_is_measured_is_what_theory_expects(study: Study, tmp_path: Path):
     kernel_or_reason("sim")
     measured = measure(study, tmp_path / study.name)
     assert [finding for finding in measured.findings if not finding.is_true] == []
+
+
+def test_every_script_is_valid(tmp_path: Path):
+    """Also those that only `make truth` runs."""
+    for study in STUDIES:
+        folder = tmp_path / study.name
+        folder.mkdir()
+        for name, text in {**study.files, "script.nts": study.script}.items():
+            (folder / name).write_text(text)
+    scripts = [str(Path(study.name, "script.nts")) for study in STUDIES]
+    words = [sys.executable, "-m", "netesto", "check", *scripts]
+    checked = process.run(words, timeout=300, check=False, cwd=tmp_path)
+    assert checked.status == 0, checked.stderr
 
 
 def cells() -> list[list[str]]:
