@@ -53,6 +53,11 @@ def send(count: int) -> None:
             sender.sendto(b"x", (str(PEER), 9))
 
 
+def reported(collector: capture.CaptureCollector) -> list[str]:
+    """Its errors, but for packets that the kernel drops when other tests fill the loopback."""
+    return [each for each in collector.errors if "the kernel dropped" not in each]
+
+
 def packets_in(path: Path, *which: str) -> int:
     argv = ["tcpdump", "-n", "-r", str(path), *which]
     return len(process.run(argv, timeout=5).stdout.splitlines())
@@ -74,7 +79,7 @@ def test_a_capture_that_ends_at_its_limit_says_so_and_what_raises_it(tmp_path):
         "a.pcap: the capture ended at its limit of 3 packets; packets= of DO_TCPDUMP raises it."
         " Columns pkt… need all packets of a flow"
     )
-    assert (asyncio.run(run()).errors, packets_in(path)) == ([warning], 3)
+    assert (reported(asyncio.run(run())), packets_in(path)) == ([warning], 3)
 
 
 @pytest.mark.lab
@@ -91,7 +96,7 @@ async def test_a_capture_ends_at_the_size_that_its_host_allows(tmp_path):
         "a.pcap: the capture ended at the limit of its host, 1.02 kB (captures in its agent.toml)."
         " Columns pkt… need all packets of a flow"
     )
-    assert (collector.errors, path.stat().st_size) == ([warning], 1024)
+    assert (reported(collector), path.stat().st_size) == ([warning], 1024)
 
 
 @pytest.mark.lab
@@ -108,7 +113,7 @@ def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
         await collector.stop()
         return collector
 
-    assert (asyncio.run(run()).errors, packets_in(path, "udp")) == ([], 5)
+    assert (reported(asyncio.run(run())), packets_in(path, "udp")) == ([], 5)
 
 
 @pytest.mark.lab
@@ -129,7 +134,7 @@ async def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exite
     collector._job.send(signal.SIGTERM)
     assert await process.wait_until_async((tmp_path / "a.log").exists, timeout=60)
     await collector.stop()
-    assert collector.errors == ["a.pcap: tcpdump was ended by a signal, before the end"]
+    assert reported(collector) == ["a.pcap: tcpdump was ended by a signal, before the end"]
 
 
 @pytest.mark.usefixtures("no_tools")
