@@ -66,15 +66,16 @@ number = json.loads(head[len(b'"head": '):-1])["parts"][0]["before"] + 1
 folder = job.parent
 assert json.loads(guest)["out"] == str(folder)
 assert Path(json.loads(guest)["kernel"]["path"]).read_text() == "a kernel"
-with (common / "executed").open("a") as file:
-    file.write(f"{number}\\n")
-(common / f"worker-{number}").write_text(os.environ["WORKER"])
 hold = common / f"hold-{number}"
 signals, needed = [], int(hold.read_text()) if hold.exists() else 1
 def note(*_):
     signals.append(1)
     (common / f"signals-{number}").write_text(str(len(signals)))
 signal.signal(signal.SIGINT, note)
+(common / f"worker-{number}").write_text(os.environ["WORKER"])
+# Signals may come from now on.
+with (common / "executed").open("a") as file:
+    file.write(f"{number}\\n")
 print(f"warning: cell {number}", file=sys.stderr, flush=True)
 deadline = time.monotonic() + 50
 while hold.exists() and len(signals) < needed and time.monotonic() < deadline:
