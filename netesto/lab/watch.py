@@ -37,8 +37,9 @@ POLLED_S, POLLED_WITHIN_S = 0.05, 60.0
 # or a thousand programs, may have much to compute.
 DOUBT = 5
 
-# The maximum once the command was asked to end.
-HASTE_S = 2.0
+# The maximum once the command was asked to end, and the interval then: the command needs the rest of
+# ENDING_S for its own end.
+HASTE_S, HASTE_LOOK_S = 1.5, 0.25
 
 # After a request to end, the guest may compute for this much longer. A limit of wall time would
 # lose measurements on a busy machine.
@@ -312,7 +313,7 @@ class Watch:
         silent_s = now - self._last_sign
         if silent_s < LULL_S or now < self._next_glance:
             return False
-        self._next_glance = now + LULL_S
+        self._next_glance = now + (HASTE_LOOK_S if self._is_in_haste else LULL_S)
         ticks = spinner.processor_ticks(self._guest.leader)
         if self._ticks is None:
             self._ticks, self._doing = ticks, self._guest.doing()
