@@ -37,8 +37,8 @@ POLLED_S, POLLED_WITHIN_S = 0.05, 60.0
 # or a thousand programs, may have much to compute.
 DOUBT = 5
 
-# The maximum once the command was asked to end, and the interval then: the command needs the rest of
-# ENDING_S for its own end.
+# The maximum once the command was asked to end, and the interval then: the command needs the rest
+# of ENDING_S for its own end.
 HASTE_S, HASTE_LOOK_S = 1.5, 0.25
 
 # After a request to end, the guest may compute for this much longer. A limit of wall time would
