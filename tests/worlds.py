@@ -210,8 +210,7 @@ def missing() -> str:
 
 
 def _fetched_sshd() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(cache) if cache else Path.home() / ".cache") / "netesto" / "sshd"
+    return paths.cache_folder() / "sshd"
 
 
 @dataclass(frozen=True, slots=True)

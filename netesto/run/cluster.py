@@ -46,8 +46,8 @@ _WAIT_S = 2.0
 _PORT = 8786
 
 # What the scheduler knows of a worker, and of all by their addresses.
-Worker: TypeAlias = Mapping[str, Any]
-Workers: TypeAlias = Mapping[str, Worker]
+WorkerFacts: TypeAlias = Mapping[str, Any]
+Known: TypeAlias = Mapping[str, WorkerFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +184,14 @@ class Cluster:
             or f"Start workers with this netesto: netesto worker {self._address.text}",
         )
 
-    def _look_at(self, workers: Workers) -> int:
+    def _look_at(self, workers: Known) -> int:
         """How many places can be used now."""
         needed = dict.fromkeys(self._tools(workers), 1)
         self._needs = {**self._fixed_needs, **needed}
         self._places = self._counted(workers)
         return self._places
 
-    def _tools(self, workers: Workers) -> list[str]:
+    def _tools(self, workers: Known) -> list[str]:
         """The resources that the flows need: of each tool that may make them, the version that is
         installed here; else the one that most workers have. All workers have the same, because
         results depend on it."""
@@ -215,14 +215,14 @@ class Cluster:
                 found.append(prefix)
         return found
 
-    def _warn_of(self, workers: Workers) -> None:
+    def _warn_of(self, workers: Known) -> None:
         """Warn, once, of workers that cannot be used."""
         for address, worker in workers.items():
             if address not in self._unusable and (fault := self._fault(worker)):
                 self._unusable.add(address)
                 self._warn(f"a worker is not used: {_name(address, worker)}: {fault}")
 
-    def _fault(self, worker: Worker) -> str:
+    def _fault(self, worker: WorkerFacts) -> str:
         """Why a worker cannot be used, with what to do; "" if it can."""
         has: Mapping[str, float] = worker["resources"]
         own = onworker.places_name()
@@ -263,7 +263,7 @@ class Cluster:
                     else f"{tool} {version}".rstrip() + f": not installed. {installation(tool)}"
                 )
 
-    def _counted(self, workers: Workers) -> int:
+    def _counted(self, workers: Known) -> int:
         found = sum(
             int(min(each["resources"][name] // need for name, need in self._needs.items()))
             for each in workers.values()
@@ -398,14 +398,14 @@ class Cluster:
             self._calls.add(asyncio.ensure_future(call))
 
 
-async def _workers(client: Client) -> Workers:
+async def _workers(client: Client) -> Known:
     """What the scheduler knows of its workers, by their addresses."""
     found = await client.scheduler.identity(n_workers=-1)
-    workers: Workers = found["workers"]
+    workers: Known = found["workers"]
     return workers
 
 
-def _name(address: str, worker: Worker) -> str:
+def _name(address: str, worker: WorkerFacts) -> str:
     """A worker in messages."""
     return f"{worker['host']} ({address})"
 

@@ -1,7 +1,6 @@
 """`netesto run --on slurm`: Slurm's daemons on machines of their own, a controller and one node,
 which have nothing in common but the network."""
 
-import os
 import re
 import shutil
 import signal
@@ -13,6 +12,7 @@ import pytest
 from needs import kernel_or_reason, unmet
 from worlds import Machine, World, machines
 
+from netesto.files import paths
 from netesto.system import process
 
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(1200)]
@@ -53,7 +53,7 @@ RUN = ("netesto", "run", "--plain", "--ground", "sim", "--seed", "7", "--no-page
 
 def slurm() -> Path:
     """Where .ci/slurm has put it."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netesto" / "slurm"
+    return paths.cache_folder() / "slurm"
 
 
 def root_of(machine: Machine) -> Path:
@@ -77,8 +77,9 @@ def jobs(world: World) -> list[str]:
     return queue.stdout.splitlines()
 
 
-def await_jobs(world: World, expected: list[str]) -> None:
-    assert process.wait_until(lambda: jobs(world) == expected, timeout=PATIENCE_S), jobs(world)
+def has_jobs(world: World, expected: list[str]) -> bool:
+    """Whether these are queued, or run, in the end."""
+    return process.wait_until(lambda: jobs(world) == expected, timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -109,26 +110,26 @@ def test_cells_run_on_nodes_as_here_and_the_job_ends_with_the_run(world):
     assert (here.status, there.status, tables[0] == tables[1]) == (0, 0, True)
     # Only the node was sent a kernel.
     assert world["lab1"].exists("/root/.cache/netesto/received")
-    await_jobs(world, [])
+    assert has_jobs(world, []), jobs(world)
     assert not list((root_of(world["lab1"]) / "tmp").glob("netesto-*"))
 
 
 def test_ctrl_c_ends_the_job(world):
     log = world.controller.folder / "interrupted"
     run = world.controller.start([*RUN, "interrupted", "--on", "slurm", "sweep.nts"], stdout=log)
-    await_jobs(world, ["netesto RUNNING"])
+    assert has_jobs(world, ["netesto RUNNING"]), jobs(world)
     process.kill_group(run.pid, signal.SIGINT)
     assert run.wait(PATIENCE_S) == 130, log.read_text()
-    await_jobs(world, [])
+    assert has_jobs(world, []), jobs(world)
 
 
 def test_a_killed_run_leaves_no_job(world):
     log = world.controller.folder / "killed"
     run = world.controller.start([*RUN, "killed", "--on", "slurm", "sweep.nts"], stdout=log)
-    await_jobs(world, ["netesto RUNNING"])
+    assert has_jobs(world, ["netesto RUNNING"]), jobs(world)
     world.controller.run(["pkill", "-KILL", "-f", "netesto run"])
     run.wait(PATIENCE_S)
-    await_jobs(world, [])
+    assert has_jobs(world, []), jobs(world)
 
 
 def test_a_partition_that_does_not_exist_is_reported(world):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from netesto.files import paths
 from netesto.system import process
 
 # containers-common, containers.conf.
@@ -66,19 +67,21 @@ def run_in_container(
 
 
 def _runc() -> Path | None:
-    found = shutil.which("runc") or shutil.which("runc", path=str(_fetched() / "usr/sbin"))
+    found = shutil.which("runc") or shutil.which(
+        "runc", path=str(paths.cache_folder() / "runc/usr/sbin")
+    )
     return Path(found) if found else None
 
 
 def _filter() -> Path | None:
     return next(
-        (root / FILTER for root in (Path("/"), _fetched()) if (root / FILTER).exists()), None
+        (
+            root / FILTER
+            for root in (Path("/"), paths.cache_folder() / "runc")
+            if (root / FILTER).exists()
+        ),
+        None,
     )
-
-
-def _fetched() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(cache) if cache else Path.home() / ".cache") / "netesto" / "runc"
 
 
 def _config(

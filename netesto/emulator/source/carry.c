@@ -77,7 +77,6 @@ static struct {
 	unsigned writing;
 } self = {.listener = -1};
 
-
 static int64_t now_ns(clockid_t clock)
 {
 	struct timespec now;

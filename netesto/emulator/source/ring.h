@@ -17,7 +17,7 @@ bool ring_open(void);
 void ring_read(int fd, void *buffer, unsigned size, uint64_t what);
 void ring_write(int fd, const void *data, unsigned size, uint64_t what);
 void ring_poll(int fd, uint64_t what);
-/* Begin all that was asked for, and wait until it is done but for `rest`, or for `ns`. */
+/* Begin all that was asked for, and wait until so many requests are `done`, or for `ns`. */
 void ring_wait(unsigned done, int64_t ns);
 bool ring_next(struct done *);
 
