@@ -12,9 +12,10 @@ from typing import Any
 from netesto.lab import records
 from netesto.system import process
 
-# Two flows as in the demo, and short: the second from 1 s to 3 s.
+# Two flows as in the demo, and short: the second from 1 s to 4 s. The queue is so short that each of
+# them loses packets, and that little waits in it when they end.
 TWO_FLOWS = """\
-LAB dumbbell clients=2 servers=1 rate=100mbit
+LAB dumbbell clients=2 servers=1 rate=100mbit limit=50p
 SOURCE inlib
 RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two \\
     ca1=cubic ca2=bbr dur1=5 dur2=3 delay2=1
