@@ -108,7 +108,7 @@ class _Shared:
 
 
 @dataclass(eq=False, slots=True)
-class _Host:
+class _PreparedHost:
     """A host, and what this process prepared before it had threads. `asked` is done when it is to
     end."""
 
@@ -174,7 +174,7 @@ def serve(
             if first.links is not None:
                 stack.enter_context(recovery.end_lab(mark))
             lives = [
-                _Host(host.arguments, config, host.join, sampled, Tools(TOOLS, found))
+                _PreparedHost(host.arguments, config, host.join, sampled, Tools(TOOLS, found))
                 for host, config, sampled in zip(hosts, settings, samplers, strict=True)
             ]
             asyncio.run(_live(lives, mark, ready_fd))
@@ -187,7 +187,7 @@ def serve(
     return EXIT_OK
 
 
-async def _live(hosts: Sequence[_Host], mark: str, ready_fd: int | None) -> None:
+async def _live(hosts: Sequence[_PreparedHost], mark: str, ready_fd: int | None) -> None:
     """Serve the hosts, each in a thread, until all have ended. If one fails, all end."""
     loop = asyncio.get_running_loop()
     shared = _Shared(loop, mark, Manager.of_environment(), ready_fd, len(hosts))
@@ -224,7 +224,7 @@ def _allow_many_flows(hosts: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
-async def _run(host: _Host, journal: Journal, shared: _Shared) -> None:
+async def _run(host: _PreparedHost, journal: Journal, shared: _Shared) -> None:
     arguments, settings, is_in_lab = host.arguments, host.settings, host.is_in_lab
     if not settings.listen:
         raise UsageError("no address to listen on", remedy=f"Listen on unix:{AGENT_SOCKET}.")
@@ -283,7 +283,7 @@ async def _serve(
     premises: Premises,
     listen: Sequence[UnixAddress],
     group: int | None,
-    host: _Host,
+    host: _PreparedHost,
     shared: _Shared,
 ) -> None:
     shut_down = asyncio.Event()
@@ -329,7 +329,7 @@ async def _serve(
         log.info("ended")
 
 
-async def _asked(host: _Host) -> None:
+async def _asked(host: _PreparedHost) -> None:
     """Return when the host is to end."""
     await asyncio.wrap_future(host.asked)
 

@@ -129,7 +129,7 @@ class FlowJob:
         # In a thread, so that other flows continue meanwhile.
         return await asyncio.to_thread(self._judge, status)
 
-    async def _client(self, stack: contextlib.AsyncExitStack) -> process.Job:
+    async def _client(self, stack: contextlib.AsyncExitStack) -> process.BackgroundCommand:
         """The tool's client, which waits for its instant; without netesto-flow, at the instant."""
         held = _held(self._argv)
         if not held:
@@ -196,7 +196,7 @@ class FlowJob:
         self._started_s = time_s
         self._emit(Event(time_s=time_s, kind="started", text=" ".join(self._argv)))
 
-    async def _follow(self, job: process.Job) -> int:
+    async def _follow(self, job: process.BackgroundCommand) -> int:
         """The exit status of a client, when it has ended."""
         next_s = 0.0
         with self._out.open("xb", buffering=0) as copy:

@@ -24,7 +24,7 @@ _READY_TIMEOUT_S = 10.0
 class _Lasting:
     """A server that serves all flows of its tool, and where it listens."""
 
-    job: process.Job
+    job: process.BackgroundCommand
     port: int
 
 
@@ -43,7 +43,7 @@ class Servers:
         self._folder = folder
         self._lasting: dict[str, _Lasting] = {}
         self._on_death = on_death
-        self._groups: dict[tuple[int, int], tuple[Ports, list[process.Job]]] = {}
+        self._groups: dict[tuple[int, int], tuple[Ports, list[process.BackgroundCommand]]] = {}
         self._watches: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
 
@@ -66,7 +66,7 @@ class Servers:
         if key in self._groups:
             raise AgentError(f"experiment {request.exp} has group {request.group} already")
         data = self._take(request.instances)
-        jobs: list[process.Job] = []
+        jobs: list[process.BackgroundCommand] = []
         try:
             if tool.lasting_server:
                 control = (await self.ensure(tool),) * request.instances
@@ -87,7 +87,9 @@ class Servers:
             watch.add_done_callback(self._watches.discard)
         return ports
 
-    async def _watch(self, job: process.Job, request: GroupRequest, instance: int) -> None:
+    async def _watch(
+        self, job: process.BackgroundCommand, request: GroupRequest, instance: int
+    ) -> None:
         """Report a server that a signal ends, unless `forget` does."""
         status = await job.wait()
         if status < 0 and (request.exp, request.group) in self._groups:
@@ -145,7 +147,9 @@ class Servers:
         return tuple(ports)
 
 
-async def start(tool: Tool, port: int, out: Path, *, cpus: tuple[int, ...] = ()) -> process.Job:
+async def start(
+    tool: Tool, port: int, out: Path, *, cpus: tuple[int, ...] = ()
+) -> process.BackgroundCommand:
     """Start a server on these processors (none: on any) and wait until it listens on `port`. Its
     output goes to the new file `out`."""
     argv = [*pinned(cpus), *tool.server_command(port)]
@@ -177,5 +181,5 @@ async def _serves(lasting: _Lasting) -> bool:
     )
 
 
-async def _end(jobs: list[process.Job]) -> None:
+async def _end(jobs: list[process.BackgroundCommand]) -> None:
     await asyncio.gather(*(job.end() for job in jobs))

@@ -8,7 +8,7 @@ from netesto.grounds import GROUNDS
 from netesto.lab import kernelbuild, kernels
 from netesto.lab.kernels import Kernel
 from netesto.run import status
-from netesto.run.workers import Processors, need_dask
+from netesto.run.workers import LocalWorkers, need_dask
 
 
 def build(options: argparse.Namespace) -> int:
@@ -28,7 +28,7 @@ def work(options: argparse.Namespace) -> int:
         asyncio.run(
             onworker.serve(
                 address.text,
-                Processors(options.jobs or sidebyside.default_jobs()),
+                LocalWorkers(options.jobs or sidebyside.default_jobs()),
                 # Whoever reaches a worker can run programs on it.
                 host="127.0.0.1" if address.is_local else None,
                 port=options.port,

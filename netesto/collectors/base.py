@@ -51,12 +51,12 @@ class ByProgram(Collector):
     path: Path
     end_sign: ClassVar = signal.SIGTERM
     _is_stopping: bool = field(default=False, init=False)
-    _job: process.Job | None = field(default=None, init=False)
+    _job: process.BackgroundCommand | None = field(default=None, init=False)
     _watch: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def _launch(
         self, argv: Sequence[str], without: str, *, stdout: Path | None = None
-    ) -> process.Job | None:
+    ) -> process.BackgroundCommand | None:
         """Start the program; if that fails, None and a warning that begins with `without`."""
         try:
             self._job = await process.start(argv, stdout=stdout)
@@ -67,7 +67,7 @@ class ByProgram(Collector):
         return self._job
 
     @abstractmethod
-    async def _follow(self, job: process.Job) -> None:
+    async def _follow(self, job: process.BackgroundCommand) -> None:
         """Complete the files when the program has ended."""
 
     async def stop(self) -> None:

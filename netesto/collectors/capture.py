@@ -59,7 +59,7 @@ class CaptureCollector(ByProgram):
         except TimeoutError:
             self._warn(f"tcpdump did not listen within {READY_TIMEOUT_S:g} s")
 
-    async def _follow(self, job: process.Job) -> None:
+    async def _follow(self, job: process.BackgroundCommand) -> None:
         """Keep the messages of tcpdump; notice when it listens, and how it ended."""
         said = []
         async for line in job.lines():

@@ -44,7 +44,7 @@ class PingCollector(ByProgram):
             # In the last 10 ms before a request ping polls, if no reply is due.
             proc.sleep_when_yielding(job.pid)
 
-    async def _follow(self, job: process.Job) -> None:
+    async def _follow(self, job: process.BackgroundCommand) -> None:
         status = await job.wait()
         if not self._is_stopping or status < 0:
             text = await asyncio.to_thread(self.path.read_text, errors="replace")

@@ -66,7 +66,7 @@ WINDOW_SLACK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class _Host:
+class _HostSamples:
     """The samples in one host's files, on the controller's clock. The system's time was
     `system_ahead_s` ahead of the agent's clock; None: somebody set it meanwhile, and nothing that
     depends on it is used."""
@@ -175,7 +175,7 @@ def _failed_in_traces(files: RawFiles, manifest: Manifest) -> Iterator[str]:
 def _links(
     files: RawFiles,
     manifest: Manifest,
-    hosts: Mapping[str, _Host],
+    hosts: Mapping[str, _HostSamples],
     busy: tuple[float, float] | None,
 ) -> Links:
     """The links of a lab. Its routers and links are sampled by one host."""
@@ -245,7 +245,7 @@ def keys(
                 yield request.group, flow.instance, key.reversed if request.is_reverse else key
 
 
-def _counters_of(hosts: Mapping[str, _Host]) -> Iterator[CountersEvidence]:
+def _counters_of(hosts: Mapping[str, _HostSamples]) -> Iterator[CountersEvidence]:
     for name, kind in COUNTERS.items():
         found = {host: each.counters[name] for host, each in hosts.items()}
         if known := {host: counted for host, counted in found.items() if counted.time_s}:
@@ -274,7 +274,7 @@ def without_cpu(group: GroupEvidence) -> GroupEvidence:
     return replace(group, instances=instances, client_cpu=(), server_cpu=())
 
 
-def _queue_gaps_s(host: _Host) -> Iterator[float]:
+def _queue_gaps_s(host: _HostSamples) -> Iterator[float]:
     for samples in host.links.values():
         for counted in (*samples.qdiscs.values(), *samples.interfaces.values()):
             yield from queues.gaps_s(counted.time_s)
@@ -296,7 +296,7 @@ def _without_drain(flow: InstanceRecord, request: GroupRequest) -> InstanceRecor
     return replace(flow, ended_s=min(flow.ended_s or end_s, end_s))
 
 
-def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _Host:
+def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _HostSamples:
     clock = manifest.hosts[name].clock
     if manifest.on_one_machine and not clock.offset_s:
         # One clock, by definition: the measurement would show only the response time of agents.
@@ -313,7 +313,7 @@ def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _Host:
             by_port[port].append(sample)
     system_ahead_s = _system_ahead_s(files, name)
     samples = files.read(f"raw/{name}/cpu.jsonl", partial(cpu.read, offset=clock), ())
-    return _Host(
+    return _HostSamples(
         sockets_by_port=by_port,
         cpu=tuple(samples),
         counters={
@@ -367,7 +367,7 @@ def _group(
     files: RawFiles,
     manifest: Manifest,
     record: GroupRecord,
-    hosts: Mapping[str, _Host],
+    hosts: Mapping[str, _HostSamples],
     known: Sequence[Queue],
 ) -> GroupEvidence:
     request = record.request
@@ -402,7 +402,7 @@ def _group(
 def _on_path(
     manifest: Manifest,
     request: GroupRequest,
-    hosts: Mapping[str, _Host],
+    hosts: Mapping[str, _HostSamples],
     known: Sequence[Queue],
 ) -> tuple[Queue, ...]:
     """The queues on the path of a group's data: that of the sender, and those of a lab; in both
@@ -447,7 +447,7 @@ def _damaged(
 
 
 def _captured(
-    host: _Host,
+    host: _HostSamples,
     record: InstanceRecord,
     ports: Ports,
     client_ports: tuple[int, ...],
@@ -494,8 +494,8 @@ def _instance(
     group: GroupRecord,
     record: InstanceRecord,
     *,
-    client: _Host,
-    server: _Host,
+    client: _HostSamples,
+    server: _HostSamples,
 ) -> InstanceEvidence:
     request, ports = group.request, group.ports
     status, result = record.status, None
@@ -517,7 +517,7 @@ def _instance(
     is_trace = request.test in TRACE_TESTS
     data_ports = ports.data if is_trace else (data_port,)
 
-    def samples(host: _Host, *, at_client: bool) -> tuple[SocketSample, ...]:
+    def samples(host: _HostSamples, *, at_client: bool) -> tuple[SocketSample, ...]:
         start, end = record.started_s, record.ended_s
         return tuple(
             sample
@@ -588,7 +588,7 @@ def _tool(request: GroupRequest) -> Tool:
 
 
 def _result(
-    files: RawFiles, name: str, request: GroupRequest, record: InstanceRecord, client: _Host
+    files: RawFiles, name: str, request: GroupRequest, record: InstanceRecord, client: _HostSamples
 ) -> TransferResult:
     path = files.find(name)
     try:
@@ -626,7 +626,7 @@ def _without_times_of_server(result: TransferResult) -> TransferResult:
 
 
 def _pings(
-    files: RawFiles, manifest: Manifest, request: GroupRequest, client: _Host
+    files: RawFiles, manifest: Manifest, request: GroupRequest, client: _HostSamples
 ) -> tuple[PingSample, ...]:
     """The pings of a group's pair of hosts, in one or several files. Numbers continue across
     files."""

@@ -155,7 +155,7 @@ def install(facts: Facts, wanted: WantedHost, *, name: str) -> HostPlan:
             f"has an agent that 'hosts install' did not install: {found}",
             remedy="Stop it and move these files away first.",
         )
-    host = _Host(facts, wanted, name, packages)
+    host = _HostInstallation(facts, wanted, name, packages)
     if _is_done(installed, host) and not host.added:
         return HostPlan(facts, notes=tuple(host.notes()))
     if facts.free_bytes < ROOM_BYTES:
@@ -166,7 +166,7 @@ def install(facts: Facts, wanted: WantedHost, *, name: str) -> HostPlan:
     return HostPlan(facts, tuple(host.steps()), tuple(host.notes()), _text(host.record()))
 
 
-def _is_done(installed: Installation | None, host: "_Host") -> bool:
+def _is_done(installed: Installation | None, host: "_HostInstallation") -> bool:
     return (
         installed is not None
         and installed.runs
@@ -176,7 +176,7 @@ def _is_done(installed: Installation | None, host: "_Host") -> bool:
     )
 
 
-class _Host:
+class _HostInstallation:
     """The installation of one host, and its steps."""
 
     def __init__(

@@ -103,7 +103,7 @@ class Value:
 def parse(text: str, name: str, *, duplicates: Duplicates | None = None) -> Value:
     """The value of a text from the file `name`. `merge`: arrays of the same name in one object are
     joined; None: the user has no such choice. ScriptError."""
-    reader = _Reader(Source(name, text), duplicates)
+    reader = _JsonReader(Source(name, text), duplicates)
     found, place = reader.value(reader.skip(0), 0)
     if (rest := reader.skip(place)) < len(text):
         raise reader.source.wrong(rest, rest + 1, "unexpected text behind the value")
@@ -111,7 +111,7 @@ def parse(text: str, name: str, *, duplicates: Duplicates | None = None) -> Valu
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _JsonReader:
     source: Source
     duplicates: Duplicates | None
 

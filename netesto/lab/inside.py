@@ -3,7 +3,7 @@
 Python starts this file by its path, without site packages: only the standard library is there.
 
 The guest's root is a layer of memory over the machine's own files: everything can be read and
-written, but only what is written under `Job.writable` reaches the machine.
+written, but only what is written under `GuestJob.writable` reaches the machine.
 
     outside                                 inside (this file)
     job.json, stdin          ──────────►    read once, before anything else

@@ -46,7 +46,7 @@ _NOTHING = Totals(0, 0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenPart:
     """A part that is being planned, or the rest (without an index)."""
 
     index: int | None
@@ -116,7 +116,7 @@ class Draft:
         self._real = Timeline(REAL_TIME)
         self._shadow = SHADOW
         # The running nested parts, the outermost first.
-        self._open: list[_Open] = []
+        self._open: list[_OpenPart] = []
         self._has_rest = False
         self._parts: list[Part | None] = []
         # The claims about the last experiment of a part that follow the part.
@@ -486,7 +486,7 @@ class Draft:
         if isinstance(step, steps.Configure):
             self._settings.add(step, decisive, (number, decisive))
 
-    def _number_in(self, part: _Open, step: steps.Step) -> bytes:
+    def _number_in(self, part: _OpenPart, step: steps.Step) -> bytes:
         """The number of a step's experiment relative to its part; unchanged if the script itself
         gives it."""
         match step:
@@ -527,8 +527,8 @@ class Draft:
 
     def _opened(
         self, index: int | None, name: str, cell: Mapping[str, str], *, attempt: int = 1
-    ) -> _Open:
-        return _Open(
+    ) -> _OpenPart:
+        return _OpenPart(
             index=index,
             name=name,
             cell=dict(cell),
@@ -541,11 +541,11 @@ class Draft:
             attempt=attempt,
         )
 
-    def _close_range(self, part: _Open) -> None:
+    def _close_range(self, part: _OpenPart) -> None:
         _add_range(part.ranges, part.first, len(self._spool))
         part.first = len(self._spool)
 
-    def _part(self, part: _Open) -> Part:
+    def _part(self, part: _OpenPart) -> Part:
         within = [each.name for each in self._open or [part]]
         names = () if self._columns is None else self._columns.table.names
         where = [FORMAT, self.seed, within, self._network, names, self._memory_mb(self._lab)]

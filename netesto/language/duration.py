@@ -72,7 +72,7 @@ REAL_TIME = Costs(
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenExperiment:
     """An experiment that is not processed yet. `end_s` is when its last flow ends, of those whose
     duration is known; `is_open`: another one runs until it is done."""
 
@@ -90,7 +90,7 @@ class Timeline:
     def __init__(self, costs: Costs) -> None:
         self.now_s = 0.0
         self._costs = costs
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenExperiment] = {}
         self._held: list[steps.DoClient] = []
 
     def take(self, step: steps.Step) -> None:
@@ -115,7 +115,7 @@ class Timeline:
 
     def left_s(self, exp: int) -> float:
         """How long the started flows of an experiment still run, as far as it is known."""
-        return max(0.0, self._open.get(exp, _Open()).end_s - self.now_s)
+        return max(0.0, self._open.get(exp, _OpenExperiment()).end_s - self.now_s)
 
     def is_idle(self) -> bool:
         """Whether all flows have ended, none waits for its start, and that is certain."""
@@ -145,12 +145,12 @@ class Timeline:
     def _process(self, exp: int) -> None:
         """The experiment is processed, when its flows have ended."""
         self._wait_flows(exp, None)
-        experiment, costs = self._open.pop(exp, _Open()), self._costs
+        experiment, costs = self._open.pop(exp, _OpenExperiment()), self._costs
         self.now_s += costs.experiment_s + costs.group_s * experiment.groups
         self.now_s += costs.flow_s * experiment.flows + costs.sample_s * experiment.samples
 
     def _accept(self, command: steps.DoClient) -> None:
-        experiment, flow = self._open.setdefault(command.exp, _Open()), command.flow
+        experiment, flow = self._open.setdefault(command.exp, _OpenExperiment()), command.flow
         self.now_s += self._costs.client_s
         if flow.stats and command.host not in experiment.clients_with_stats:
             experiment.clients_with_stats.add(command.host)
@@ -166,7 +166,7 @@ class Timeline:
             self._run(command, self.now_s + self._costs.start_s)
 
     def _run(self, command: steps.DoClient, start_s: float) -> None:
-        experiment = self._open.setdefault(command.exp, _Open())
+        experiment = self._open.setdefault(command.exp, _OpenExperiment())
         late_s = CRR_LATE_S if command.flow.test == "TCP_CRR" else 0.0
         start_s += command.flow.delay_s + command.flow.spread_s + command.flow.idle_s
         end_s = start_s + _known_s(command.flow) + late_s + command.flow.idle_s

@@ -18,7 +18,7 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenBlock:
     """A block that has not ended yet."""
 
     kind: str
@@ -50,7 +50,7 @@ class _Open:
 def parse(text: str, *, file: str, report: lines.Report = lines.refuse) -> ast.Script:
     """The tree of a script. Errors are reported, and the tree has the other lines. Blocks that are
     nested too deep raise a ScriptError."""
-    parser = _Parser(file, report)
+    parser = _BlockParser(file, report)
     for row in lines.read(text, file=file, report=report):
         parser.take(row)
         if isinstance(row, ast.LineLayout) and parser.is_over:
@@ -59,7 +59,7 @@ def parse(text: str, *, file: str, report: lines.Report = lines.refuse) -> ast.S
     return parser.finish()
 
 
-class _Parser:
+class _BlockParser:
     """Processes rows one by one; open blocks are a stack, so that no nesting is too deep for
     Python.
 
@@ -69,7 +69,9 @@ class _Parser:
     def __init__(self, file: str, report: lines.Report) -> None:
         self._report = report
         self.is_over = False
-        self._open = [_Open("", ast.LineLayout((), ast.Line(file, "", (ast.Piece(0, 1, 1, ""),))))]
+        self._open = [
+            _OpenBlock("", ast.LineLayout((), ast.Line(file, "", (ast.Piece(0, 1, 1, ""),))))
+        ]
 
     def finish(self) -> ast.Script:
         while len(self._open) > 1:
@@ -110,15 +112,15 @@ class _Parser:
         match words[0].text:
             case "BEGIN":
                 self._end_macro(row)
-                self._open.append(_Open("BEGIN", row, variable=named))
+                self._open.append(_OpenBlock("BEGIN", row, variable=named))
             case "END":
                 self._end_macro(row)
             case "FOR":
-                self._open.append(_Open("FOR", row, variable=named))
+                self._open.append(_OpenBlock("FOR", row, variable=named))
             case "SWEEP":
-                self._open.append(_Open("SWEEP", row))
+                self._open.append(_OpenBlock("SWEEP", row))
             case "IF" | "IF_DEF" if _opens_block(row):
-                self._open.append(_Open("IF", row, condition=ast.Operand(row.line.text)))
+                self._open.append(_OpenBlock("IF", row, condition=ast.Operand(row.line.text)))
             case _:
                 pass
 
@@ -127,13 +129,13 @@ class _Parser:
         while any(block.kind == "BEGIN" for block in self._open):
             self._add_block(self._open.pop(), row)
 
-    def _add_block(self, block: _Open, end: ast.LineLayout) -> None:
+    def _add_block(self, block: _OpenBlock, end: ast.LineLayout) -> None:
         self._open[-1].statements.append(block.node(end))
 
     def _add(self, statement: ast.Statement) -> None:
         self._open[-1].statements.append(statement)
 
-    def _push(self, block: _Open) -> None:
+    def _push(self, block: _OpenBlock) -> None:
         if len(self._open) > MAX_NESTING:
             raise _wrong(
                 block.row,
@@ -178,7 +180,7 @@ class _Parser:
                 "Choose another name for the macro.",
                 at=name,
             )
-        self._push(_Open("BEGIN", row, variable=name.text))
+        self._push(_OpenBlock("BEGIN", row, variable=name.text))
 
     def take_end(self, row: ast.LineLayout) -> None:
         if len(row.words) == 1:
@@ -225,7 +227,7 @@ class _Parser:
         values = ast.Word(" ".join(word.text for word in words[3:-1]), words[3].start)
         if not values.text:
             raise _wrong(row, "FOR without a list of values", _FOR_REMEDY)
-        self._push(_Open("FOR", row, variable=words[1].text, values=values))
+        self._push(_OpenBlock("FOR", row, variable=words[1].text, values=values))
 
     def take_sweep(self, row: ast.LineLayout) -> None:
         if row.words[-1].text != "DO" or len(row.words) < 3:
@@ -235,7 +237,7 @@ class _Parser:
                 "Write: SWEEP ca=reno,cubic rate=10,100 reps=3 DO",
                 at=row.words[-1],
             )
-        self._push(_Open("SWEEP", row))
+        self._push(_OpenBlock("SWEEP", row))
 
     def take_done(self, row: ast.LineLayout) -> None:
         if len(row.words) > 1:
@@ -260,7 +262,7 @@ class _Parser:
     def take_if(self, row: ast.LineLayout) -> None:
         if _opens_block(row):
             condition = _condition(row, row.words[0], row.words[-1].start)
-            self._push(_Open("IF", row, condition=condition))
+            self._push(_OpenBlock("IF", row, condition=condition))
         else:
             self._add(_one_line_if(row, row.words[0], 0))
 
@@ -323,16 +325,16 @@ _MISPLACED: Mapping[str, tuple[str, str]] = {
 
 _FOR_REMEDY = "Write: FOR name IN a,b,c DO"
 
-_STARTERS: Mapping[str, Callable[[_Parser, ast.LineLayout], None]] = {
-    "BEGIN": _Parser.take_begin,
-    "END": _Parser.take_end,
-    "FOR": _Parser.take_for,
-    "SWEEP": _Parser.take_sweep,
-    "DONE": _Parser.take_done,
-    "IF": _Parser.take_if,
-    "IF_DEF": _Parser.take_if,
-    "ELSE": _Parser.take_else,
-    **dict.fromkeys(_MISPLACED, _Parser.take_misplaced),
+_STARTERS: Mapping[str, Callable[[_BlockParser, ast.LineLayout], None]] = {
+    "BEGIN": _BlockParser.take_begin,
+    "END": _BlockParser.take_end,
+    "FOR": _BlockParser.take_for,
+    "SWEEP": _BlockParser.take_sweep,
+    "DONE": _BlockParser.take_done,
+    "IF": _BlockParser.take_if,
+    "IF_DEF": _BlockParser.take_if,
+    "ELSE": _BlockParser.take_else,
+    **dict.fromkeys(_MISPLACED, _BlockParser.take_misplaced),
 }
 
 
@@ -409,7 +411,7 @@ def _definition(row: ast.LineLayout, keyword: ast.Word, name: str) -> ast.Condit
     return ast.MacroDefined(name)
 
 
-def _never_ended(block: _Open) -> ScriptError:
+def _never_ended(block: _OpenBlock) -> ScriptError:
     end = f"END {block.variable}" if block.kind == "BEGIN" else "DONE"
     return _wrong(block.row, f"unterminated {block.kind}", f"`{end}` is missing.")
 

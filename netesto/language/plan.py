@@ -351,10 +351,10 @@ def read(path: Path) -> Plan:
 
 def read_opened(path: Path, file: BinaryIO) -> Plan:
     """The plan that is the rest of an opened file. UsageError as of `read`."""
-    return _Reader(path, file).read()
+    return _PlanReader(path, file).read()
 
 
-class _Reader:
+class _PlanReader:
     """Reads the lines of a plan. `_number` is that of the line that was read last."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:

@@ -26,10 +26,10 @@ class Cut:
 def smallest(arcs: Sequence[Arc], senders: Collection[str], receivers: Collection[str]) -> Cut:
     """The smallest cut between two sets of nodes without a common one, by the maximum flow (Dinic
     1970), which is as large (Ford and Fulkerson 1956). Rates count to the bit."""
-    return _Network(arcs).cut(senders, receivers)
+    return _ResidualNetwork(arcs).cut(senders, receivers)
 
 
-class _Network:
+class _ResidualNetwork:
     """Residual capacities of arcs, each with its reverse behind it."""
 
     def __init__(self, arcs: Sequence[Arc]) -> None:

@@ -186,7 +186,7 @@ def _link(octets: Octets, records: Records) -> tuple[Integers, Integers, Integer
 
 
 @dataclass(frozen=True, slots=True)
-class _Network(PacketColumns):
+class _IpHeaders(PacketColumns):
     """The IP header of each packet: its place, whether it is one and of which version, the protocol
     (-1 if it was not captured), where the header of this begins, where the data end, and whether
     the packet is a later fragment."""
@@ -199,7 +199,7 @@ class _Network(PacketColumns):
     over: Integers
     is_fragment: Flags
 
-    def replace(self, which: Integers, inner: "_Network") -> None:
+    def replace(self, which: Integers, inner: "_IpHeaders") -> None:
         """Put the headers of `inner` in the place of these."""
         for each in fields(self):
             getattr(self, each.name)[which] = getattr(inner, each.name)
@@ -207,7 +207,7 @@ class _Network(PacketColumns):
 
 def _network(
     octets: Octets, kind: Integers, network: Integers, end: Integers, beyond: Integers
-) -> _Network:
+) -> _IpHeaders:
     """The IP headers at these places."""
     version = octets.u8(network) >> 4
     is_4 = (version == 4) & (kind != IPV6)
@@ -238,7 +238,7 @@ def _network(
         is_whole[six] = place <= end[six]
         over[six] = np.where(length > 0, np.minimum(at + 40 + length, beyond[six]), beyond[six])
     protocol = np.where(is_ip & is_whole, protocol, -1)
-    return _Network(network, is_ip, is_4, protocol, transport, over, is_fragment)
+    return _IpHeaders(network, is_ip, is_4, protocol, transport, over, is_fragment)
 
 
 def _addresses(octets: Octets, network: Integers, is_4: Flags) -> dict[str, NDArray[np.uint64]]:

@@ -88,7 +88,7 @@ def write(folder: Path) -> None:
     is_entire = count <= ENTIRE_MAX
     filled = columns(rows)
     found = [each for each in filled if is_entire or each.is_main]
-    cells = _Cells(found)
+    cells = _HtmlRows(found)
     found_experiments = experiments(rows, folder)
     shown_rows = [row for one in found_experiments for row in (one.whole, *one.groups)]
     is_large = count > rendering.ROWS_MAX
@@ -177,7 +177,7 @@ def shown(text: str, name: str = "") -> str:
     return numbers.trimmed(text)
 
 
-class _Cells:
+class _HtmlRows:
     """Rows of the index as HTML. Not in the template: a study has some hundred thousand cells, the
     index is written after each experiment, and most texts recur."""
 

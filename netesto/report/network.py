@@ -27,7 +27,7 @@ _NARROWEST = 640.0
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DrawnNode:
     """A host or a router at its place in the drawing."""
 
     name: str
@@ -54,7 +54,7 @@ class Network:
 
     width: float
     height: float
-    nodes: tuple[Node, ...]
+    nodes: tuple[DrawnNode, ...]
     directions: tuple[Direction, ...]
     step_s: float
     steps: Mapping[int, Sequence[int]]
@@ -130,12 +130,12 @@ def _flow_words(row: Mapping[str, str]) -> str:
 # ---- places ------------------------------------------------------------------------------------
 
 
-def _nodes(ends: Iterable[tuple[str, str]]) -> tuple[Node, ...]:
+def _nodes(ends: Iterable[tuple[str, str]]) -> tuple[DrawnNode, ...]:
     rows = placed(ends)
     width = max(_NARROWEST, _NODE * max(map(len, rows)))
     distance = max(_ROW, width / 14)
     return tuple(
-        Node(
+        DrawnNode(
             name=name,
             is_host=not rank,
             x=round((place + 0.5) / len(row) * width, 1),
@@ -196,7 +196,7 @@ def _middle(position: Mapping[str, float], neighbours: Iterable[str]) -> float:
     return sum(known) / len(known) if known else 0.5
 
 
-def _line(start: Node, end: Node, twin: str) -> str:
+def _line(start: DrawnNode, end: DrawnNode, twin: str) -> str:
     """The path of a line; one between nodes of a row bends around those between them."""
     x, y = end.x - start.x, end.y - start.y
     length = math.hypot(x, y) or 1.0

@@ -18,7 +18,7 @@ from netesto.run.session import RunSession, only_part
 
 
 @dataclass(slots=True)
-class _Open:
+class _RunningPart:
     """A running part, the counts of processed experiments and failures before it, and what its
     experiments have measured, if it may be repeated until that is certain."""
 
@@ -78,7 +78,7 @@ class Executor:
         # The process that started a failed part repeats it, in a new guest.
         self._on_failure = CONTINUE if session.is_part else session.request.on_failure
         self._steps: Iterator[steps.Step] = iter(())
-        self._open: list[_Open] = []
+        self._open: list[_RunningPart] = []
         # Numbers and statuses only: a long run keeps them all.
         self._processed: list[tuple[int, str]] = []
         # The experiment of claims: the one processed last.
@@ -175,7 +175,7 @@ class Executor:
     def _enter(self, index: int) -> None:
         part = self._plan.part(index)
         if index not in self._passed and self._rounds.needs(part):
-            self._open.append(_Open(part, len(self._processed), len(self.failures)))
+            self._open.append(_RunningPart(part, len(self._processed), len(self.failures)))
             return
         # They belong to the surrounding part, too.
         self._processed += [(exp, OK) for exp in self._passed.get(index, ())]
@@ -213,7 +213,7 @@ class Executor:
             return
         self._rounds.add(part, left.rows)
 
-    def _retry(self, failed: _Open) -> bool:
+    def _retry(self, failed: _RunningPart) -> bool:
         """Repeat a part, with numbers after all others, if permitted."""
         part = failed.part
         assert part.index is not None, "the rest is not left"

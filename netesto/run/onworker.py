@@ -33,7 +33,7 @@ from netesto.lab import kernels, netns
 from netesto.lab.kernels import Kernel
 from netesto.results import durable, packed
 from netesto.run import job
-from netesto.run.workers import Processors
+from netesto.run.workers import LocalWorkers
 from netesto.schema import registered
 from netesto.system import interrupts, process
 from netesto.traffic import TOOLS
@@ -155,7 +155,7 @@ class _Here:
     """The worker in this process, and what carries out parts. `closing` is its end."""
 
     worker: Worker
-    processors: Processors
+    processors: LocalWorkers
     say: Callable[[str], None]
     closing: asyncio.Future[Any] | None = None
 
@@ -165,7 +165,7 @@ _here: _Here | None = None
 
 async def serve(
     address: str,
-    processors: Processors,
+    processors: LocalWorkers,
     *,
     host: str | None,
     port: int,

@@ -20,7 +20,7 @@ from netesto.run.grounds import Choice
 from netesto.run.request import RunRequest, Watcher
 from netesto.run.session import RunEnd, RunSession, record_of, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
-from netesto.run.workers import Processors, Workers, need_dask
+from netesto.run.workers import LocalWorkers, Workers, need_dask
 from netesto.system import proc
 
 
@@ -153,7 +153,7 @@ def _workers(session: RunSession, kernel: Kernel, jobs: int) -> Iterator[Workers
     """What carries out the parts of a run. MissingError if no worker of a cluster can be used."""
     request = session.request
     if not request.on:
-        yield Processors(jobs)
+        yield LocalWorkers(jobs)
         return
     from netesto.run import cluster, slurm
 

@@ -65,7 +65,7 @@ class Workers(Protocol):
         """A request to end, for what runs and for what begins later."""
 
 
-class Processors:
+class LocalWorkers:
     """`places` processes on this machine, each on its own processor as long as there are enough: a
     guest uses only one. `command` makes the command that carries out a job."""
 
@@ -77,7 +77,7 @@ class Processors:
         cpus = sorted(os.sched_getaffinity(0))
         self._free = deque(cpus[place % len(cpus)] for place in range(places))
         # The run of each process, and what runs were requested to do; one of ours has no name.
-        self._running: dict[process.Job, str] = {}
+        self._running: dict[process.BackgroundCommand, str] = {}
         self._requested: dict[str, signal.Signals] = {}
 
     @property

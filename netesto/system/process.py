@@ -274,7 +274,7 @@ async def wait_until_async(fact: Callable[[], bool], *, timeout: float) -> bool:
         pause_s = min(2 * pause_s, POLL_INTERVAL_S)
 
 
-class Job:
+class BackgroundCommand:
     """A command that runs in the background of an event loop, in its own process group."""
 
     def __init__(self, child: asyncio.subprocess.Process) -> None:
@@ -337,12 +337,12 @@ async def start(
     stderr: Path | None = None,
     stdin: int = subprocess.DEVNULL,
     pass_fds: Sequence[int] = (),
-) -> Job:
+) -> BackgroundCommand:
     """Start a command in the background of the running event loop.
 
-    `stdout` and `stderr` are new files. Without `stdout` its lines are read with `Job.lines`,
-    without `stderr` standard error goes to standard output; `stdin` is a descriptor. `pass_fds`
-    stay open in it, with the same numbers. ProcessError if it cannot start.
+    `stdout` and `stderr` are new files. Without `stdout` its lines are read with
+    `BackgroundCommand.lines`, without `stderr` standard error goes to standard output; `stdin` is a
+    descriptor. `pass_fds` stay open in it, with the same numbers. ProcessError if it cannot start.
     """
     with contextlib.ExitStack() as stack, _starting(argv):
         out = stack.enter_context(stdout.open("xb")) if stdout else asyncio.subprocess.PIPE
@@ -354,7 +354,7 @@ async def start(
             stderr=err,
             pass_fds=pass_fds,
         )
-    return Job(child)
+    return BackgroundCommand(child)
 
 
 async def _created(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Process:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from netesto.errors import AgentError, NoAnswerError, ProcessError, UsageError
 from netesto.system import owned, process
-from netesto.system.process import Job
+from netesto.system.process import BackgroundCommand
 from netesto.transport import addresses
 from netesto.transport.addresses import AGENT_SOCKET, USER_SOCKET, SshAddress, UnixAddress
 
@@ -117,7 +117,7 @@ class Tunnel:
         self.host = host
         # The address of the user's own agent, if there is none at the usual one.
         self.elsewhere = ""
-        self._job: Job | None = None
+        self._job: BackgroundCommand | None = None
         self._stack = contextlib.ExitStack()
         self._folder = Path()
         # The length of ssh's output from before the tunnel, such as the banner of the host.

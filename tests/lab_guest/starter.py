@@ -9,7 +9,7 @@ from netesto.lab import guest, kernels
 
 
 def warn(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{text}\n")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from netesto.run.cluster import Cluster, address_of
 from netesto.run.request import RunRequest
 from netesto.run.session import RunEnd, RunSession
 from netesto.run.settings import RunSettings
-from netesto.run.workers import Processors
+from netesto.run.workers import LocalWorkers
 from netesto.system import process
 
 RUN = "2026-11-20T121500.250Z"
@@ -107,13 +107,13 @@ asyncio.run(serve())
 WORKER = """
 import asyncio, os, sys
 from netesto.run import onworker
-from netesto.run.workers import Processors
+from netesto.run.workers import LocalWorkers
 address, common, part = sys.argv[1:]
 os.environ["WORKER"] = str(os.getpid())
 command = lambda job: [sys.executable, "-S", "-c", part, str(job), common]
 say = lambda text: print(text, flush=True)
 asyncio.run(onworker.serve(
-    address, Processors(1, command), host="127.0.0.1", port=0, security=None, say=say
+    address, LocalWorkers(1, command), host="127.0.0.1", port=0, security=None, say=say
 ))
 """
 
@@ -496,7 +496,7 @@ def test_a_server_that_is_no_scheduler_is_reported(other_server, tmp_path):
 def serving(address: str) -> Coroutine[object, object, None]:
     """A worker for the scheduler at an address."""
     return onworker.serve(
-        f"tcp://{address}", Processors(1), host="127.0.0.1", port=0, security=None, say=print
+        f"tcp://{address}", LocalWorkers(1), host="127.0.0.1", port=0, security=None, say=print
     )
 
 

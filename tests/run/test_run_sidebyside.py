@@ -24,7 +24,7 @@ from netesto.run.rounds import Rounds
 from netesto.run.session import RunEnd, RunSession
 from netesto.run.settings import RunSettings
 from netesto.run.sidebyside import SideBySide
-from netesto.run.workers import Processors, Task
+from netesto.run.workers import LocalWorkers, Task
 from netesto.system import process
 
 RUN = "2026-11-20T121500.250Z"
@@ -151,7 +151,7 @@ class Ground:
             watcher=self.display,
         )
         rounds = Rounds(plan, is_simulated=True)
-        workers = Processors(jobs, self.command)
+        workers = LocalWorkers(jobs, self.command)
         end = SideBySide(session, parts, self, self.store, workers=workers, rounds=rounds).run()
         self.store.order()
         return end

@@ -12,8 +12,8 @@ from typing import Any
 from netesto.lab import records
 from netesto.system import process
 
-# Two flows as in the demo, and short: the second from 1 s to 4 s. The queue is so short that each of
-# them loses packets, and that little waits in it when they end.
+# Two flows as in the demo, and short: the second from 1 s to 4 s. The queue is so short that each
+# of them loses packets, and that little waits in it when they end.
 TWO_FLOWS = """\
 LAB dumbbell clients=2 servers=1 rate=100mbit limit=50p
 SOURCE inlib

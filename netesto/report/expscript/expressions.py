@@ -75,7 +75,7 @@ def parse(
     if len(tokens) == 1:
         warn(f"NewCol {new}: empty expression; every cell is 0.0")
         return NumberLiteral(0.0, "0.0")
-    return _Parser(tokens, text, new, warn).whole()
+    return _ExpressionParser(tokens, text, new, warn).whole()
 
 
 def _tokens(
@@ -136,7 +136,7 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-class _Parser:
+class _ExpressionParser:
     """Top-down operator precedence (V. Pratt, POPL 1973)."""
 
     def __init__(self, tokens: tuple[_Token, ...], text: str, new: str, warn: Warn) -> None:

@@ -63,7 +63,7 @@ Condition: TypeAlias = Clause | Joined
 
 def parse(text: str) -> Condition:
     """`a==1,b>2;c==3`: a comma means and, a semicolon or. ScriptError where it cannot be read."""
-    parser = _Parser(text)
+    parser = _SelectionParser(text)
     condition = parser.any_of()
     if not parser.at_end():
         raise ScriptError(
@@ -72,7 +72,7 @@ def parse(text: str) -> Condition:
     return condition
 
 
-class _Parser:
+class _SelectionParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._position = 0
