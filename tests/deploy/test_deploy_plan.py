@@ -29,7 +29,7 @@ AS_USER = replace(FACTS, user="a", home="/home/a", places=of_user("/home/a"))
 
 def done(facts, wanted=WANTED, **changes):
     """The same host after an installation."""
-    record = plan._Host(facts, wanted, "h1", PACKAGES).record()
+    record = plan._HostInstallation(facts, wanted, "h1", PACKAGES).record()
     files = frozenset(record["files"])
     there = Installation(record=record, **changes)
     return replace(facts, existing=files, installed=there)
