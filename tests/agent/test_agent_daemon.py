@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Collection
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -309,13 +310,21 @@ async def test_end_of_the_hold_ends_all_processes_and_keeps_files(start_daemon: 
     assert "flow.1.1.out" in paths
 
 
-async def signal_in_mid_flow(client: Daemon, b: HoldingClient, sign: signal.Signals) -> None:
-    """Signal the client's agent while a flow to `b` runs, and read its events to their end."""
+async def signal_in_mid_flow(
+    client: Daemon,
+    b: HoldingClient,
+    sign: signal.Signals,
+    *,
+    programs: Collection[str] = ("netperf",),
+) -> None:
+    """Signal the client's agent while a flow to `b` and these programs run, and read its events to
+    their end."""
     async with client.held() as a:
         await a.start(request(duration_s=30), await b.expect(request()), 0.0)
         await events_until(a, "started")
-        # Of a flow that has started, a busy machine may not have started the program yet.
-        await pid_of(life_of(client), "netperf")
+        # Of a flow that has started, a busy machine may not have started a program yet.
+        for program in programs:
+            await pid_of(life_of(client), program)
         client.child.send_signal(sign)
         await events_until(a, "never")
 
@@ -371,7 +380,7 @@ async def test_processes_of_a_killed_agent_end_with_recover(start_daemon: StartD
     life = life_of(client)
     async with server.held() as b:
         with pytest.raises(AgentError, match=r"^a: connection lost"):
-            await signal_in_mid_flow(client, b, signal.SIGKILL)
+            await signal_in_mid_flow(client, b, signal.SIGKILL, programs=("netperf", "ping"))
         client.child.wait(DEADLINE_S)
         # The sampler ends by itself.
         assert await process.wait_until_async(
