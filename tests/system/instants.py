@@ -20,6 +20,9 @@ from netesto.lab.netns import Lab
 from netesto.results import csvfile, manifest, store, tablerows
 from netesto.system import owned, proc, process
 
+# As many as tests/conftest.py has by default. `make test` runs every other one of a ground.
+INSTANTS = 15
+
 # What a run of each ground takes on an idle machine: instants are drawn from it.
 TAKES_S: Mapping[str, float] = {"lab": 4.2, "hosts": 3.4, "uml": 12.0, "sim": 12.0}
 
