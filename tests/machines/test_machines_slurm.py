@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from needs import kernel_or_reason, unmet
+from processes import wait_for_costly
 from worlds import Machine, World, machines
 
 from netesto.files import paths
@@ -80,7 +81,7 @@ def jobs(world: World) -> list[str]:
 
 def has_jobs(world: World, expected: list[str]) -> bool:
     """Whether these are queued, or run, in the end."""
-    return process.wait_until(lambda: jobs(world) == expected, timeout=PATIENCE_S)
+    return wait_for_costly(lambda: jobs(world) == expected, timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         shutil.copytree(kernel, home / ".cache/netesto/kernels" / kernel.name)
         made.controller.write("/root/sweep.nts", SWEEP)
         ready = ["sinfo", "--noheader", "--states=idle", "--format=%D"]
-        assert process.wait_until(
+        assert wait_for_costly(
             lambda: made.controller.run(ready, check=False).stdout.strip() == "1",
             timeout=PATIENCE_S,
         )

@@ -40,8 +40,8 @@ SWEEP ca=$cas DO
 DONE
 """
 
-# One cell, which is not certain after two repetitions.
-UNTIL = SWEEP.replace("ca=$cas", "ca=reno reps=2..3 until=rate:0.01%")
+# One cell, which is not certain after three repetitions.
+UNTIL = SWEEP.replace("ca=$cas", "ca=reno reps=3..4 until=rate:0.01%")
 
 # The first cell alone, whose results are the same with and without the others.
 FIRST_CELL = ("-D", "cas=reno")
@@ -132,7 +132,10 @@ def taken_up(tmp_path_factory: pytest.TempPathFactory) -> TakenUp:
     with process.background(
         command(*words, "plan.json"), stdout=folder / "log", cwd=folder
     ) as child:
-        assert process.wait_until((folder / "out" / "1").is_dir, timeout=TIMEOUT_S)
+        first = folder / "out" / "1"
+        assert process.wait_until(
+            lambda: first.is_dir() or child.poll() is not None, timeout=TIMEOUT_S
+        )
         theirs = psutil.Process(child.pid).children(recursive=True)
         child.kill()
         psutil.wait_procs(theirs, timeout=60)
@@ -392,7 +395,7 @@ def test_a_cell_is_repeated_until_it_is_certain_whatever_the_number_of_guests(
     one = run_records(taken_up.outcome)[-1]["certainty"]
     two = run_records(packed)[0]["certainty"]
     assert [(end["cell"]["ca"], end["ended"], end["repetitions"]) for end in two] == [
-        ("reno", "bound", 3)
+        ("reno", "bound", 4)
     ]
     assert one == two
 
@@ -400,14 +403,14 @@ def test_a_cell_is_repeated_until_it_is_certain_whatever_the_number_of_guests(
 def test_packed_cells_are_read_and_resumed_as_if_they_had_folders(packed: Outcome):
     folder, out = packed.out.parent, packed.out
     names = [path.name for path in out.iterdir()]
-    assert {name for name in names if name[0].isdecimal()} == {"1.zip", "2.zip", "3.zip"}
+    assert {name for name in names if name[0].isdecimal()} == {"1.zip", "2.zip", "3.zip", "4.zip"}
     table = (out / "exp.csv").read_bytes()
     second = (out / "2.zip").read_bytes()
     netesto(folder, "report", "out", timeout=TIMEOUT_S).checked()
     assert (out / "exp.csv").read_bytes() == table
     assert (out / "2.zip").read_bytes() == second
     again = netesto(folder, *WORDS, "--pack", "--resume", "script.nts", timeout=TIMEOUT_S)
-    assert "skipped 3 cells" in again.stderr
+    assert "skipped 4 cells" in again.stderr
     netesto(folder, "report", "out", "2", timeout=TIMEOUT_S).checked()
     assert (out / "2" / "exp.html").is_file()
     assert not (out / "2.zip").exists()
