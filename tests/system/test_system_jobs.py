@@ -126,7 +126,7 @@ class TakenUp:
 def taken_up(tmp_path_factory: pytest.TempPathFactory) -> TakenUp:
     kernel_or_reason("sim")
     folder = tmp_path_factory.mktemp("a folder of another name")
-    (folder / "script.nts").write_text(UNTIL)
+    (folder / "script.nts").write_text(SWEEP)
     netesto(folder, "plan", "--seed", "7", "-o", "plan.json", "script.nts")
     words = ("run", "--plain", "--no-pages", "--ground", "sim", "--out", "out", "--jobs", "1")
     with process.background(
@@ -141,8 +141,7 @@ def taken_up(tmp_path_factory: pytest.TempPathFactory) -> TakenUp:
         psutil.wait_procs(theirs, timeout=60)
     left = [each for each in theirs if each.is_running()]
     with elsewhere(tmp_path_factory.mktemp("elsewhere")):
-        resumed = run_sweep(folder, *words, "--resume", "plan.json", script=UNTIL)
-        return TakenUp(left, resumed)
+        return TakenUp(left, run_sweep(folder, *words, "--resume", "plan.json"))
 
 
 def test_every_cell_has_its_row(side_by_side: Outcome):
@@ -154,10 +153,10 @@ def test_every_cell_has_its_row(side_by_side: Outcome):
 
 
 def test_results_do_not_change_with_the_number_of_guests_nor_on_busy_processors_under_other_names(
-    taken_up: TakenUp, packed: Outcome
+    taken_up: TakenUp, side_by_side: Outcome
 ):
     assert taken_up.outcome.status == 0
-    assert unnumbered(taken_up.outcome) == unnumbered(packed)
+    assert unnumbered(taken_up.outcome) == unnumbered(side_by_side)
 
 
 @pytest.mark.thorough
@@ -389,15 +388,21 @@ def test_a_lab_in_this_machine_s_kernel_is_refused_in_a_container_with_the_remed
     assert (outcome.status, outcome.stderr) == (3, REFUSED)
 
 
-def test_a_cell_is_repeated_until_it_is_certain_whatever_the_number_of_guests(
-    taken_up: TakenUp, packed: Outcome
-):
-    one = run_records(taken_up.outcome)[-1]["certainty"]
-    two = run_records(packed)[0]["certainty"]
-    assert [(end["cell"]["ca"], end["ended"], end["repetitions"]) for end in two] == [
+def test_a_cell_is_repeated_until_it_is_certain(packed: Outcome):
+    ends = run_records(packed)[0]["certainty"]
+    assert [(end["cell"]["ca"], end["ended"], end["repetitions"]) for end in ends] == [
         ("reno", "bound", 4)
     ]
-    assert one == two
+
+
+@pytest.mark.thorough
+def test_a_cell_is_repeated_in_the_same_way_by_one_guest_after_the_other(
+    packed: Outcome, tmp_path: Path
+):
+    words = (*WORDS, "--no-pages", "--jobs", "1", "script.nts")
+    one = run_sweep(tmp_path, *words, script=UNTIL)
+    assert run_record(one)["certainty"] == run_records(packed)[0]["certainty"]
+    assert (one.out / "exp.csv").read_bytes() == (packed.out / "exp.csv").read_bytes()
 
 
 def test_packed_cells_are_read_and_resumed_as_if_they_had_folders(packed: Outcome):
