@@ -1,7 +1,8 @@
 """Processes of a lab, and servers."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -50,6 +51,24 @@ def serving(argv: Sequence[str], port: int, log: Path) -> Iterator[process.Child
         argv, stdout=log, ready=lambda: port in listening.ports(), timeout=60
     ) as child:
         yield child
+
+
+# Looking takes at most a fifth of a processor. On a busy machine a look takes long.
+_PAUSES_BY_LOOK, _LONGEST_PAUSE_S = 4, 1.0
+
+
+def wait_for_costly(fact: Callable[[], bool], *, timeout: float) -> bool:
+    """Wait as `process.wait_until` does, for a fact that takes long to look at, such as one of all
+    processes, or one that a command tells: others have the processor in between."""
+    deadline = time.monotonic() + timeout
+    while True:
+        begun_s = time.monotonic()
+        if fact():
+            return True
+        ended_s = time.monotonic()
+        if ended_s >= deadline:
+            return False
+        time.sleep(min(_LONGEST_PAUSE_S, _PAUSES_BY_LOOK * (ended_s - begun_s)))
 
 
 def is_alive(process: psutil.Process) -> bool:

@@ -1,5 +1,6 @@
 """docs/extending.md: each of its examples, carried out in a copy of the package, takes effect."""
 
+import csv
 import filecmp
 import json
 import os
@@ -109,15 +110,18 @@ def installed(example: Example, goal: Path) -> Path:
 
 
 def changed(example: Example, copy: Path) -> Path:
+    copy_package(copy)
+    example.carry_out(copy)
+    python([copy], TABLES)
+    return copy
+
+
+def copy_package(copy: Path) -> None:
     for name in COPIED:
         source, goal = ROOT / name, copy / name
         goal.parent.mkdir(parents=True, exist_ok=True)
         # With what is compiled: a guest forgets what it compiles.
         shutil.copytree(source, goal) if source.is_dir() else shutil.copy2(source, goal)
-    example.carry_out(copy)
-    python([copy], TABLES)
-    python([copy], "-m", "compileall", "-q", "netesto")
-    return copy
 
 
 def python(packages: Sequence[Path], *words: str, check: bool = True) -> process.CompletedCommand:
@@ -137,10 +141,6 @@ def python(packages: Sequence[Path], *words: str, check: bool = True) -> process
 
 def netesto(packages: Sequence[Path], *words: str) -> process.CompletedCommand:
     return python(packages, "-m", "netesto", *words, check=False)
-
-
-def packages(example: Example, copy: Path) -> list[Path]:
-    return [copy, ROOT] if example.is_package else [copy]
 
 
 def touched(copy: Path) -> list[str]:
@@ -176,35 +176,75 @@ def test_without_an_example_its_script_is_refused(title, tmp_path):
     assert netesto([ROOT], "check", str(path)).status == WRONG
 
 
-def run_and_check(example: Example, places: Sequence[Path], folder: Path) -> None:
-    """Run the script of an example with the packages of these places, and check the results."""
+# ---- their claims hold ---------------------------------------------------------------------------
+
+
+LAB = "LAB pair rate=10mbit delay=10\n"
+
+
+def run_and_check(examples: Sequence[Example], places: Sequence[Path], folder: Path) -> None:
+    """Run the scripts of examples, as one, with the packages of these places, and check what they
+    claim."""
+    assert [each.script.partition(LAB)[:2] for each in examples] == [("", LAB)] * len(examples)
     path, out = folder / "script.nts", folder / "out"
-    path.write_text(example.script)
-    pages = () if example.check else ("--no-pages",)
-    options = ("--ground", example.ground, "--plain", *pages, "--out", str(out))
+    path.write_text(LAB + "".join(each.script.removeprefix(LAB) for each in examples))
+    [ground] = {each.ground for each in examples} - {"sim"} or {"sim"}
+    # A guest forgets what it compiles.
+    python(places[:1], "-m", "compileall", "-q", "netesto")
+    options = ("--ground", ground, "--plain", "--no-pages", "--out", str(out))
     done = netesto(places, "run", *options, str(path))
     assert done.status == OK, done.stdout + done.stderr
-    if example.check:
-        python([out], "-c", example.check)
+    checked = {experiment_of(each, out): each for each in examples if each.check}
+    if checked:
+        done = netesto(places, "report", str(out), *checked)
+        assert done.status == OK, done.stdout + done.stderr
+    for number, example in checked.items():
+        # In its check it is the first experiment.
+        alone = folder / f"alone-{number}"
+        alone.mkdir()
+        (alone / "1").symlink_to(out / number)
+        python([alone], "-c", example.check)
+
+
+def experiment_of(example: Example, out: Path) -> str:
+    """The number of the last experiment of an example's script."""
+    [name] = set(re.findall(r"expName=(\w+)", example.script))
+    with (out / "exp.csv").open(newline="") as file:
+        return [row["expNumber"] for row in csv.DictReader(file) if row["expName"] == name][-1]
 
 
 @pytest.mark.sim
+def test_with_all_examples_the_claims_of_their_scripts_hold(copies, tmp_path):
+    kernel_or_reason("sim")
+    copy = tmp_path / "copy"
+    copy_package(copy)
+    for each in EXAMPLES.values():
+        if not each.is_package:
+            each.carry_out(copy)
+    python([copy], TABLES)
+    packages = [copies[each.title] for each in EXAMPLES.values() if each.is_package]
+    run_and_check([*EXAMPLES.values()], [copy, *packages], tmp_path)
+
+
+@pytest.mark.sim
+@pytest.mark.thorough
 @pytest.mark.parametrize("title", EXAMPLES)
-def test_with_an_example_the_claims_of_its_script_hold(title, copies, tmp_path):
+def test_with_one_example_alone_the_claims_of_its_script_hold(title, copies, tmp_path):
     kernel_or_reason("sim")
     example = EXAMPLES[title]
-    run_and_check(example, packages(example, copies[title]), tmp_path)
+    places = [copies[title], ROOT] if example.is_package else [copies[title]]
+    run_and_check([example], places, tmp_path)
 
 
 @pytest.mark.sim
-def test_a_collector_in_another_package_needs_no_copy(tmp_path):
+def test_a_tool_and_a_collector_in_other_packages_need_no_copy(copies, tmp_path):
     kernel_or_reason("sim")
-    example = EXAMPLES["A collector"]
-    [(_, module)] = example.blocks
+    tool, collector = EXAMPLES["A traffic tool"], EXAMPLES["A collector"]
+    [(_, module)] = collector.blocks
     project = PROJECT_OF.format(name="udp", group="netesto.collectors", value="COUNTERS")
     blocks = (({"file": "netesto_udp.py"}, module), ({"file": PROJECT}, project))
-    place = installed(replace(example, blocks=blocks), tmp_path)
-    run_and_check(example, [place, ROOT], tmp_path)
+    place = installed(replace(collector, blocks=blocks), tmp_path)
+    run_and_check([tool, collector], [ROOT, place, copies[tool.title]], tmp_path)
 
 
 PROJECT_OF = """\

@@ -16,6 +16,7 @@ from subprocess import Popen
 import pytest
 from guests import Ended, run_inside
 from needs import kernel_or_reason
+from processes import wait_for_costly
 
 import netesto
 from netesto.errors import GuestError, LabError
@@ -460,7 +461,7 @@ def test_what_a_killed_starter_leaves_is_ended_by_who_cleans(kernel, tmp_path):
     # module needed to begin may compute for ever instead, or leave a process that it was making.
     guest.remove_leftovers()
     # Another guest of this user that starts now may be cleaning, too.
-    gone = process.wait_until(
+    gone = wait_for_costly(
         lambda: session(leader) == [] and not folder.exists(), timeout=PATIENCE_S
     )
     assert (leader in before, gone) == (True, True)

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from processes import wait_for_costly
 from typed import found
 from worlds import Machine, World, machines
 
@@ -112,7 +113,7 @@ def test_an_agent_that_was_killed_is_started_again(bare, installed):
     first = bare["host1"].run(["ps", "-o", "pid=", "--ppid", pids]).stdout.strip()
     bare["host1"].run(["kill", "-9", first])
     argv = ["ps", "-o", "pid=", "--ppid", pids]
-    assert process.wait_until(
+    assert wait_for_costly(
         lambda: bare["host1"].run(argv, check=False).stdout.strip() not in {"", first},
         timeout=PATIENCE_S,
     )
@@ -157,9 +158,7 @@ def test_an_agent_of_another_protocol_is_replaced_when_no_run_uses_it(bare, mend
     agent = host.run(["ps", "-o", "pid=", "--ppid", pids]).stdout.strip()
     host.run(["kill", "-9", agent])
     listening = ["grep", "-q", " 00010000 .* /run/netesto/agent.sock$", "/proc/net/unix"]
-    assert process.wait_until(
-        lambda: host.run(listening, check=False).status == 0, timeout=PATIENCE_S
-    )
+    assert wait_for_costly(lambda: host.run(listening, check=False).status == 0, timeout=PATIENCE_S)
     script = "SOURCE inlib\nRUN OneFlowStream server=host1 client=host1 ca=cubic dur=60\n"
     bare.controller.write("other.nts", script)
     log = host.folder / "other.log"

@@ -11,6 +11,7 @@ import time
 
 import psutil
 import pytest
+from processes import wait_for_costly
 from worlds import USER, machines
 
 from netesto.system import process
@@ -112,7 +113,7 @@ def test_a_killed_run_over_ssh_leaves_nothing(bare, run):
             if "netesto" in " ".join(each.cmdline()) and each.name() != "ssh":
                 os.kill(each.pid, signal.SIGKILL)
     process.end(child)
-    assert process.wait_until(
+    assert wait_for_costly(
         lambda: [traces(bare[name]) for name in ("b1", "b2")] == before, timeout=PATIENCE_S
     )
     assert network(bare["b2"]) == untouched
@@ -199,7 +200,7 @@ def test_ctrl_c_ends_a_run_over_ssh_whose_host_is_cut_off_and_the_host_puts_itse
     bare.restore("b1", "management")
     # 40 s if the end of that ssh is waited for; 5 s on a machine that does nothing else.
     assert (status, took_s < 15) == (130, True), log.read_text()
-    assert process.wait_until(
+    assert wait_for_costly(
         lambda: [traces(bare[name]) for name in ("b1", "b2")] == before, timeout=PATIENCE_S
     )
 

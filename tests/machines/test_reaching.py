@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from needs import unmet
+from processes import wait_for_costly
 from typed import found as found_in
 from worlds import AGENT_SOCKET, OTHER, USER, World, machines
 
@@ -236,7 +237,7 @@ def visited(agents):
         for port, option in SSHDS.items()
     ]
     listens = ["ss", "-H", "-l", "-t", "-n", "-4", "sport >= :2222 and sport <= :2224"]
-    assert process.wait_until(
+    assert wait_for_costly(
         lambda: len(h1.run(listens).stdout.splitlines()) == len(SSHDS), timeout=PATIENCE_S
     )
     with (
@@ -291,7 +292,7 @@ def crowded(agents):
     argv = ["/usr/sbin/sshd", "-D", "-f", "/etc/ssh/crowded", "-p", "2225", "-o", "PidFile=none"]
     server = h1.start(argv)
     listens = ["ss", "-H", "-l", "-t", "-n", "-4", "sport = :2225"]
-    assert process.wait_until(lambda: h1.run(listens).stdout != "", timeout=PATIENCE_S)
+    assert wait_for_costly(lambda: h1.run(listens).stdout != "", timeout=PATIENCE_S)
     config = "Host a b c\n  HostName h1\n  HostKeyAlias h1\n  Port 2225\n"
     with written(agents.controller, "/root/.ssh/config", config):
         yield agents.controller
@@ -399,14 +400,14 @@ def test_a_connection_through_ssh_ends_with_what_ssh_said_last(agents, tunnelled
 
 def test_a_connection_ends_with_an_ssh_that_says_nothing(tunnelled):
     tunnelled.kill(SSH, "KILL")
-    is_gone = process.wait_until(lambda: not tunnelled.pids(SSH), timeout=PATIENCE_S)
+    is_gone = wait_for_costly(lambda: not tunnelled.pids(SSH), timeout=PATIENCE_S)
     assert (is_gone, tunnelled.ask()) == (True, "h1: connection lost: ssh ended")
 
 
 def test_ssh_ends_with_a_controller_that_is_killed_and_its_folder_with_the_next(agents, tunnelled):
     is_there = len(tunnelled.pids(SSH))
     tunnelled.kill(TUNNELLED, "KILL")
-    is_gone = process.wait_until(lambda: not tunnelled.pids(SSH), timeout=PATIENCE_S)
+    is_gone = wait_for_costly(lambda: not tunnelled.pids(SSH), timeout=PATIENCE_S)
     folder = tunnelled.socket.parent
     agents.controller.run(["touch", "--date=2 minutes ago", str(folder)])
     left = [agents.controller.exists(folder)]

@@ -33,7 +33,7 @@ from faults import (
     injected,
     table,
 )
-from processes import agents_of, inside, is_alive, samplers_of
+from processes import agents_of, inside, is_alive, samplers_of, wait_for_costly
 from promptness import END_S, HURRIED_END_S, slowdown
 
 from netesto.lab import records
@@ -159,7 +159,7 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
         took_s = (time.monotonic() - begun_s) / max(slow, slowdown())
     if fault.status == KILLED:
         process.run([sys.executable, "-m", "netesto", "clean"], timeout=PATIENCE_S)
-    process.wait_until(lambda: not left(lab, made), timeout=10)
+    wait_for_costly(lambda: not left(lab, made), timeout=10)
     statuses = statuses_in(out)
     return Outcome(
         left=tuple(left(lab, made)),

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from faults import END, FAILED, MIDDLE, OK, TELLING, Fault, of_tools, tool_of
-from processes import inside, is_alive
+from processes import inside, is_alive, wait_for_costly
 from test_reliability import damaged_in, left, statuses_in
 
 from netesto.lab import records
@@ -140,7 +140,7 @@ def run_with(faults: Sequence[Fault], folder: Path) -> tuple[Run, list[bool]]:
             injected_s.append(inject(fault, lab))
             made += inside(lab.namespaces)
         status = run.wait(PATIENCE_S)
-    process.wait_until(lambda: not left(lab, made), timeout=10)
+    wait_for_costly(lambda: not left(lab, made), timeout=10)
     statuses = statuses_in(out)
     outcomes, late = [], []
     for exp, (fault, time_s) in enumerate(zip(faults, injected_s, strict=True), start=2):

@@ -93,12 +93,15 @@ print(f"part {number}")
 sys.exit(130 if ended else 0)
 """.replace("RUN", RUN)
 
-# A worker of Dask with the resources of its last argument.
-OTHER_WORKER = """
-import asyncio, json, sys
+# Workers of Dask, each with its resources of the last argument.
+OTHER_WORKERS = """
+import asyncio, contextlib, json, sys
 from distributed import Worker
 async def serve():
-    async with Worker(sys.argv[1], host="127.0.0.1", resources=json.loads(sys.argv[2])) as worker:
+    async with contextlib.AsyncExitStack() as stack:
+        for each in json.loads(sys.argv[2]):
+            worker = Worker(sys.argv[1], host="127.0.0.1", resources=each)
+            await stack.enter_async_context(worker)
         print("started", flush=True)
         await worker.finished()
 asyncio.run(serve())
@@ -127,7 +130,6 @@ class World:
     address: str = ""
     workers: list[process.Child] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    others: int = 0
 
     def start_scheduler(self) -> None:
         log, env = self.folder / "scheduler", {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
@@ -143,11 +145,11 @@ class World:
         self.workers.append(child)
         return child
 
-    def start_other_worker(self, resources: Mapping[str, float]) -> None:
-        self.others += 1
-        log = self.folder / f"other{self.others}"
+    def start_other_workers(self, *resources: Mapping[str, float]) -> None:
+        """Workers with these resources, all in one process."""
         words = [self.address, json.dumps(resources)]
-        self._start([sys.executable, "-P", "-c", OTHER_WORKER, *words], log, {}, "started")
+        argv = [sys.executable, "-P", "-c", OTHER_WORKERS, *words]
+        self._start(argv, self.folder / "others", {}, "started")
 
     def _start(self, argv: list[str], log: Path, env: dict[str, str], ready: str) -> process.Child:
         return self.stack.enter_context(
@@ -381,10 +383,10 @@ OWN = {onworker.places_name(): 1.0, onworker.MEMORY: 1000.0}
 
 
 def test_workers_that_cannot_be_used_are_all_listed_with_remedies(world):
-    world.start_other_worker({})
-    world.start_other_worker({"netesto 0.0.1, 00000000, x86_64": 1, "netesto MiB": 1000})
-    world.start_other_worker(
-        {onworker.places_name(): 0, onworker.MEMORY: 1000, f"{onworker.FAULT}no ptrace. Ask": 1}
+    world.start_other_workers(
+        {},
+        {"netesto 0.0.1, 00000000, x86_64": 1, "netesto MiB": 1000},
+        {onworker.places_name(): 0, onworker.MEMORY: 1000, f"{onworker.FAULT}no ptrace. Ask": 1},
     )
     with pytest.raises(MissingError, match="no usable worker") as caught:
         world.cluster().examine()
@@ -409,8 +411,7 @@ def flow_command(tool: str) -> list[RemoteCommand]:
 def test_workers_need_the_installed_version_of_each_tool_that_may_make_a_flow(world, monkeypatch):
     monkeypatch.setattr(tools, "versions", lambda _: {"iperf3": "3.12"})
     older = OWN | {onworker.tool_name("iperf3", "3.9"): 1}
-    world.start_other_worker(OWN)
-    world.start_other_worker(older)
+    world.start_other_workers(OWN, older)
     with pytest.raises(MissingError, match="no usable worker") as caught:
         world.cluster(commands=flow_command("auto")).examine()
     assert faults(caught.value) == [
@@ -426,8 +427,9 @@ def test_workers_need_the_installed_version_of_each_tool_that_may_make_a_flow(wo
 
 def test_without_a_tool_here_workers_need_the_version_that_most_of_them_have(world, monkeypatch):
     monkeypatch.setattr(tools, "versions", lambda _: {})
-    for version in ("3.9", "3.12", "3.12"):
-        world.start_other_worker(OWN | {onworker.tool_name("iperf3", version): 1})
+    world.start_other_workers(
+        *(OWN | {onworker.tool_name("iperf3", each): 1} for each in ("3.9", "3.12", "3.12"))
+    )
     found = world.cluster(commands=flow_command("iperf3"))
     found.examine()
     [warning] = world.warnings
@@ -438,7 +440,7 @@ def test_without_a_tool_here_workers_need_the_version_that_most_of_them_have(wor
 
 
 def test_an_installed_kernel_must_be_the_same_on_workers(world):
-    world.start_other_worker(OWN)
+    world.start_other_workers(OWN)
     with pytest.raises(MissingError, match="no usable worker") as caught:
         world.cluster(modules=Path("/usr/lib/uml/modules")).examine()
     assert faults(caught.value) == [

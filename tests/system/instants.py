@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from places import PATIENCE_S
+from processes import wait_for_costly
 from promptness import END_S, HURRIED_END_S, slowdown
 from whole_runs import command
 
@@ -19,6 +20,9 @@ from netesto.lab import leftovers, records
 from netesto.lab.netns import Lab
 from netesto.results import csvfile, manifest, store, tablerows
 from netesto.system import owned, proc, process
+
+# As many as tests/conftest.py has by default. `make test` runs every other one of a ground.
+INSTANTS = 15
 
 # What a run of each ground takes on an idle machine: instants are drawn from it.
 TAKES_S: Mapping[str, float] = {"lab": 4.2, "hosts": 3.4, "uml": 12.0, "sim": 12.0}
@@ -133,13 +137,13 @@ def _tried(instant: Instant, hosts: Lab | None, folder: Path) -> Ended:
     said = output.read_text(errors="replace")
     if status == -signal.SIGKILL:
         # Those whose parent is gone end by themselves.
-        process.wait_until(lambda: not _strangers(mark, run.pid), timeout=PUT_BACK_S)
+        wait_for_costly(lambda: not _strangers(mark, run.pid), timeout=PUT_BACK_S)
         leftovers.clean()
         owned.remove_abandoned(temporary)
         temporary_left: list[Path] = []
     else:
         temporary_left = list(temporary.iterdir())
-    process.wait_until(lambda: _state_of(hosts) == before, timeout=PUT_BACK_S)
+    wait_for_costly(lambda: _state_of(hosts) == before, timeout=PUT_BACK_S)
     left = [
         *(f"process {line}" for line in _strangers(mark, run.pid)),
         *(f"{path} is left" for path in temporary_left),

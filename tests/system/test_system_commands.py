@@ -53,29 +53,10 @@ def test_each_run_of_a_command_is_recorded_with_its_time_and_why_it_ran_again(ki
     assert first["made_s"] < second["made_s"] < manifest["started_s"]
 
 
-NAMES = """\
-LAB pair
-DO_COMMAND host=a name=look
-DO_CLIENT host=a server=b test=TCP_STREAM dur=1
-PROCESS_EXP
-"""
-
-
-@pytest.mark.lab
-def test_names_of_the_lab_s_hosts_resolve_in_a_command(tmp_path: Path):
-    (tmp_path / "agent.toml").write_text('[commands.look]\nrun = ["getent", "ahostsv4", "b"]\n')
-    (tmp_path / "a.nts").write_text(NAMES)
-    words = ("run", "--plain", "--no-pages", "--out", "out", "--commands", "agent.toml", "a.nts")
-    process.run(process.python("netesto", *words), timeout=TIMEOUT_S, cwd=tmp_path)
-    hosts = json.loads((tmp_path / "out" / "1" / "manifest.json").read_text())["hosts"]
-    [setting] = hosts["a"]["settings"]
-    address = next(each for each in hosts["b"]["info"]["addresses"] if "." in each)
-    assert setting["after"].split()[:4] == ["exit", "status", "0:", address.partition("/")[0]]
-
-
-LATE = """\
+TWO_CELLS = """\
 LAB pair
 SWEEP kind=x,y DO
+    DO_COMMAND host=a name=resolve
     DO_CLIENT host=a server=b test=TCP_STREAM dur=1 exp=COUNTER
     WAIT_FLOWS
     PROCESS_EXP
@@ -83,14 +64,36 @@ SWEEP kind=x,y DO
 DONE
 """
 
+COMMANDS = """\
+[commands.resolve]
+run = ["getent", "ahostsv4", "b"]
+[commands.look]
+run = ["echo", "seen"]
+"""
+
+
+@pytest.fixture(scope="module")
+def two_cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a run whose cells begin and end with a command."""
+    folder = tmp_path_factory.mktemp("cells")
+    (folder / "agent.toml").write_text(COMMANDS)
+    (folder / "a.nts").write_text(TWO_CELLS)
+    words = ("run", "--plain", "--no-pages", "--out", "out", "--commands", "agent.toml", "a.nts")
+    process.run(process.python("netesto", *words), timeout=TIMEOUT_S, cwd=folder)
+    return folder / "out"
+
 
 @pytest.mark.lab
-def test_commands_behind_the_last_experiment_are_in_the_record_of_the_run(tmp_path: Path):
-    (tmp_path / "agent.toml").write_text('[commands.look]\nrun = ["echo", "seen"]\n')
-    (tmp_path / "a.nts").write_text(LATE)
-    words = ("run", "--plain", "--no-pages", "--out", "out", "--commands", "agent.toml", "a.nts")
-    process.run(process.python("netesto", *words), timeout=TIMEOUT_S, cwd=tmp_path)
-    [record] = (tmp_path / "out" / "runs").glob("*.json")
+def test_names_of_the_lab_s_hosts_resolve_in_a_command(two_cells: Path):
+    hosts = json.loads((two_cells / "1" / "manifest.json").read_text())["hosts"]
+    [setting] = hosts["a"]["settings"]
+    address = next(each for each in hosts["b"]["info"]["addresses"] if "." in each)
+    assert setting["after"].split()[:4] == ["exit", "status", "0:", address.partition("/")[0]]
+
+
+@pytest.mark.lab
+def test_commands_behind_the_last_experiment_are_in_the_record_of_the_run(two_cells: Path):
+    [record] = (two_cells / "runs").glob("*.json")
     settings = json.loads(record.read_text())["settings"]
     told = {host: [each["after"] for each in made] for host, made in settings.items()}
     assert told == {"a": ["exit status 0: seen"]}

@@ -4,7 +4,7 @@ unless it had finished, and hosts, temporary files and results are as required."
 from collections.abc import Iterator
 
 import pytest
-from instants import Instant, drawn, tried
+from instants import INSTANTS, Instant, drawn, tried
 from places import skip_unless_possible
 
 from netesto.lab import netns
@@ -28,15 +28,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     grounds = option("--instants-grounds").split(",")
     found = drawn(option("--instants"), seed=option("--instants-seed"), grounds=grounds)
     on_hosts = "hosts" in metafunc.fixturenames
+    # Who asks for another number of instants means all of them.
+    is_default = option("--instants") == INSTANTS
     mine = [each for each in found if (each.ground == "hosts") == on_hosts]
     metafunc.parametrize(
         "instant",
         [
-            pytest.param(each, marks=getattr(pytest.mark, each.ground.replace("hosts", "lab")))
-            for each in mine
+            pytest.param(each, marks=marks(each, is_thorough=is_default and rank % 2 == 1))
+            for rank, each in enumerate(mine)
         ],
         ids=str,
     )
+
+
+def marks(instant: Instant, *, is_thorough: bool) -> list[pytest.MarkDecorator]:
+    ground = getattr(pytest.mark, instant.ground.replace("hosts", "lab"))
+    return [ground, pytest.mark.thorough] if is_thorough else [ground]
 
 
 def test_a_run_on_hosts_ends_at_any_instant(instant: Instant, hosts: Lab):

@@ -21,6 +21,7 @@ from seccomp import refusing
 from whole_runs import Outcome, command, netesto
 
 import netesto as netesto_package
+from netesto.results import packed as packed_results
 from netesto.results import store
 from netesto.system import process
 
@@ -31,12 +32,19 @@ pytestmark = [pytest.mark.sim, pytest.mark.timeout(900)]
 SWEEP = """\
 LAB pair rate=10mbit delay=5 jitter=1 loss=0.2
 SOURCE inlib
+DEFAULT cas=reno,cubic
 ECHO two cells
-SWEEP ca=reno,cubic DO
+SWEEP ca=$cas DO
     ECHO cell $ca
     RUN OneFlowStream server=b client=a expName=cell ca=$ca dur=1 randDelay=0.5
 DONE
 """
+
+# One cell, which is not certain after three repetitions.
+UNTIL = SWEEP.replace("ca=$cas", "ca=reno reps=3..4 until=rate:0.01%")
+
+# The first cell alone, whose results are the same with and without the others.
+FIRST_CELL = ("-D", "cas=reno")
 
 TIMEOUT_S = 400
 
@@ -53,21 +61,34 @@ for _ in range({TIMEOUT_S} * 10):
 """
 
 
-def run_sweep(folder: Path, *words: str) -> Outcome:
+def run_sweep(folder: Path, *words: str, script: str = SWEEP) -> Outcome:
     kernel_or_reason("sim")
-    (folder / "script.nts").write_text(SWEEP)
+    (folder / "script.nts").write_text(script)
     done = netesto(folder, *words, timeout=TIMEOUT_S)
     return Outcome(done.status, done.stdout, done.stderr, folder / "out")
 
 
-def run_record(outcome: Outcome) -> dict[str, object]:
-    [path] = (outcome.out / "runs").glob("*.json")
-    return json.loads(path.read_text())
+def run_records(outcome: Outcome) -> list[dict[str, Any]]:
+    """Those of its runs, the last one last: their names are times."""
+    paths = sorted((outcome.out / "runs").glob("*.json"))
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def run_record(outcome: Outcome) -> dict[str, Any]:
+    [record] = run_records(outcome)
+    return record
 
 
 @pytest.fixture(scope="module")
 def side_by_side(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return run_sweep(tmp_path_factory.mktemp("two"), *WORDS, "--jobs", "2", "script.nts")
+    words = (*WORDS, "--no-pages", "--jobs", "2", "script.nts")
+    return run_sweep(tmp_path_factory.mktemp("two"), *words)
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    words = (*WORDS, "--no-pages", "--jobs", "2", "--pack", "script.nts")
+    return run_sweep(tmp_path_factory.mktemp("packed"), *words, script=UNTIL)
 
 
 @contextlib.contextmanager
@@ -111,7 +132,10 @@ def taken_up(tmp_path_factory: pytest.TempPathFactory) -> TakenUp:
     with process.background(
         command(*words, "plan.json"), stdout=folder / "log", cwd=folder
     ) as child:
-        assert process.wait_until((folder / "out" / "1").is_dir, timeout=TIMEOUT_S)
+        first = folder / "out" / "1"
+        assert process.wait_until(
+            lambda: first.is_dir() or child.poll() is not None, timeout=TIMEOUT_S
+        )
         theirs = psutil.Process(child.pid).children(recursive=True)
         child.kill()
         psutil.wait_procs(theirs, timeout=60)
@@ -141,17 +165,20 @@ def test_another_seed_gives_other_numbers(side_by_side: Outcome, tmp_path: Path)
     assert unnumbered(other) != unnumbered(side_by_side)
 
 
-def unnumbered(run: Outcome) -> tuple[list[dict[str, str]], list[bytes]]:
-    """The rows of exp.csv without the numbers of experiments, for each run takes new ones; and the
-    ports of the flows."""
-    said = b"".join(
-        path.read_bytes()
-        for row in run.rows
-        for path in sorted((run.out / row["expNumber"]).glob("raw/*/flow.*.out"))
-    )
-    ports = re.findall(rb"_PORT=\d+", said)
-    assert ports
-    return [row | {"exp": "", "expNumber": ""} for row in run.rows], ports
+def unnumbered(run: Outcome, **cell: str) -> list[tuple[dict[str, str], list[bytes]]]:
+    """The rows of exp.csv, of a cell alone if it is given, each with the ports of its experiment's
+    flows; without the numbers of experiments, for each run takes new ones."""
+    found = []
+    for row in run.rows:
+        if cell.items() <= row.items():
+            with packed_results.opened(run.out / row["expNumber"]) as folder:
+                files = sorted(folder.glob("raw/*/flow.*.out"))
+                said = b"".join(path.read_bytes() for path in files)
+            ports = re.findall(rb"_PORT=\d+", said)
+            assert ports
+            found.append((row | {"exp": "", "expNumber": ""}, ports))
+    assert found
+    return found
 
 
 def test_what_the_script_prints_appears_once_and_in_order(side_by_side: Outcome):
@@ -274,12 +301,12 @@ CONTAINER = refusing(135)
 
 
 def on_a_machine(folder: Path, memory_gib: int, *user: str) -> Outcome:
-    """The sweep as `user` of another machine that refuses personality(2)."""
+    """The sweep's first cell as `user` of another machine that refuses personality(2)."""
     if os.geteuid() != 0:
         pytest.skip("needs root: mounts of another machine's memory")
     (folder / "script.nts").write_text(SWEEP)
     machine = ["unshare", "--mount", "sh", "-e", "-c", MACHINE, "sh"]
-    words = (*WORDS, "--no-pages", "--jobs", "2", "script.nts")
+    words = (*WORDS, *FIRST_CELL, "--no-pages", "script.nts")
     argv = [*machine, *user, sys.executable, "-c", CONTAINER, *command(*words)]
     env = {**os.environ, "MEMORY_KB": str(memory_gib << 20), "PARTS": " ".join(needed_of_home())}
     done = process.run(argv, cwd=folder, env=env, timeout=TIMEOUT_S, check=False)
@@ -300,7 +327,7 @@ def needed_of_home() -> list[str]:
 def test_results_are_the_same_on_another_machine(side_by_side: Outcome, tmp_path: Path):
     outcome = on_a_machine(tmp_path, 6)
     assert outcome.status == 0
-    assert unnumbered(outcome) == unnumbered(side_by_side)
+    assert unnumbered(outcome) == unnumbered(side_by_side, ca="reno")
 
 
 def test_results_are_the_same_for_an_ordinary_user_of_a_large_machine(side_by_side: Outcome):
@@ -310,11 +337,11 @@ def test_results_are_the_same_for_an_ordinary_user_of_a_large_machine(side_by_si
         outcome = on_a_machine(Path(scratch), 64, "sh", "-e", "-c", USER, "sh")
         assert outcome.status == 0
         assert (outcome.out / "exp.csv").owner() == "nobody"
-        assert unnumbered(outcome) == unnumbered(side_by_side)
+        assert unnumbered(outcome) == unnumbered(side_by_side, ca="reno")
 
 
 def in_a_container(folder: Path, *words: str, user: int = 0) -> Outcome:
-    """The sweep as `user` in a container."""
+    """A command with the sweep, as `user` in a container."""
     if lack := containers.lack():
         pytest.skip(lack)
     (folder / "script.nts").write_text(SWEEP)
@@ -343,10 +370,10 @@ def test_the_container_refuses_personality_and_has_little_shared_memory(tmp_path
 
 @pytest.mark.parametrize("user", [0, containers.NOBODY])
 def test_results_are_the_same_in_a_container(side_by_side: Outcome, user: int, tmp_path: Path):
-    outcome = in_a_container(tmp_path, *WORDS, "--no-pages", "--jobs", "2", user=user)
+    outcome = in_a_container(tmp_path, *WORDS, *FIRST_CELL, "--no-pages", user=user)
     assert outcome.status == 0, outcome.stderr
     assert (outcome.out / "exp.csv").stat().st_uid == user
-    assert unnumbered(outcome) == unnumbered(side_by_side)
+    assert unnumbered(outcome) == unnumbered(side_by_side, ca="reno")
 
 
 REFUSED = """\
@@ -361,49 +388,37 @@ def test_a_lab_in_this_machine_s_kernel_is_refused_in_a_container_with_the_remed
     assert (outcome.status, outcome.stderr) == (3, REFUSED)
 
 
-UNTIL = """\
-LAB pair rate=10mbit delay=5
-SOURCE inlib
-SWEEP loss=0.5 reps=3..4 until=rate:0.1% DO
-    SET_LINK host=a to=b loss=$loss
-    RUN OneFlowStream server=b client=a ca=cubic dur=1
-DONE
-"""
-
-
-def test_a_cell_is_repeated_until_it_is_certain_whatever_the_number_of_guests(tmp_path: Path):
-    kernel_or_reason("sim")
-    tables: list[bytes] = []
-    ends: list[Any] = []
-    for jobs in ("1", "2"):
-        folder = tmp_path / jobs
-        folder.mkdir()
-        (folder / "script.nts").write_text(UNTIL)
-        words = (*WORDS, "--no-pages", "--jobs", jobs, "script.nts")
-        done = netesto(folder, *words, timeout=TIMEOUT_S)
-        run = run_record(Outcome(done.status, done.stdout, done.stderr, folder / "out"))
-        tables.append((folder / "out" / "exp.csv").read_bytes())
-        ends.append(run["certainty"])
-    assert [(end["cell"]["loss"], end["ended"], end["repetitions"]) for end in ends[0]] == [
-        ("0.5", "bound", 4)
+def test_a_cell_is_repeated_until_it_is_certain(packed: Outcome):
+    ends = run_records(packed)[0]["certainty"]
+    assert [(end["cell"]["ca"], end["ended"], end["repetitions"]) for end in ends] == [
+        ("reno", "bound", 4)
     ]
-    assert (tables[0], ends[0]) == (tables[1], ends[1])
 
 
-def test_packed_cells_are_read_and_resumed_as_if_they_had_folders(tmp_path: Path):
-    outcome = run_sweep(tmp_path, *WORDS, "--pack", "script.nts")
-    names = [path.name for path in outcome.out.iterdir()]
-    assert {name for name in names if name[0].isdecimal()} == {"1.zip", "2.zip"}
-    table = (outcome.out / "exp.csv").read_bytes()
-    packed = (outcome.out / "2.zip").read_bytes()
-    netesto(tmp_path, "report", "out", timeout=TIMEOUT_S).checked()
-    assert (outcome.out / "exp.csv").read_bytes() == table
-    assert (outcome.out / "2.zip").read_bytes() == packed
-    again = run_sweep(tmp_path, *WORDS, "--pack", "--resume", "script.nts")
-    assert "skipped 2 cells" in again.stderr
-    netesto(tmp_path, "report", "out", "2", timeout=TIMEOUT_S).checked()
-    assert (outcome.out / "2" / "exp.html").is_file()
-    assert not (outcome.out / "2.zip").exists()
+@pytest.mark.thorough
+def test_a_cell_is_repeated_in_the_same_way_by_one_guest_after_the_other(
+    packed: Outcome, tmp_path: Path
+):
+    words = (*WORDS, "--no-pages", "--jobs", "1", "script.nts")
+    one = run_sweep(tmp_path, *words, script=UNTIL)
+    assert run_record(one)["certainty"] == run_records(packed)[0]["certainty"]
+    assert (one.out / "exp.csv").read_bytes() == (packed.out / "exp.csv").read_bytes()
+
+
+def test_packed_cells_are_read_and_resumed_as_if_they_had_folders(packed: Outcome):
+    folder, out = packed.out.parent, packed.out
+    names = [path.name for path in out.iterdir()]
+    assert {name for name in names if name[0].isdecimal()} == {"1.zip", "2.zip", "3.zip", "4.zip"}
+    table = (out / "exp.csv").read_bytes()
+    second = (out / "2.zip").read_bytes()
+    netesto(folder, "report", "out", timeout=TIMEOUT_S).checked()
+    assert (out / "exp.csv").read_bytes() == table
+    assert (out / "2.zip").read_bytes() == second
+    again = netesto(folder, *WORDS, "--pack", "--resume", "script.nts", timeout=TIMEOUT_S)
+    assert "skipped 4 cells" in again.stderr
+    netesto(folder, "report", "out", "2", timeout=TIMEOUT_S).checked()
+    assert (out / "2" / "exp.html").is_file()
+    assert not (out / "2.zip").exists()
 
 
 def test_what_does_not_run_in_parts_is_not_packed(tmp_path: Path):

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 from places import GUESTS, LAB, PATIENCE_S, UML, Place, place_on, skip_unless_possible
-from processes import inside, is_alive
+from processes import inside, is_alive, wait_for_costly
 from whole_runs import command, left_of_labs
 
 from netesto import hostsettings
@@ -111,7 +111,7 @@ class Made:
     @property
     def there(self) -> list[object]:
         """What remains of it when processes that were asked to end have ended."""
-        process.wait_until(lambda: not self._now(), timeout=10)
+        wait_for_costly(lambda: not self._now(), timeout=10)
         return self._now()
 
     def _now(self) -> list[object]:
