@@ -75,14 +75,18 @@ def _life(command: Sequence[str], log: Path) -> int:
     """One agent, to its end; its exit status."""
     if log.exists() and log.stat().st_size > LOG_BYTES:
         log.replace(log.with_name(f"{log.name}.1"))
-    child = process.launch(command, stdout=log)
-    try:
+    with contextlib.ExitStack() as stack:
+        with interrupts.undisturbed():
+            child = process.launch(command, stdout=log)
+            stack.callback(_end, child)
         return child.wait()
-    finally:
-        if child.poll() is None:
-            child.send_signal(signal.SIGTERM)
-            process.wait_until(lambda: child.poll() is not None, timeout=STOP_S)
-        process.end(child)
+
+
+def _end(child: process.Child) -> None:
+    if child.poll() is None:
+        child.send_signal(signal.SIGTERM)
+        process.wait_until(lambda: child.poll() is not None, timeout=STOP_S)
+    process.end(child)
 
 
 def _recover(command: Sequence[str], log: Path) -> None:
