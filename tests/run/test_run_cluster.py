@@ -104,12 +104,19 @@ async def serve():
 asyncio.run(serve())
 """
 
+# Its last argument is how many results it sends damaged, before the others.
 WORKER = """
 import asyncio, os, sys
 from netesto.run import onworker
 from netesto.run.workers import LocalWorkers
-address, common, part = sys.argv[1:]
+address, common, part, damaged = sys.argv[1:]
 os.environ["WORKER"] = str(os.getpid())
+left = int(damaged)
+def sent(result):
+    global left
+    content, left = (b"?" + result.content[1:] if left else result.content), max(0, left - 1)
+    return onworker.PartResult, (result.status, result.reason, content, result.sha256)
+onworker.PartResult.__reduce__ = sent
 command = lambda job: [sys.executable, "-S", "-c", part, str(job), common]
 say = lambda text: print(text, flush=True)
 asyncio.run(onworker.serve(
@@ -135,10 +142,11 @@ class World:
         self._start([*process.python("dask"), *words], log, env, "Scheduler at:")
         self.address = log.read_text().partition("Scheduler at:")[2].split()[0]
 
-    def start_worker(self) -> process.Child:
+    def start_worker(self, *, damaged: int = 0) -> process.Child:
         name = f"worker{len(self.workers)}"
         env = {"XDG_CACHE_HOME": str(self.folder / f"{name}-cache")}
-        argv = [sys.executable, "-P", "-c", WORKER, self.address, str(self.folder), PART]
+        words = [self.address, str(self.folder), PART, str(damaged)]
+        argv = [sys.executable, "-P", "-c", WORKER, *words]
         child = self._start(argv, self.folder / name, env, "1 places")
         self.workers.append(child)
         return child
@@ -296,6 +304,26 @@ def test_a_killed_worker_s_part_runs_on_another_and_no_finished_part_twice(world
     assert (end.status, rows(tmp_path / "out")) == (0, OK_ROWS)
     again = [number for number in (1, 2) if world.executed.count(number) == 2]
     assert (len(again), len(world.executed)) == (1, 7)
+
+
+def test_a_result_that_arrives_damaged_is_fetched_again_and_its_part_does_not_run_again(
+    world, tmp_path
+):
+    world.start_worker(damaged=1)
+    end = world.run(tmp_path / "out")
+    assert (end.status, rows(tmp_path / "out"), world.executed) == (0, OK_ROWS, [1, 2, 3, 4, 5, 6])
+    assert (tmp_path / "out" / "1" / "raw").read_bytes() == bytes(range(256))
+
+
+def test_a_part_whose_result_arrives_damaged_twice_has_failed_and_the_others_run(world, tmp_path):
+    world.start_worker(damaged=2)
+    end = world.run(tmp_path / "out")
+    assert (end.status, end.failures, rows(tmp_path / "out"), world.executed) == (
+        1,
+        ("ca=reno rep=1: its results arrived damaged, twice",),
+        OK_ROWS[1:],
+        [1, 2, 3, 4, 5, 6],
+    )
 
 
 def test_a_worker_that_joins_gets_parts_at_once(world, tmp_path):
