@@ -234,7 +234,10 @@ def _check_ground(request: RunRequest, ground: Ground | None) -> None:
             remedy="Use --ground sim, where they cannot, or --ground uml.",
         )
     if not (ground is None or ground.has_guests) and (option := _of_parts(request)):
-        raise _no_parts(option)
+        raise UsageError(
+            f"{option}: on ground {ground} a script does not run in parts",
+            remedy="Use --ground sim, where cells of a SWEEP and repetitions of a RUN are parts.",
+        )
     if request.on:
         need_dask()
         from netesto.run import cluster, slurm

@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import signal
+import socket
 import socketserver
 import sys
 import threading
@@ -495,8 +496,21 @@ def test_no_more_places_are_used_than_the_jobs_that_were_requested(world):
 def test_a_scheduler_that_is_not_there_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(onworker, "CONNECT_S", 0.2)
     nowhere = World(tmp_path, contextlib.ExitStack(), address="127.0.0.1:9")
-    with pytest.raises(MissingError, match=r"no scheduler at tcp://127\.0\.0\.1:9: "):
+    with pytest.raises(MissingError) as caught:
         nowhere.cluster().examine()
+    assert caught.value.message == "no scheduler at tcp://127.0.0.1:9: Connection refused"
+
+
+def test_a_host_whose_name_is_unknown_is_reported(monkeypatch, tmp_path):
+    async def unknown(*_: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(asyncio, "open_connection", unknown)
+    other = World(tmp_path, contextlib.ExitStack(), address="localhost:9")
+    with pytest.raises(MissingError) as caught:
+        other.cluster().examine()
+    message = "no scheduler at tcp://localhost:9: Name or service not known"
+    assert caught.value.message == message
 
 
 @pytest.fixture
@@ -517,8 +531,10 @@ def other_server() -> Iterator[str]:
 
 def test_a_server_that_is_no_scheduler_is_reported(other_server, tmp_path):
     other = World(tmp_path, contextlib.ExitStack(), address=other_server)
-    with pytest.raises(MissingError, match=rf"no scheduler at tcp://{other_server}: "):
+    with pytest.raises(MissingError) as caught:
         other.cluster().examine()
+    message = f"no scheduler at tcp://{other_server}: another program listens there"
+    assert caught.value.message == message
 
 
 def serving(address: str) -> Coroutine[object, object, None]:
@@ -577,7 +593,7 @@ def test_a_result_that_differs_from_what_was_sent_is_damaged():
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ({"on": "127.0.0.1", "ground": LAB}, "--on: the script does not run in parts"),
+        ({"on": "127.0.0.1", "ground": LAB}, "--on: on ground lab a script does not run in parts"),
         ({"insecure": True}, "--insecure needs --on"),
         ({"budget_s": 60.0}, "--budget: no SWEEP of the script has until="),
         ({"on": "127.0.0.1", "commands": Path("c.toml")}, "--commands c.toml: workers"),
