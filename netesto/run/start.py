@@ -177,7 +177,9 @@ def _workers(session: RunSession, kernel: Kernel, jobs: int) -> Iterator[Workers
         return
     parts = sum(not part.is_idle for part in session.plan.outer)
     with slurm.submitted(partition, parts=parts, jobs=request.jobs) as job:
-        session.watcher.say(f"Slurm job {job.job}: waits for one of {job.nodes} nodes")
+        session.watcher.say(
+            f"Slurm job {job.job}: waits for one of {job.nodes} nodes, each a whole one"
+        )
         found = workers_at(job.address)
         found.examine(may_get_more=job.may_get_more, remedy=job.remedy)
         yield found
