@@ -85,8 +85,10 @@ class Progress:
             return
         group.observe(event, self._possible_time(experiment, group, host, event))
         if event.kind == "progress":
+            # Nobody waits for it: to look at all groups each time takes long if there are many.
             self._observer.flow_progress(event.exp, group.label(event.instance), event.rate_bps)
-        elif event.kind in {"ended", "failed"}:
+            return
+        if event.kind in {"ended", "failed"}:
             status = "ok" if event.kind == "ended" else event.text
             self._observer.flow_ended(event.exp, group.label(event.instance), status)
         elif event.kind == "complete":
