@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import concurrent.futures
 import contextlib
+import faulthandler
 import logging
 import os
 import platform
@@ -17,13 +18,13 @@ import resource
 import secrets
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from netesto import log as logs
-from netesto.agent import access, carried, config, recovery, routes
+from netesto.agent import access, carried, config, recovery, routes, supervision
 from netesto.agent.config import Config, ConfigFile
 from netesto.agent.experiment import Premises
 from netesto.agent.journal import Journal
@@ -54,6 +55,11 @@ OPEN_FILES = 65_536
 
 # A host of a lab takes 9 before its first call, and some for each flow.
 FILES_OF_HOST = 40
+
+# What the other hosts of a lab may take to end when one cannot.
+OTHERS_GRACE_S = 10.0
+
+_REQUESTED = "the agent was asked to end"
 
 EXIT_OK = 0
 EXIT_USAGE = 2
@@ -109,24 +115,34 @@ class _Shared:
 
 @dataclass(eq=False, slots=True)
 class _PreparedHost:
-    """A host, and what this process prepared before it had threads. `asked` is done when it is to
-    end."""
+    """A host, and what this process prepared before it had threads. `asked` has the reason when it
+    is to end; `loop` serves it, while it is served."""
 
     arguments: argparse.Namespace
     settings: Config
     join: Callable[[], None]
     sampler: Sampler
     tools: Tools
-    asked: concurrent.futures.Future[None] = field(default_factory=concurrent.futures.Future)
+    asked: concurrent.futures.Future[str] = field(default_factory=concurrent.futures.Future)
+    loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def is_in_lab(self) -> bool:
         return self.arguments.links is not None
 
-    def end(self) -> None:
+    def end(self, reason: str = _REQUESTED) -> None:
         """Ask it to end, unless it does."""
         with contextlib.suppress(concurrent.futures.InvalidStateError):
-            self.asked.set_result(None)
+            self.asked.set_result(reason)
+
+    @contextlib.contextmanager
+    def served(self) -> Iterator[None]:
+        """The body, in the event loop that runs now, serves it."""
+        self.loop = asyncio.get_running_loop()
+        try:
+            yield
+        finally:
+            self.loop = None
 
     def live(self, shared: _Shared) -> None:
         """Serve this host in this thread, to its end."""
@@ -188,7 +204,8 @@ def serve(
 
 
 async def _live(hosts: Sequence[_PreparedHost], mark: str, ready_fd: int | None) -> None:
-    """Serve the hosts, each in a thread, until all have ended. If one fails, all end."""
+    """Serve the hosts, each in a thread, until all have ended. If one fails, all end. If one is
+    blocked, so that it cannot end, this process does when the others have."""
     loop = asyncio.get_running_loop()
     shared = _Shared(loop, mark, Manager.of_environment(), ready_fd, len(hosts))
 
@@ -201,12 +218,43 @@ async def _live(hosts: Sequence[_PreparedHost], mark: str, ready_fd: int | None)
         loop.add_signal_handler(sign, end)
     with concurrent.futures.ThreadPoolExecutor(len(hosts)) as threads:
         lives = [loop.run_in_executor(threads, partial(host.live, shared)) for host in hosts]
-        _, others = await asyncio.wait(lives, return_when=asyncio.FIRST_EXCEPTION)
+        over = asyncio.create_task(asyncio.wait(lives, return_when=asyncio.FIRST_EXCEPTION))
+        watch = asyncio.create_task(_watch(hosts))
+        await asyncio.wait({over, watch}, return_when=asyncio.FIRST_COMPLETED)
+        if not over.done():
+            stuck, reason = watch.result()
+            for host in hosts:
+                host.end(reason)
+            if rest := [life for host, life in zip(hosts, lives, strict=True) if host is not stuck]:
+                await asyncio.wait(rest, timeout=OTHERS_GRACE_S)
+            # Waits for no thread. Another agent ends what this one has started, and puts the host
+            # back.
+            os._exit(EXIT_WORLD)
+        watch.cancel()
+        _, others = over.result()
         end()
         if others:
             await asyncio.wait(others)
     for failed in filter(None, [life.exception() for life in lives]):
         raise failed
+
+
+async def _watch(hosts: Sequence[_PreparedHost]) -> tuple[_PreparedHost, str]:
+    """Return the first host of a lab whose event loop is blocked, and that in words."""
+    # Outside of labs an agent calls itself. In simulated time, whose waits are no waits, a blocked
+    # host does not answer in time soon enough.
+    if not hosts[0].is_in_lab or proc.is_in_simulated_time():
+        await asyncio.Event().wait()
+
+    def loops() -> dict[str, asyncio.AbstractEventLoop]:
+        return {host.settings.host: loop for host in hosts if (loop := host.loop) is not None}
+
+    name, silent_s = await supervision.blocked(loops)
+    log.critical("event loop blocked", extra={"blocked": name})
+    # Where it is, in the log.
+    faulthandler.dump_traceback()
+    [stuck] = [host for host in hosts if host.settings.host == name]
+    return stuck, f"the event loop of {name} has been blocked for {silent_s:g} s"
 
 
 def _allow_many_flows(hosts: int) -> None:
@@ -262,7 +310,8 @@ async def _run(host: _PreparedHost, journal: Journal, shared: _Shared) -> None:
             config=None if config_file is None else config_file.now,
         )
         try:
-            await _serve(premises, listen, group, host, shared)
+            with host.served():
+                await _serve(premises, listen, group, host, shared)
         finally:
             if not is_in_lab:
                 spool.see_ages()
@@ -287,7 +336,7 @@ async def _serve(
     shared: _Shared,
 ) -> None:
     shut_down = asyncio.Event()
-    reason = "the agent was asked to end"
+    reason = _REQUESTED
     service = Service(premises, on_shut_down=shut_down.set)
     gate = Gate(service)
     server: AgentServer | None = None
@@ -303,17 +352,20 @@ async def _serve(
             log.warning("files of an earlier run were never fetched", extra={"run": run})
         # Before a controller requests it.
         finding_out = asyncio.create_task(_find_out(premises.tools))
-        ends: list[Coroutine[object, object, object]] = [shut_down.wait(), _asked(host)]
+        asked = asyncio.create_task(_asked(host))
+        ends: list[Coroutine[object, object, object]] = [shut_down.wait()]
         # Only its controller reaches the agents of a lab, and simulated time serves nothing else.
         if not premises.is_in_lab:
             ends.append(within(shared.loop, shared.manager.watch(listen[0])))
-        tasks = [asyncio.create_task(each) for each in ends]
+        tasks = [asked, *(asyncio.create_task(each) for each in ends)]
         done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in rest:
             task.cancel()
         await asyncio.wait(tasks)
         for task in done:
             task.result()  # raises if the agent does not answer
+        if asked in done:
+            reason = asked.result()
         if shut_down.is_set():
             reason = ""
     except AgentError as error:
@@ -329,9 +381,9 @@ async def _serve(
         log.info("ended")
 
 
-async def _asked(host: _PreparedHost) -> None:
-    """Return when the host is to end."""
-    await asyncio.wrap_future(host.asked)
+async def _asked(host: _PreparedHost) -> str:
+    """Return, when the host is to end, the reason."""
+    return await asyncio.wrap_future(host.asked)
 
 
 async def _listening(

@@ -1,8 +1,12 @@
-"""An agent calls itself: it ends if it does not answer. A service manager hears that it does."""
+"""An agent calls itself, and ends if it does not answer; a service manager hears that it does. That
+of a lab looks whether the event loop of each of its hosts runs.
+"""
 
 import asyncio
 import os
 import socket
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -18,6 +22,10 @@ _MISSED_MAX = 2
 # A reply takes milliseconds. The wait for it has steps, of which only one passes while this process
 # is stopped, or too busy to read the reply.
 _ANSWER_STEP_S, _ANSWER_STEPS = 0.1, 30
+
+# An event loop that has run nothing for so many intervals is blocked. Of them, too, only one passes
+# while this process is stopped; that of a host is blocked for milliseconds.
+_LOOP_INTERVAL_S, _LOOP_SILENT_MAX = 5.0, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,33 @@ class Manager:
                 if missed == _MISSED_MAX:
                     raise AgentError(f"the agent did not answer {missed} calls of its own")
                 await asyncio.sleep(interval_s)
+
+
+async def blocked(
+    loops: Callable[[], Mapping[str, asyncio.AbstractEventLoop]],
+    *,
+    interval_s: float = _LOOP_INTERVAL_S,
+) -> tuple[str, float]:
+    """Return the first host whose event loop is blocked, and for how many seconds at least. `loops`
+    has those of the hosts that are served now, by name; each has a thread of its own."""
+    # Set by the loop; and how many intervals ago it was asked to.
+    asked: dict[str, tuple[threading.Event, int]] = {}
+    while True:
+        for name, loop in loops().items():
+            has_run, silent = asked.get(name, (None, 0))
+            if has_run is not None and not has_run.is_set():
+                if silent == _LOOP_SILENT_MAX:
+                    return name, silent * interval_s
+                asked[name] = has_run, silent + 1
+                continue
+            has_run = threading.Event()
+            asked[name] = has_run, 1
+            try:
+                loop.call_soon_threadsafe(has_run.set)
+            except RuntimeError:
+                # It has ended since.
+                del asked[name]
+        await asyncio.sleep(interval_s)
 
 
 async def _answers(agent: AgentClient) -> bool:

@@ -97,7 +97,8 @@ def _run(commands: Commands) -> None:
         " (uml and sim; default in simulated time: as many as this machine has processors)")
     run.add_argument("--on", metavar="ADDRESS", help=
         "run them on the workers of a cluster, whose Dask scheduler has this address: tls://HOST,"
-        " or 127.0.0.1:PORT; or slurm[:PARTITION], which submits workers (see docs/scale.md)")
+        " or 127.0.0.1:PORT; or slurm[:PARTITION], which submits workers on whole nodes (see"
+        " docs/scale.md)")
     add_flag(run, "--insecure", what="use a scheduler in a network, without TLS")
     run.add_argument("--budget", type=values.budget, metavar="TIME", help=
         "of a SWEEP with until=: repeat the cells with the widest intervals first, and begin no"

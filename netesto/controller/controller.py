@@ -213,7 +213,7 @@ class Controller:
         self._background.call(self._run.abort(in_haste=in_haste))
         experiments = list(self._run.progress.experiments.values())
         for experiment in experiments:
-            experiment.reasons.append(reason)
+            experiment.mark_partial(reason)
         self._background.call(self._run.fetcher.fetch_open())
         for experiment in experiments:
             own = notes.get(experiment.exp, steps.ExperimentNotes())

@@ -55,7 +55,7 @@ from netesto.results.evidence import (
     Source,
 )
 from netesto.results.links import Links, Way
-from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest
+from netesto.results.manifest import GroupRecord, InstanceRecord, Manifest, PathRecord
 from netesto.results.queues import Queue
 from netesto.traces import played
 from netesto.traffic.base import Tool
@@ -99,8 +99,9 @@ def evidence(
     ]
     lab = _links(files, manifest, hosts, busy)
     known += [way.queue for way in lab.programs.ways if way.queue is not None]
+    index = _Index(files, manifest, hosts, known)
     groups = [
-        replace(_group(files, manifest, group, hosts, known), busy=busy, links=lab)
+        replace(_group(files, manifest, group, hosts, index), busy=busy, links=lab)
         for group in manifest.groups
     ]
     if lab.programs.ways:
@@ -122,6 +123,62 @@ def evidence(
         ),
         links=lab,
     )
+
+
+class _Index:
+    """What groups have in common, found by what they look for: going through all that an
+    experiment has for each of its groups would take a time that grows with the square."""
+
+    def __init__(
+        self,
+        files: RawFiles,
+        manifest: Manifest,
+        hosts: Mapping[str, _HostSamples],
+        queues: Sequence[Queue],
+    ) -> None:
+        self._files = files
+        self._hosts = hosts
+        self.ping_files = rawfiles.pings(manifest)
+        self._pings: dict[rawfiles.Pair, tuple[PingSample, ...]] = {}
+        self.are_queues_damaged = files.are_damaged(
+            path for host in hosts for path in files.of(host, "links")
+        )
+        self._queues: dict[str, list[tuple[int, Queue]]] = defaultdict(list)
+        for order, queue in enumerate(queues):
+            self._queues[queue.place].append((order, queue))
+        self._paths: dict[tuple[str, str], list[PathRecord]] = defaultdict(list)
+        for path in manifest.paths:
+            self._paths[path.source, path.destination].append(path)
+        self._servers: dict[tuple[str, int], set[Address]] = defaultdict(set)
+        for group in manifest.groups:
+            for port in group.ports.data:
+                self._servers[group.request.client, port].add(group.request.server_address)
+
+    def on_path(self, request: GroupRequest) -> tuple[Queue, ...]:
+        """The queues on the path of a group's data: that of the sender, and those of a lab; in both
+        directions if both have data."""
+        places: set[str] = set()
+        for is_back in {False, True} if request.test == "TCP_BIDI" else {request.is_reverse}:
+            sender = self._hosts[request.server if is_back else request.client]
+            device = sender.links.get(links.OWN, LinkSamples()).devices.get(request.group, "")
+            places.add(f"{request.server if is_back else request.client}/{device}")
+            for path in self._paths.get((request.client, request.server), ()):
+                places.update(path.queues_back if is_back else path.queues)
+        found = sorted(each for place in places for each in self._queues.get(place, ()))
+        return tuple(queue for _, queue in found)
+
+    def elsewhere(self, request: GroupRequest, port: int) -> frozenset[Address]:
+        """The other servers that have reserved the same port for flows of the same client."""
+        found = self._servers.get((request.client, port), set())
+        return frozenset(found - {request.server_address})
+
+    def pings(self, request: GroupRequest) -> tuple[PingSample, ...]:
+        """The pings of a group's pair of hosts."""
+        pair = rawfiles.pair(request)
+        if pair not in self._pings:
+            paths = self.ping_files.get(pair, ())
+            self._pings[pair] = _pings(self._files, paths, self._hosts[request.client])
+        return self._pings[pair]
 
 
 def _carried(files: RawFiles, manifest: Manifest) -> CarriedLinks:
@@ -368,7 +425,7 @@ def _group(
     manifest: Manifest,
     record: GroupRecord,
     hosts: Mapping[str, _HostSamples],
-    known: Sequence[Queue],
+    index: _Index,
 ) -> GroupEvidence:
     request = record.request
     client, server = hosts[request.client], hosts[request.server]
@@ -376,7 +433,7 @@ def _group(
     recorded = files.read(f"raw/{request.client}/group.{request.group}.json", _told, {})
     counters = _counters(recorded)
     instances = tuple(
-        _instance(files, manifest, record, instance, client=client, server=server)
+        _instance(files, index, record, instance, client=client, server=server)
         for instance in record.instances
     )
     return GroupEvidence(
@@ -386,7 +443,7 @@ def _group(
         kernel=info.kernel,
         tool_version=info.tools.get(request.tool, ""),
         instances=instances,
-        pings=_pings(files, manifest, request, client),
+        pings=index.pings(request),
         client_cpu=_under_load(request, instances, client.cpu),
         server_cpu=_under_load(request, instances, server.cpu),
         device=str(recorded.get("device", "")),
@@ -394,33 +451,12 @@ def _group(
         counters_before=counters[0] if counters else None,
         mtu_bytes=_mtu_bytes(recorded),
         features=_features(files, request.client),
-        queues=_on_path(manifest, request, hosts, known),
-        damaged=frozenset(_damaged(files, manifest, request, hosts)),
+        queues=index.on_path(request),
+        damaged=frozenset(_damaged(files, index, request)),
     )
 
 
-def _on_path(
-    manifest: Manifest,
-    request: GroupRequest,
-    hosts: Mapping[str, _HostSamples],
-    known: Sequence[Queue],
-) -> tuple[Queue, ...]:
-    """The queues on the path of a group's data: that of the sender, and those of a lab; in both
-    directions if both have data."""
-    places: set[str] = set()
-    for is_back in {False, True} if request.test == "TCP_BIDI" else {request.is_reverse}:
-        sender = request.server if is_back else request.client
-        device = hosts[sender].links.get(links.OWN, LinkSamples()).devices.get(request.group, "")
-        places.add(f"{sender}/{device}")
-        for path in manifest.paths:
-            if (path.source, path.destination) == (request.client, request.server):
-                places.update(path.queues_back if is_back else path.queues)
-    return tuple(queue for queue in known if queue.place in places)
-
-
-def _damaged(
-    files: RawFiles, manifest: Manifest, request: GroupRequest, hosts: Iterable[str]
-) -> Iterator[Source]:
+def _damaged(files: RawFiles, index: _Index, request: GroupRequest) -> Iterator[Source]:
     """The sources that a group lacks because files are damaged."""
     client, server = f"raw/{request.client}", f"raw/{request.server}"
     count = range(1, request.instances + 1)
@@ -432,15 +468,16 @@ def _damaged(
         "tool": outputs,
         "client sockets": [*files.of(request.client, "sockets"), *ports],
         "server sockets": [*files.of(request.server, "sockets"), *ports],
-        "ping": rawfiles.pings(manifest, request),
+        "ping": index.ping_files.get(rawfiles.pair(request), ()),
         "client cpu": [f"{client}/cpu.jsonl"],
         "server cpu": [f"{server}/cpu.jsonl"],
         "counters": [f"{client}/group.{request.group}.json"],
         "ethtool-k": [f"{before}/{request.client}.ethtool-k"],
         "ethtool-c": [f"{before}/{request.client}.ethtool-c"],
         "sysctl": [f"{before}/{request.client}.sysctl"],
-        "queues": [path for host in hosts for path in files.of(host, "links")],
     }
+    if index.are_queues_damaged:
+        yield "queues"
     for source, paths in sources.items():
         if files.are_damaged(paths):
             yield source
@@ -490,7 +527,7 @@ def _overlaps(flow: CapturedFlow, ahead_s: float, record: InstanceRecord) -> boo
 
 def _instance(
     files: RawFiles,
-    manifest: Manifest,
+    index: _Index,
     group: GroupRecord,
     record: InstanceRecord,
     *,
@@ -512,7 +549,7 @@ def _instance(
             status = error.message
     data_port = ports.data[record.instance - 1]
     client_ports = _client_ports(request, ports, record.instance, result)
-    elsewhere = _elsewhere(manifest, group, data_port)
+    elsewhere = index.elsewhere(request, data_port)
 
     is_trace = request.test in TRACE_TESTS
     data_ports = ports.data if is_trace else (data_port,)
@@ -550,17 +587,6 @@ def _instance(
             elsewhere=frozenset(map(str, elsewhere)),
         ),
     )
-
-
-def _elsewhere(manifest: Manifest, group: GroupRecord, port: int) -> frozenset[Address]:
-    """The other servers that have reserved the same port for flows of the same client."""
-    own = group.request
-    found = (
-        each.request.server_address
-        for each in manifest.groups
-        if each.request.client == own.client and port in each.ports.data
-    )
-    return frozenset(found) - {own.server_address}
 
 
 def _ends(sample: SocketSample, *, at_client: bool) -> tuple[int, int]:
@@ -625,17 +651,14 @@ def _without_times_of_server(result: TransferResult) -> TransferResult:
     return replace(result, remote_cpu_percent=None, datagrams=datagrams)
 
 
-def _pings(
-    files: RawFiles, manifest: Manifest, request: GroupRequest, client: _HostSamples
-) -> tuple[PingSample, ...]:
-    """The pings of a group's pair of hosts, in one or several files. Numbers continue across
-    files."""
+def _pings(files: RawFiles, paths: Iterable[str], client: _HostSamples) -> tuple[PingSample, ...]:
+    """The pings of a pair of hosts, in one or several files. Numbers continue across files."""
     found: list[PingSample] = []
     last = 0
     if client.system_ahead_s is None:
         return ()
     read = partial(ping.read, offset=client.clock, system_ahead_s=client.system_ahead_s)
-    for path in rawfiles.pings(manifest, request):
+    for path in paths:
         each = files.read(path, read, [])
         found += [replace(sample, number=last + sample.number) for sample in each]
         last += max((sample.number for sample in each), default=0)

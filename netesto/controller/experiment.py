@@ -151,6 +151,19 @@ class Experiment:
     described: list[tuple[int, str]] = field(default_factory=list)
     # That of this machine's processors at its begin.
     quota: Quota | None = None
+    # The groups of each host, and the reasons again: there may be thousands of both.
+    _groups_at: dict[str, list[GroupState]] = field(default_factory=dict)
+    _noted: set[str] = field(default_factory=set)
+
+    def add(self, group: GroupState) -> None:
+        """Make a group one of the experiment's."""
+        self.groups[group.request.group] = group
+        for host in group.hosts:
+            self._groups_at.setdefault(host, []).append(group)
+
+    def groups_at(self, host: str) -> Sequence[GroupState]:
+        """The groups of `host`, as client or server."""
+        return self._groups_at.get(host, ())
 
     @property
     def flows(self) -> Iterator[FlowState]:
@@ -164,11 +177,7 @@ class Experiment:
 
     def is_over_at(self, host: str) -> bool:
         """Whether every group of `host` that was started is over."""
-        return all(
-            group.is_over
-            for group in self.groups.values()
-            if not group.held and host in group.hosts
-        )
+        return all(group.is_over for group in self.groups_at(host) if not group.held)
 
     @property
     def expected_end_s(self) -> float:
@@ -189,10 +198,15 @@ class Experiment:
     def mark_partial(self, reason: str) -> None:
         """Note why it differs from the request: one that invalidates what was measured is in the
         rows of all groups, too."""
-        if reason not in self.reasons:
+        if not self.has_noted(reason):
+            self._noted.add(reason)
             self.reasons.append(reason)
             if severity(reason) is Severity.INVALIDATES:
                 self.warnings.append(reason)
+
+    def has_noted(self, reason: str) -> bool:
+        """Whether it is partial for this reason already."""
+        return reason in self._noted
 
     def learn(
         self, host: str, lines: Iterable[str], own_time: Callable[[float], float], *, now_s: float
@@ -225,17 +239,18 @@ class Experiment:
     def missing(self) -> Iterator[str]:
         """Sentences on the data that hosts owe and that did not come, of those whose data came."""
         owed: dict[str, dict[str, None]] = {host: {} for host in sorted(self.hosts)}
+        without_pings = {
+            host
+            for host, mark, _ in (text.partition(f": {UNMEASURED}") for text in self.warnings)
+            if mark
+        }
         for group in self.groups.values():
             good = [flow.instance for flow in group.flows if flow.status == OK]
             for host, names in rawfiles.owed(group.request, good).items():
                 owed[host].update(dict.fromkeys(f"raw/{host}/{name}" for name in names))
             client = group.request.client
-            no_pings = f"{client}: {UNMEASURED}"
-            if (
-                group.request.test not in TRACE_TESTS
-                and good
-                and not any(text.startswith(no_pings) for text in self.warnings)
-            ):
+            is_pinged = group.request.test not in TRACE_TESTS and good
+            if is_pinged and client not in without_pings:
                 owed[client][f"raw/{client}/ping."] = None
         for order, host in self.described:
             owed[host][f"{order}/{host}.info"] = None

@@ -78,9 +78,8 @@ class Fetcher:
         host: HostConnection,
         turn: contextlib.AbstractAsyncContextManager[None],
     ) -> None:
-        if any(
-            each.left and each.request.client == host.name for each in experiment.groups.values()
-        ):
+        own = experiment.groups_at(host.name)
+        if any(each.left and each.request.client == host.name for each in own):
             await host.agent.abort(experiment.exp)
         finished = await host.finish(experiment.exp)
         for text in finished.changed:
@@ -152,6 +151,6 @@ class Fetcher:
             async with asyncio.timeout(left_s):
                 await self.fetch(experiment, name, places=places)
         except TimeoutError:
-            experiment.reasons.append(f"{name}: its data did not arrive in time")
+            experiment.mark_partial(f"{name}: its data did not arrive in time")
         except AgentError as error:
             experiment.mark_partial(error.message)

@@ -85,8 +85,10 @@ class Progress:
             return
         group.observe(event, self._possible_time(experiment, group, host, event))
         if event.kind == "progress":
+            # Nobody waits for it: to look at all groups each time takes long if there are many.
             self._observer.flow_progress(event.exp, group.label(event.instance), event.rate_bps)
-        elif event.kind in {"ended", "failed"}:
+            return
+        if event.kind in {"ended", "failed"}:
             status = "ok" if event.kind == "ended" else event.text
             self._observer.flow_ended(event.exp, group.label(event.instance), status)
         elif event.kind == "complete":
@@ -118,9 +120,11 @@ class Progress:
                 # A router: flows may have passed it when it was not as it was set.
                 reason = f"{text}; what was set there did not hold throughout"
                 experiment.mark_partial(invalidates(reason))
-        for experiment, group in self.groups():
-            if not group.is_over and host.name in group.hosts & experiment.begun:
-                self.end(experiment, group, text)
+        for experiment in tuple(self.experiments.values()):
+            if host.name in experiment.begun:
+                for group in experiment.groups_at(host.name):
+                    if not group.is_over:
+                        self.end(experiment, group, text)
         self._observer.warn(text)
         if host.awaited_s:
             wait = f"waiting up to {host.awaited_s:.0f} s for the agent of {host.name}"
@@ -147,7 +151,7 @@ class Progress:
     def mark_partial(self, experiment: Experiment, text: str) -> None:
         """Note why an experiment is partial, once: each kind of samples is lost with the sampler,
         and a setting stays changed."""
-        if text in experiment.reasons:
+        if experiment.has_noted(text):
             return
         if len(experiment.reasons) < WARNINGS_MAX:
             experiment.mark_partial(text)

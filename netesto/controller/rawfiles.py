@@ -1,20 +1,24 @@
 """The raw files of an experiment: which there are, and reading them."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from netesto import traffic
 from netesto.collectors.counters import COUNTERS
 from netesto.errors import OutputError
 from netesto.flowspec import TRACE_TESTS
-from netesto.model import GroupRequest
+from netesto.model import Address, GroupRequest
 from netesto.results.manifest import Manifest
 
 # Hosts are not trusted: reading a file takes a multiple of its size in memory. The largest known
 # files, of 24 h with a sample every 0.1 s, have a tenth of this size.
 READ_BYTES_MAX = 2**30
+
+# A client, and the address of a server.
+Pair: TypeAlias = tuple[str, Address]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -80,8 +84,9 @@ class RawFiles:
         return [path for path in self.of(host, "capture") if path.endswith(".pcap")]
 
     def are_damaged(self, paths: Iterable[str]) -> bool:
-        bad = {*self.damaged, *self.faults}
-        return any(path in bad for path in paths if path in self.known)
+        return any(
+            path in self.damaged or path in self.faults for path in paths if path in self.known
+        )
 
     def statistics_folder(self, host: str) -> str:
         """The statistics from before the experiment; those from after it if there are no others."""
@@ -93,14 +98,20 @@ def output(request: GroupRequest, instance: int) -> str:
     return f"raw/{request.client}/flow.{request.group}.{instance}.out"
 
 
-def pings(manifest: Manifest, request: GroupRequest) -> list[str]:
-    """The file has the number of the group that started the ping."""
-    pair = request.client, request.server_address
-    return [
-        f"raw/{request.client}/ping.{other.request.group}.out"
-        for other in manifest.groups
-        if (other.request.client, other.request.server_address) == pair
-    ]
+def pings(manifest: Manifest) -> Mapping[Pair, Sequence[str]]:
+    """The files with the pings of each pair of hosts, which have the numbers of the groups that
+    started them."""
+    found: dict[Pair, list[str]] = defaultdict(list)
+    for group in manifest.groups:
+        path = f"raw/{group.request.client}/ping.{group.request.group}.out"
+        if path in manifest.files:
+            found[pair(group.request)].append(path)
+    return found
+
+
+def pair(request: GroupRequest) -> Pair:
+    """The hosts of a group, between which the first group of all starts ping."""
+    return request.client, request.server_address
 
 
 def owed(request: GroupRequest, good: Iterable[int]) -> dict[str, tuple[str, ...]]:

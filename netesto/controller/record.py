@@ -4,7 +4,7 @@ warnings."""
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,8 +158,11 @@ def with_evidence(asked: Manifest, evidence: ExperimentEvidence) -> Manifest:
     statuses = [flow.status for group in groups for flow in group.instances]
     reasons = (*asked.reasons, *evidence.unreadable)
     status = overall_status(statuses, reasons)
+    intervals_s = _intervals_s(group.request for group in asked.groups)
     hosts = {
-        name: replace(host, queue_sampling=_queue_sampling(name, asked, evidence))
+        name: replace(
+            host, queue_sampling=_queue_sampling(name, intervals_s.get(name, ()), evidence)
+        )
         for name, host in asked.hosts.items()
     }
     found = replace(asked, groups=groups, hosts=hosts, status=status, reasons=reasons)
@@ -197,17 +200,24 @@ def _intervals(end: str, samples: Sequence[SocketSample]) -> dict[str, Any]:
     }
 
 
+def _intervals_s(requests: Iterable[GroupRequest]) -> Mapping[str, Sequence[float]]:
+    """The different sampling intervals that were requested of each host, the first one first."""
+    found: dict[str, dict[float, None]] = defaultdict(dict)
+    for request in requests:
+        for host in (request.client, request.server):
+            found[host][request.interval_s] = None
+    return {host: tuple(intervals_s) for host, intervals_s in found.items()}
+
+
 def _queue_sampling(
-    host: str, asked: Manifest, evidence: ExperimentEvidence
+    host: str, intervals_s: Sequence[float], evidence: ExperimentEvidence
 ) -> SamplingRecord | None:
     """How queues and interfaces were sampled: at the interval of the host's first group."""
     gaps = flows.summary(evidence.queue_gaps_s.get(host, ()))
-    requests = (group.request for group in asked.groups)
-    first = next((each for each in requests if host in {each.client, each.server}), None)
-    if gaps is None or first is None:
+    if gaps is None or not intervals_s:
         return None
     return SamplingRecord(
-        asked_interval_ms=first.interval_s * 1000,
+        asked_interval_ms=intervals_s[0] * 1000,
         achieved_interval_ms=round(gaps.mean_ms, 3),
         achieved_interval_p99_ms=round(gaps.p99_ms, 3),
         achieved_interval_worst_ms=round(gaps.worst_ms, 3),
@@ -266,12 +276,9 @@ def _worst_gap_ms(asked: GroupRequest, flow: InstanceEvidence) -> float:
 
 def _clock_warnings(manifest: Manifest) -> Iterator[str]:
     """Warnings of clocks whose error exceeds the sampling interval of a flow."""
+    requested_s = _intervals_s(group.request for group in manifest.groups)
     for name, host in manifest.hosts.items():
-        intervals_s = [
-            group.request.interval_s
-            for group in manifest.groups
-            if name in {group.request.client, group.request.server}
-        ]
+        intervals_s = requested_s.get(name, ())
         if intervals_s and host.clock.bound_s > min(intervals_s):
             yield (
                 f"{name}: its clock is known to ± {host.clock.bound_s * 1000:.3g} ms, and sockets "
@@ -284,17 +291,19 @@ def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     """Warnings of queues that were sampled at another interval than requested, or not until the end
     of their flows, and of drops that they do not count. The first group of their host decides; of
     the routers and links of a lab, the first of the experiment."""
-    sampled = dict.fromkeys(queue for group in evidence.groups for queue in group.queues)
-    for queue in sampled:
+    intervals_s = _intervals_s(group.request for group in evidence.groups)
+    every_s = tuple(dict.fromkeys(group.request.interval_s for group in evidence.groups))
+    sampled = _unsampled_s(evidence)
+    for queue, unsampled_s in sampled.items():
         gaps = flows.summary(queues.gaps_s(queue.time_s))
-        requested_ms = [1000 * each.interval_s for each in _deciding(evidence, queue)]
+        node = queue.place.partition("/")[0]
+        requested_ms = [1000 * each_s for each_s in intervals_s.get(node, every_s)]
         if gaps is not None and all(gaps.misses(each_ms) for each_ms in requested_ms):
             yield f"queue {queue.place}: sampled {gaps}; requested {requested_ms[0]:.4g} ms"
-        if all(flows.is_hole(1000 * _unsampled_s(evidence, queue), each) for each in requested_ms):
+        if all(flows.is_hole(1000 * unsampled_s, each) for each in requested_ms):
             yield (
-                f"queue {queue.place}: not sampled in the last "
-                f"{_unsampled_s(evidence, queue):.2g} s of its flows: what it dropped or marked "
-                "then is not counted"
+                f"queue {queue.place}: not sampled in the last {unsampled_s:.2g} s of its flows: "
+                "what it dropped or marked then is not counted"
             )
         if queue.overflow and (lost := queue.overflow[-1] - queue.overflow[0]) > 0:
             yield (
@@ -310,19 +319,14 @@ def _queue_warnings(evidence: ExperimentEvidence) -> Iterator[str]:
             )
 
 
-def _unsampled_s(evidence: ExperimentEvidence, queue: Queue) -> float:
-    """How long flows through a queue lasted after its last sample."""
-    ends_s = (
-        flows.span_s(flows.good(group))[1] for group in evidence.groups if queue in group.queues
-    )
-    return max(0.0, *ends_s) - queue.time_s[-1]
-
-
-def _deciding(evidence: ExperimentEvidence, queue: Queue) -> list[GroupRequest]:
-    """The groups of the queue's host, one of which was the first, or all."""
-    node = queue.place.partition("/")[0]
-    requests = [group.request for group in evidence.groups]
-    return [each for each in requests if node in {each.client, each.server}] or requests
+def _unsampled_s(evidence: ExperimentEvidence) -> Mapping[Queue, float]:
+    """How long flows through each queue lasted after its last sample."""
+    ends_s: dict[Queue, list[float]] = {}
+    for group in evidence.groups:
+        end_s = flows.span_s(flows.good(group))[1]
+        for queue in group.queues:
+            ends_s.setdefault(queue, []).append(end_s)
+    return {queue: max(0.0, *times_s) - queue.time_s[-1] for queue, times_s in ends_s.items()}
 
 
 def _starved_warnings(evidence: ExperimentEvidence) -> Iterator[str]:

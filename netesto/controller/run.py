@@ -150,7 +150,7 @@ class RunOnHosts:
             ):
                 error.message = reason
                 raise
-            if error.message not in experiment.reasons:
+            if not experiment.has_noted(error.message):
                 is_setting = isinstance(command, steps.Configure)
                 experiment.mark_partial(invalidates(reason) if is_setting else reason)
                 self.observer.warn(
@@ -318,7 +318,7 @@ class RunOnHosts:
             peers=tuple(each.name for each in receivers.values()),
         )
         # A flow that no agent accepts is recorded as failed.
-        experiment.groups[request.group] = group
+        experiment.add(group)
         try:
             for host in (client, *receivers.values()):
                 experiment.use(host.name)
@@ -373,12 +373,11 @@ class RunOnHosts:
         connection = await self.hosts.named(name) if is_exit else self.hosts.held.get(name)
         if connection is None:
             return
-        for experiment, group in self.progress.groups():
-            if not group.is_over and name in group.hosts:
-                self.progress.end(
-                    experiment, group, f"{name}: {command.name} before the end of the flow"
-                )
-        for experiment in self.progress.experiments.values():
+        for experiment in tuple(self.progress.experiments.values()):
+            for group in experiment.groups_at(name):
+                if not group.is_over:
+                    reason = f"{name}: {command.name} before the end of the flow"
+                    self.progress.end(experiment, group, reason)
             if name in experiment.hosts:
                 experiment.lost.setdefault(name, f"{name}: {command.name} has released it")
         await self.fetcher.fetch_all_from(name)

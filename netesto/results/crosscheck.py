@@ -10,7 +10,9 @@ import heapq
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
@@ -85,6 +87,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     """The contradictions, in words: each with both values and their sources. Groups of a trace are
     not compared: their flows begin, pause, and go where it says."""
     own = [group for group in evidence.groups if group.request.test not in TRACE_TESTS]
+    interfaces = _Interfaces(evidence.groups)
     for each in own:
         group = MeasuredGroup(each)
         name = f"group {group.request.group}"
@@ -97,7 +100,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
             if flow.result is not None:
                 found = _Flow(group.request, flow, flow.result).warnings()
                 yield from (severity.about(f"{name}, flow {flow.instance}", text) for text in found)
-        alone = not _shares_interface(each, evidence.groups)
+        alone = not interfaces.shares(each)
         yield from (f"{name}: {text}" for text in _interface(group, alone=alone))
     yield from _starts(own)
     yield from _total(own)
@@ -528,17 +531,32 @@ def _interface(group: MeasuredGroup, *, alone: bool) -> Iterator[str]:
         )
 
 
-def _shares_interface(group: GroupEvidence, every: Sequence[GroupEvidence]) -> bool:
-    """True if another group had a flow from or to the same client while counters were compared."""
-    own = _life(group)
-    lives = [
-        _life(other)
-        for other in every
-        if other is not group
-        and group.request.client in {other.request.client, other.request.server}
-    ]
-    begin_s = own.least - COUNTERS_EARLY_S
-    return any(begin_s <= life.most and life.least <= own.most for life in lives)
+class _Interfaces:
+    """When flows began and ended from and to each host."""
+
+    def __init__(self, groups: Iterable[GroupEvidence]) -> None:
+        self._begins_s: dict[str, list[float]] = defaultdict(list)
+        self._ends_s: dict[str, list[float]] = defaultdict(list)
+        for group in groups:
+            life = _life(group)
+            # Nothing is known of the others: some flow has no time, or a clock was set.
+            if life.least <= life.most:
+                for host in {group.request.client, group.request.server}:
+                    self._begins_s[host].append(life.least)
+                    self._ends_s[host].append(life.most)
+        for times in (*self._begins_s.values(), *self._ends_s.values()):
+            times.sort()
+
+    def shares(self, group: GroupEvidence) -> bool:
+        """True if another group had a flow from or to the same client while counters were
+        compared."""
+        own, host = _life(group), group.request.client
+        if own.least > own.most:
+            return False
+        begun = bisect_right(self._begins_s[host], own.most)
+        over = bisect_left(self._ends_s[host], own.least - COUNTERS_EARLY_S)
+        # Its own is one of them.
+        return begun - over > 1
 
 
 def _life(group: GroupEvidence) -> Range:

@@ -13,8 +13,10 @@ would repeat the task if their worker ended.
 import asyncio
 import contextlib
 import ipaddress
+import os
 import secrets
 import signal
+import socket
 import zipfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -57,6 +59,7 @@ class Address:
 
     text: str
     host: str
+    port: int
     security: Security | None
 
     @property
@@ -81,7 +84,7 @@ def address_of(text: str, *, insecure: bool) -> Address:
     shown = f"[{host}]" if ":" in host else host
     address = f"{parts.scheme}://{shown}:{port}"
     if parts.scheme == "tls":
-        return Address(address, host, _tls())
+        return Address(address, host, port, _tls())
     if not (insecure or _is_loopback(host)):
         raise UsageError(
             f"{address}: without TLS, whoever reaches a scheduler or a worker can run programs on"
@@ -89,15 +92,35 @@ def address_of(text: str, *, insecure: bool) -> Address:
             remedy=f"Use tls://{shown}:{port}, or an ssh tunnel and 127.0.0.1 (docs/scale.md); or"
             " --insecure in a network of your own.",
         )
-    return Address(address, host, None)
+    return Address(address, host, port, None)
 
 
 def no_scheduler(address: Address, error: Exception) -> MissingError:
     """The error of an address where no scheduler answers."""
     return MissingError(
-        f"no scheduler at {address.text}: {error}",
-        remedy="Start one there: dask scheduler. See docs/scale.md.",
+        f"no scheduler at {address.text}: {_reason(error)}",
+        remedy="Start one there: dask scheduler. Or correct the address. See docs/scale.md.",
     )
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case socket.gaierror(strerror=str(reason)):
+            return reason
+        case OSError(errno=int(number)):
+            return os.strerror(number)
+        case OSError():
+            return str(error) or f"no answer within {onworker.CONNECT_S:g} s"
+        case _:
+            return "another program listens there"
+
+
+async def _reach(address: Address) -> None:
+    """OSError with the reason, at once, if nothing listens there: Dask would try again and again,
+    and say only for how long."""
+    async with asyncio.timeout(onworker.CONNECT_S):
+        _, writer = await asyncio.open_connection(address.host, address.port)
+    writer.close()
 
 
 def _is_loopback(host: str) -> bool:
@@ -273,6 +296,10 @@ class Cluster:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[Client]:
+        try:
+            await _reach(self._address)
+        except OSError as error:
+            raise no_scheduler(self._address, error) from error
         client = Client(
             self._address.text,
             security=self._address.security,

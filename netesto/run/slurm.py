@@ -205,6 +205,7 @@ def _scheduler(pem: Path) -> Iterator[Address]:
             text = log.read_text(encoding="utf-8").partition(_ANNOUNCEMENT)[2].split()[0]
             path = str(pem)
             security = Security(require_encryption=True, tls_ca_file=path, tls_client_cert=path)
-            yield Address(text, urlsplit(text).hostname or "", security)
+            parts = urlsplit(text)
+            yield Address(text, parts.hostname or "", parts.port or 0, security)
     except ProcessError as error:
         raise MissingError(f"--on slurm: the scheduler does not start: {error}") from error

@@ -177,7 +177,9 @@ def _workers(session: RunSession, kernel: Kernel, jobs: int) -> Iterator[Workers
         return
     parts = sum(not part.is_idle for part in session.plan.outer)
     with slurm.submitted(partition, parts=parts, jobs=request.jobs) as job:
-        session.watcher.say(f"Slurm job {job.job}: waits for one of {job.nodes} nodes")
+        session.watcher.say(
+            f"Slurm job {job.job}: waits for one of {job.nodes} nodes, each a whole one"
+        )
         found = workers_at(job.address)
         found.examine(may_get_more=job.may_get_more, remedy=job.remedy)
         yield found
@@ -234,7 +236,10 @@ def _check_ground(request: RunRequest, ground: Ground | None) -> None:
             remedy="Use --ground sim, where they cannot, or --ground uml.",
         )
     if not (ground is None or ground.has_guests) and (option := _of_parts(request)):
-        raise _no_parts(option)
+        raise UsageError(
+            f"{option}: on ground {ground} a script does not run in parts",
+            remedy="Use --ground sim, where cells of a SWEEP and repetitions of a RUN are parts.",
+        )
     if request.on:
         need_dask()
         from netesto.run import cluster, slurm

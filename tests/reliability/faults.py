@@ -72,6 +72,9 @@ STEPS_S = {"+1 h": 3600.0, "-1 h": -3600.0, "+0.5 s": 0.5}
 # silent: when that goes on, one of two agents may have ended it, and the other one not.
 WITHIN_LEASE, AT_THE_END_OF_LEASE, BEYOND_LEASE = "8 s", "33 s", "40 s"
 
+# To the end of the run.
+FOR_GOOD = "for good"
+
 # Longer than keepalive pings take to notice a silent peer.
 FROZEN_S = 4.5
 
@@ -82,6 +85,7 @@ TELLING = frozenset(
         "agent of the lab: SIGKILL, in mid-flow",
         "agent of the lab: SIGSTOP SIGCONT, in mid-flow",
         "event loop of the client: stopped 8 s, in mid-flow",
+        "event loop of the client: stopped for good, in mid-flow",
         "iperf3 server: SIGKILL",
         "controller: SIGKILL, in mid-flow",
         "machines: disk of the results full, before the run",
@@ -173,6 +177,19 @@ def agents() -> Iterator[Fault]:
             third="ok",
             said="experiment 3",
             status=OK,
+        )
+    # The agent of the lab notices that it does not go on, and ends. The flow does not need its
+    # server's.
+    for target in ("client", "server"):
+        yield Fault(
+            target=f"{LOOP} of the {target}",
+            signs=("stopped", FOR_GOOD),
+            moment=MIDDLE,
+            second="failed",
+            instead={ENDED: "partial"},
+            third="ok",
+            said="has been blocked for 20 s",
+            status=FAILED,
         )
 
 
@@ -471,7 +488,9 @@ than 200 MB (`tests/agent/test_agent_hostile.py`). `make test` does the same wit
 Outside of labs an agent calls itself every 3 s over gRPC's own socket. After two calls in a row without a reply it puts
 the host back and ends, and its supervisor starts it again: since grpcio 1.84, a request with a `:path` that is
 not UTF-8 leaves a server of gRPC deaf while its process lives on. An agent that was stopped for 20 s lives on
-(`tests/agent/test_agent_daemon.py`).
+(`tests/agent/test_agent_daemon.py`). The agent of a lab, unless its time is simulated, looks every 5 s whether the event loop
+of each of its hosts runs. If one has not for 20 s, the other hosts are put back, the agent ends, and another one puts that
+host back and serves all. The reason names the host.
 
 `--soak 500` runs 500 experiments (`make reliability`: 100), and compares the memory and the
 descriptors of controller and agents at the end with those at the beginning.

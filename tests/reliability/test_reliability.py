@@ -18,6 +18,7 @@ import pytest
 from faults import (
     BEGIN,
     FAULTS,
+    FOR_GOOD,
     FROZEN_S,
     INTERRUPTED,
     KILLED,
@@ -149,9 +150,12 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
             await_alive(lab, "a", "netperf")
             made += inside(lab.namespaces)
         if fault.target in LOOPS:
-            # Not a wait for anything: this long is the fault.
             with stopped_loop(agent, lab, LOOPS[fault.target]):
-                time.sleep(float(fault.signs[1].removesuffix(" s")))
+                if fault.signs[1] == FOR_GOOD:
+                    run.wait(PATIENCE_S)
+                else:
+                    # Not a wait for anything: this long is the fault.
+                    time.sleep(float(fault.signs[1].removesuffix(" s")))
         elif fault.moment != START:
             inject(fault, victims)
         begun_s = time.monotonic()
@@ -226,6 +230,9 @@ def stopped_loop(agent: psutil.Process, lab: Record, host: str) -> Iterator[None
         yield
     finally:
         trace(PTRACE_DETACH, thread, None, None)
+        # If it has ended, it is ours to reap.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(thread, WALL | os.WNOHANG)
 
 
 def await_alive(lab: Record, host: str, name: str) -> list[psutil.Process]:

@@ -542,6 +542,37 @@ def test_a_group_that_ended_while_the_next_was_prepared_is_no_other():
     assert list(crosscheck.warnings(experiment(*groups))) == []
 
 
+@pytest.mark.parametrize(
+    ("hosts", "begins_s", "lasts_s", "is_another"),
+    [
+        (("a", "b"), 1.0, 1.0, False),
+        (("c", "a"), 1.0, 1.0, False),
+        (("a", "a"), 1.0, 1.0, False),
+        (("b", "c"), 1.0, 1.0, True),
+        # The counters were read up to a second before the flows.
+        (("a", "b"), -3.0, 2.1, False),
+        (("a", "b"), -3.0, 1.9, True),
+        (("a", "b"), 5.0, 1.0, True),
+    ],
+)
+def test_only_a_flow_at_the_client_s_interface_at_the_same_time_explains_other_traffic(
+    hosts, begins_s, lasts_s, is_another
+):
+    client, server = hosts
+    began_s = START_S + begins_s
+    other = failed(started_s=began_s, ended_s=began_s + lasts_s)
+    groups = [
+        group(
+            flow(ended_s=START_S + 4.0),
+            asked=request(group=1, client="a", server="b", duration_s=4.0),
+            counters=CARRIED | {"tx_bytes": 90_000_000},
+        ),
+        group(other, asked=request(group=2, client=client, server=server, duration_s=lasts_s)),
+    ]
+    found = [text for text in crosscheck.warnings(experiment(*groups)) if "other traffic" in text]
+    assert bool(found) == is_another
+
+
 def test_a_damaged_output_is_held_against_nothing():
     assert doubts(replace(flow(), result=None), counters=CARRIED) == []
 
