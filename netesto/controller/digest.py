@@ -125,6 +125,11 @@ def evidence(
     )
 
 
+def _is_stress(manifest: Manifest) -> bool:
+    """Whether an engine ran, over a time of its own, and no frame of it passed a kernel."""
+    return any(record.request.test in LINK_TESTS for record in manifest.groups)
+
+
 class _Index:
     """What groups have in common, found by what they look for: going through all that an
     experiment has for each of its groups would take a time that grows with the square."""
@@ -183,8 +188,7 @@ class _Index:
 
 def _carried(files: RawFiles, manifest: Manifest) -> CarriedLinks:
     """The links that programs carried. A stress test begins with its link."""
-    is_whole = any(record.request.test in LINK_TESTS for record in manifest.groups)
-    read = partial(carried.read, is_whole=is_whole)
+    read = partial(carried.read, is_whole=_is_stress(manifest))
     paths = filter(LINK_STATES.is_raw, sorted(files.known))
     return carried.joined(files.read(path, read, None) for path in paths)
 
@@ -235,7 +239,8 @@ def _links(
     hosts: Mapping[str, _HostSamples],
     busy: tuple[float, float] | None,
 ) -> Links:
-    """The links of a lab. Its routers and links are sampled by one host."""
+    """The links of a lab, without counts in a stress test. Its routers and links are sampled by one
+    host."""
     nodes = {
         node or name: samples
         for name, host in hosts.items()
@@ -246,7 +251,7 @@ def _links(
             link_loads.load(each, nodes.get(each.place.partition("/")[0], LinkSamples()))
             for each in manifest.links
         ),
-        busy=busy,
+        busy=None if _is_stress(manifest) else busy,
         ways=files.read(link_loads.RAW_WAYS, link_loads.read_ways, ()),
         programs=_carried(files, manifest),
     )

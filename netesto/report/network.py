@@ -114,7 +114,10 @@ def _twin(link: str) -> str:
 def _words(row: Mapping[str, str]) -> str:
     rate = row["rate_bps"]
     of = f" of {numbers.figure(repr(float(rate) / 1e6), 4)} Mbit/s" if rate else ""
-    share = f"{100 * float(row['utilisation']):.1f} %{of}" if row["utilisation"] else "no rate"
+    if row["utilisation"]:
+        share = f"{100 * float(row['utilisation']):.1f} %{of}"
+    else:
+        share = f"unknown share{of}" if rate else "no rate"
     names = ("packets", "drops", "marks", *links.PROGRAM_COLUMNS)
     counts = [f"{row[name]} {name.replace('_', ' ')}" for name in names if row.get(name)]
     return ", ".join([share, *counts])

@@ -9,7 +9,7 @@ from netesto.model import GroupRequest
 from netesto.report.together import FAIR_INDEX, HELD_S, WINDOW_S, Together
 from netesto.results.evidence import OK
 from netesto.results.flows import INTERVAL_TOLERANCE
-from netesto.results.formulas import requested_control
+from netesto.results.formulas import requested_control, requested_duration_s
 from netesto.results.manifest import GroupRecord, HostRecord, InstanceRecord, Manifest
 from netesto.results.numbers import UNKNOWN
 from netesto.schema.described import differing
@@ -92,9 +92,8 @@ def asked(request: GroupRequest) -> str:
     lasting = (
         ", until all transfers are done"
         if request.lasts_until_done
-        # Of an imported run it may be unknown.
-        else f", for {format_time(request.duration_s)}"
-        if request.duration_s
+        else f", for {format_time(duration_s)}"
+        if (duration_s := requested_duration_s(request))
         else ""
     )
     control = requested_control(request)

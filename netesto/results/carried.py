@@ -60,7 +60,8 @@ class CarriedWay:
     began, times in µs, by their names in the file.
 
     `loses`: losses or a protection were set at its end. `is_whole`: the counts began with the
-    experiment. `queue`: where its frames wait for the wire, None in files of earlier versions.
+    experiment. `queue`: where its frames wait for the wire, None in files of earlier versions, and
+    of a stress test: its times are not those of the experiment.
     """
 
     source: str
@@ -150,7 +151,9 @@ def of(
             ),
             loses=last["protect"] != "off" or last["loss_set"] > 0,
             is_whole=is_whole,
-            queue=_queue(f"{source}→{destination}", states) if "rate_bps" in last else None,
+            queue=_queue(f"{source}→{destination}", states)
+            if "rate_bps" in last and not is_whole
+            else None,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise OutputError(f"{source}→{destination}: not the states of a link: {error}") from None

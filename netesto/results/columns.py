@@ -259,9 +259,7 @@ _TABLE: tuple[Column, ...] = (
     # In the classic tool, the numbers of a group could start elsewhere than at 1.
     Column("instance", is_factor=False,
            fill=lambda g: min((flow.instance for flow in g.evidence.instances), default=1)),
-    # Without one that was requested, none.
-    Column("dur",
-           lambda g: None if g.request.lasts_until_done else g.request.duration_s or None, 3),
+    Column("dur", lambda g: formulas.requested_duration_s(g.request), 3),
     Column("delay", lambda g: g.request.delay_s, 3),
     # Of imported runs they may be unknown.
     Column("req", lambda g: _size(g.request.request_bytes)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from netesto.flowspec import UDP_TESTS, FlowSpec
+from netesto.flowspec import LINK_TESTS, UDP_TESTS, FlowSpec
 from netesto.measured import CpuSample, Datagrams, SocketSample, TransferResult
 from netesto.model import GroupRequest
 from netesto.packets.found import CapturedFlow
@@ -357,8 +357,15 @@ def goodput_mbit_per_s(result: TransferResult) -> float | None:
 
 
 def requested_control(asked: FlowSpec) -> str | None:
-    """The congestion control of the sender of the data; datagrams have none."""
-    return None if asked.test in UDP_TESTS else asked.congestion_control
+    """The congestion control of the sender of the data; datagrams have none, nor has the engine of
+    a link."""
+    return None if asked.test in UDP_TESTS | LINK_TESTS else asked.congestion_control
+
+
+def requested_duration_s(asked: FlowSpec) -> float | None:
+    """None if none was requested: imported runs, transfers until all are done, engines of links."""
+    is_open = asked.lasts_until_done or asked.test in LINK_TESTS
+    return None if is_open else asked.duration_s or None
 
 
 def distinct(texts: Iterable[str | None]) -> str:

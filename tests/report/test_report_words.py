@@ -23,6 +23,12 @@ def test_datagrams_are_asked_for_without_a_congestion_control():
     )
 
 
+def test_a_stress_test_is_asked_for_without_a_duration_and_a_congestion_control():
+    assert words.asked(request(test="LINK_STRESS")) == (
+        "One flow of LINK_STRESS from client1 to server1, at once."
+    )
+
+
 def test_options_that_were_set_are_told():
     asked = request(
         test="TCP_RR", instances=4, request_bytes=10_000, bitrate_bps=5e6, mss_bytes=536, ecn=True,

@@ -45,6 +45,11 @@ def test_a_stress_test_counts_from_its_begin():
     assert values(way(*lines, is_whole=True))[:2] == ("2000", "30")
 
 
+def test_a_stress_test_has_no_queue_over_the_time_of_the_experiment():
+    lines = line(0.5, rate_bps=8_000_000, queued_bytes=1500, queued_frames=1)
+    assert way(lines, is_whole=True).queue is None
+
+
 def test_the_way_of_acknowledgements_does_not_count_unless_it_loses():
     there = way(line(0.0), line(1.0, frames=100, lost=1))
     back = way(line(0.0), line(1.0, frames=50, protect="off", loss_set=0))

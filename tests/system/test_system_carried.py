@@ -72,6 +72,14 @@ def test_what_a_protected_link_loses_it_sends_again(carried: Outcome):
     assert [float(rows[f"{exp}.0"]["linkResent"]) > 0 for exp in (1, 2, 3)] == [False, True, True]
 
 
+def test_a_stress_test_has_no_values_of_flows_queues_and_links_that_it_did_not_use(
+    carried: Outcome,
+):
+    row = whole(carried)["4.0"]
+    names = ("ca", "dur", "queueDrops", "queueMarks", "backlog", "maxLinkUtil%")
+    assert {name: row[name] for name in names} == dict.fromkeys(names, "")
+
+
 def test_a_link_shows_the_state_of_both_ends(carried: Outcome):
     assert "s1→s2 nonblocking: rate 20 Mbit/s, loss 2.000e-02 set" in carried.stdout
     assert "s2→s1 not protected: rate 20 Mbit/s, loss 0.000e+00 set" in carried.stdout

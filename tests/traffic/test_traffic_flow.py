@@ -923,3 +923,30 @@ def ignore(listener: socket.socket) -> None:
         control.sendall(b"ready\n")
         assert control.recv(100) == b"end\n"
         control.sendall(b"{}")
+
+
+def test_a_request_of_a_trace_without_a_reply_fails_when_the_trace_ends(tmp_path):
+    trace, lines = tmp_path / "trace.txt", tmp_path / "trace.csv"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_server(("127.0.0.1", 0)) as silent_store,
+    ):
+        port, data = listener.getsockname()[1], silent_store.getsockname()[1]
+        trace.write_text(f"P b 127.0.0.1 {port} {data}\nS 0 0 key value\n")
+        words = ("test=TRACE_KV", f"trace={trace}", f"lines={lines}", "duration=0.3")
+        client = subprocess.Popen(
+            [str(PROGRAM), "client", "127.0.0.1", str(port), f"port={data}", *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        control, _ = listener.accept()
+        with control, control.makefile() as told:
+            told.readline()
+            control.sendall(b"ready\n")
+            assert "end\n" in told
+            control.sendall(b"done\n")
+            said = client.communicate(timeout=30)[1]
+    with lines.open(newline="") as file:
+        assert [row["status"] for row in csv.DictReader(file)] == ["failed: no reply"]
+    assert said == "netesto-flow: all failed, the first: no reply\n"

@@ -87,6 +87,7 @@ struct player {
     int64_t zero, end;
     _Atomic int64_t sent;
     int64_t gets, misses;
+    _Atomic bool has_requested; /* all requests have ended */
     sem_t done; /* of flows */
 };
 
@@ -411,7 +412,8 @@ static int is_complete(const char *reply, size_t used, bool is_get)
     return used >= whole;
 }
 
-/* One request at a time. After one that failed its connection has no use. */
+/* One request at a time. After one that failed its connection has no use. It waits without a deadline,
+ * which would cost a system call and a timer for each reply: see `interrupt`. */
 static void request(struct player *player, struct deed *deed, char *buffer)
 {
     struct pacer pacer = {0};
@@ -427,16 +429,14 @@ static void request(struct player *player, struct deed *deed, char *buffer)
     int complete = 0;
     if (*player->peers[deed->peer].why.text)
         deed->why = player->peers[deed->peer].why;
-    else if (write_all(deed->fd, buffer, (size_t)length))
+    else if (write_all(deed->fd, buffer, (size_t)length) && now() < player->end)
         fail_errno(&deed->why, "send");
     deed->sent = *deed->why.text ? 0 : length;
     while (!*deed->why.text && !complete) {
-        ssize_t got = wait_for(deed->fd, POLLIN, player->end)
-                          ? recv(deed->fd, buffer + used, VALUE_ROOM - 1 - used, MSG_DONTWAIT)
-                          : 0;
+        ssize_t got = recv(deed->fd, buffer + used, VALUE_ROOM - 1 - used, 0);
         if (!got && now() >= player->end) {
             fail(&deed->why, "no reply");
-        } else if (got <= 0 && !(got < 0 && (errno == EINTR || errno == EAGAIN))) {
+        } else if (got <= 0 && !(got < 0 && errno == EINTR)) {
             fail(&deed->why, "the store closed the connection");
         } else if (got > 0) {
             used += (size_t)got;
@@ -468,7 +468,16 @@ static void *request_all(void *argument)
         else
             fail(&player->deeds[n].why, "no memory");
     free(buffer);
+    player->has_requested = true;
     return NULL;
+}
+
+/* At the end: requests that still wait for a reply get none. */
+static void interrupt(struct player *player)
+{
+    for (int n = 0; n < player->peer_count && !player->has_requested; n++)
+        if (player->peers[n].store >= 0)
+            shutdown(player->peers[n].store, SHUT_RDWR);
 }
 
 static void tell_progress(struct player *player)
@@ -640,6 +649,8 @@ static int run(struct player *player, struct json *result)
     reach(player->zero);
     begin(flow, player->zero);
     tell_progress(player);
+    if (is_kv && !error)
+        interrupt(player);
     if (!error)
         pthread_join(worker, NULL);
     json_number(result, "client_cpu_percent", processor_percent(before, processor_use()));
