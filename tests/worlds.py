@@ -392,7 +392,7 @@ def machines(*names: str, folder: Path, bare: bool = False) -> Iterator[World]:
         for name, archive in zip(names, archives, strict=True):
             is_bare = bare and name != "controller"
             sshd = str(_fetched_sshd()) if _fetched_sshd().is_dir() else ""
-            how = [_python_like_ours(), "hide"] if is_bare else ["", "see"]
+            how = [_python_like_ours(), "hide" if is_bare else "see"]
             words = [name, sshd, *how, *map(str, _checkout())]
             log = folder / f"{name}-boot.log"
             processes[name] = _FirstProcess.start(
