@@ -244,13 +244,14 @@ def controllers() -> Iterator[Fault]:
     asked = (("SIGINT",), ("SIGTERM",), ("SIGHUP",), ("SIGINT", "SIGINT"), ("SIGHUP", "SIGHUP"))
     for signs, moment in itertools.product(asked, MOMENTS):
         second, instead = {
-            BEGIN: ("failed", {UNTOUCHED: ""}),
-            MIDDLE: ("failed", {}),
+            BEGIN: ("failed", {UNTOUCHED: "", ENDED: "partial"}),
+            MIDDLE: ("failed", {ENDED: "partial"}),
             FETCH: ("partial", {NO_RESULT: "failed"}),
         }[moment]
         if signs == ("SIGINT", "SIGINT"):
             # A second Ctrl-C does not wait for data, but all may have arrived before it.
-            instead = {COMPLETE: second} if moment == BEGIN else {**instead, COMPLETE: second}
+            instead = {NO_RESULT: "failed"} if moment == FETCH else {}
+            instead[COMPLETE] = second
             second = ""
         yield Fault(
             target="controller",
