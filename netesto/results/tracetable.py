@@ -1,8 +1,10 @@
 """The table of `netesto summary --as trace`: what experiments played, and the course's numbers."""
 
 import functools
+import itertools
 import math
 import statistics
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +23,10 @@ COLUMNS = (
     "case", "kind", "src", "dst", "start_s", "dur_s", "kbps", "course_kbps", "requests", "misses",
     "mean_us", "p50_us", "p90_us", "p99_us", "cut_kbps", "way",
 )  # fmt: skip
+
+# The text shows at most so many flows of a case, and for each so many of those that share its link;
+# a trace may have thousands.
+_FLOWS_SHOWN, _OTHERS_SHOWN = 100, 8
 
 # The course's receivers count datagrams in windows of so many seconds.
 WINDOW_S = 5
@@ -66,11 +72,12 @@ class PlayedFlow:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The busiest link on a way, its utilisation if known, and the other flows on it."""
+    """The busiest link on a way, its utilisation if known, and how many flows of each name, also
+    its own, are on it."""
 
     link: str
     utilisation: float | None
-    others: tuple[str, ...]
+    flows: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +196,9 @@ def text(cases: Mapping[str, Sequence[Played]]) -> str:
         ]
         if failed or failed_requests:
             lines.append(f"  failed: {len(failed)} flows, {len(failed_requests)} requests")
-        lines += map(_line_of, flows)
+        lines += map(_line_of, flows[:_FLOWS_SHOWN])
+        if len(flows) > _FLOWS_SHOWN:
+            lines.append(f"    and {len(flows) - _FLOWS_SHOWN} further flows: -f csv lists all")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -203,9 +212,20 @@ def _line_of(flow: PlayedFlow) -> str:
     if flow.shared is not None:
         use = flow.shared.utilisation
         busy = "" if use is None else f" ({100 * use:.0f} %)"
-        others = ", ".join(flow.shared.others) or "nobody"
-        shared = f"; shares {flow.shared.link}{busy} with {others}"
+        shared = f"; shares {flow.shared.link}{busy} with {_others(flow.shared, flow.name)}"
     return f"    {flow.name}, {flow.seconds:g} s from {flow.asked_start_s:g} s: {said}{shared}"
+
+
+def _others(shared: Shared, own: str) -> str:
+    others = Counter(shared.flows)
+    others[own] -= 1
+    counts = +others
+    shown = [
+        name if count == 1 else f"{name} ({count})"
+        for name, count in itertools.islice(counts.items(), _OTHERS_SHOWN)
+    ]
+    rest = counts.total() - sum(itertools.islice(counts.values(), _OTHERS_SHOWN))
+    return ", ".join([*shown, *([f"{rest} further flows"] if rest else [])]) or "nobody"
 
 
 # ---- from the files of an experiment -------------------------------------------------------------
@@ -287,11 +307,11 @@ def _with_ways(folder: Path, flows: Sequence[PlayedFlow]) -> Iterator[PlayedFlow
     """The flows with their ways, and what they share."""
     found = {(group, number): way for group, number, way in links.read_numbered(folder)}
     busy = links.read_utilisations(folder)
-    of_direction: dict[str, list[str]] = {}
+    of_direction: dict[str, Counter[str]] = defaultdict(Counter)
     for flow in flows:
         if (way := found.get((flow.line.group, flow.line.number))) is not None:
             for direction in way.directions:
-                of_direction.setdefault(direction, []).append(flow.name)
+                of_direction[direction][flow.name] += 1
     for flow in flows:
         way = found.get((flow.line.group, flow.line.number))
         if way is None or not way.links:
@@ -299,7 +319,5 @@ def _with_ways(folder: Path, flows: Sequence[PlayedFlow]) -> Iterator[PlayedFlow
             continue
         directions = list(zip(way.directions, way.links, strict=True))
         busiest, link = max(directions, key=lambda each: busy.get(each[0]) or 0.0)
-        others = list(of_direction[busiest])
-        others.remove(flow.name)
-        shared = Shared(link, busy.get(busiest), tuple(others))
+        shared = Shared(link, busy.get(busiest), of_direction[busiest])
         yield replace(flow, way=way.nodes, shared=shared)

@@ -1,5 +1,6 @@
 """What became of a trace, from lines written by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,18 @@ def test_the_sum_of_a_case_is_the_mean_of_its_repetitions() -> None:
     )
 
 
+def test_the_text_of_a_large_trace_has_a_part_of_the_flows_and_of_those_that_share_a_link() -> None:
+    names = {f"h{number}→h2": 2 for number in range(1, 13)}
+    each = replace(flow(), way=("h1", "s", "h2"), shared=Shared("s-h2", None, names))
+    said = tracetable.text({"tree": [Played(flows=(each,) * 120, requests={})]}).splitlines()
+    others = ", ".join(["h1→h2", *(f"h{number}→h2 (2)" for number in range(2, 9))])
+    shares = f"shares s-h2 with {others}, 8 further flows"
+    assert said[3:] == [
+        *[f"    h1→h2, 10 s from 0 s: 400.0 kbit/s (course: 1000.0); {shares}"] * 100,
+        "    and 20 further flows: -f csv lists all",
+    ]
+
+
 def test_the_text_says_which_flows_share_the_busiest_link() -> None:
     shared = PlayedFlow(
         source="h1",
@@ -132,7 +145,7 @@ def test_the_text_says_which_flows_share_the_busiest_link() -> None:
         asked_s=10.0,
         line=line(),
         way=("h1", "s", "h2"),
-        shared=Shared("s-h2", 0.994, ("h3→h2",)),
+        shared=Shared("s-h2", 0.994, {"h1→h2": 1, "h3→h2": 1}),
     )
     assert tracetable.text({"tree": [Played(flows=(shared,), requests={}, cut_bps=1e6)]}) == (
         "tree\n"
