@@ -426,5 +426,5 @@ def test_what_does_not_run_in_parts_is_not_packed(tmp_path: Path):
     done = netesto(tmp_path, "run", "-n", "--ground", "lab", "--pack", "script.nts")
     assert (done.status, done.stderr.splitlines()[0]) == (
         2,
-        "netesto: --pack: the script does not run in parts",
+        "netesto: --pack: on ground lab a script does not run in parts",
     )
