@@ -186,9 +186,9 @@ class Watch:
         self._is_over_time = False
         self._last_sign = started
         self._next_glance = started
-        # When it was first found silent: the processor time of its processes, and what it did.
+        # When it was first found silent: the processor time of its processes. It is not asked what
+        # it does before it is to be ended: that interrupts it at a random instant.
         self._ticks: dict[int, int] | None = None
-        self._doing = ""
         self._has_ended_spinner = False
         self._patience = 1
         self._guest_time = self._idle_s = self._sign_s = ""
@@ -246,16 +246,15 @@ class Watch:
         self._guest_time, self._idle_s = time_s, idle_s
         if lives:
             self._last_sign, self._sign_s = now, time_s
-            doing, self._ticks, self._doing = self._doing, None, ""
+            self._ticks = None
             self._has_ended_spinner = False
             self._patience = 1
             self._order()
             if self._ticks_polled is not None:
-                self._note_polling(float(time_s) - float(idle_s), self._ticks_polled, doing)
+                self._note_polling(float(time_s) - float(idle_s), self._ticks_polled)
 
-    def _note_polling(self, polled_s: float, before: Mapping[int, int], doing: str) -> None:
-        """Report once which program makes simulated time crawl: the one that ran while the guest
-        was silent or, if it never was, the most active one."""
+    def _note_polling(self, polled_s: float, before: Mapping[int, int]) -> None:
+        """Report once which program makes simulated time crawl: the most active one."""
         if not before and not self._polled_s:
             self._polled_s = polled_s
         passed_s = polled_s - self._polled_s
@@ -265,11 +264,10 @@ class Watch:
         used_s = _seconds(self._ticks_polled) - _seconds(before)
         if not before or used_s > POLLED_WITHIN_S or self._warn is None:
             return
-        found = None if doing else spinner.busiest(self._guest.leader, before)
+        found = spinner.busiest(self._guest.leader, before)
         self._ticks_polled = None
-        if found is not None and found.share > SPINNER_SHARE:
-            doing = described("", found.argv)
-        name = doing or "a program"
+        is_known = found is not None and found.share > SPINNER_SHARE
+        name = (described("", found.argv) if found and is_known else "") or "a program"
         self._warn(
             f"{name} polls, and simulated time crawls: {passed_s:.2g} s of it took {used_s:.2g} s"
             f" of processor time (at {self._guest_time} s). {POLLS}"
@@ -316,7 +314,7 @@ class Watch:
         self._next_glance = now + (HASTE_LOOK_S if self._is_in_haste else LULL_S)
         ticks = spinner.processor_ticks(self._guest.leader)
         if self._ticks is None:
-            self._ticks, self._doing = ticks, self._guest.doing()
+            self._ticks = ticks
         used_s = _seconds(ticks) - _seconds(self._ticks)
         limit_s = self._stall_s * self._patience
         if self._is_in_haste:

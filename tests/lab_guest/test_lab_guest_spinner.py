@@ -112,14 +112,12 @@ def test_a_program_that_makes_simulated_time_crawl_is_told_once(tmp_path):
     )
 
 
-def test_the_program_that_polls_is_the_one_that_ran_while_the_guest_was_silent(
-    tmp_path, monkeypatch
-):
+def test_a_guest_that_is_silent_for_a_while_is_not_interrupted(tmp_path, monkeypatch):
+    asked: list[str] = []
     monkeypatch.setattr(watch, "LULL_S", 0.0)
-    monkeypatch.setattr(watch.Guest, "doing", lambda _guest: "flow (process 9)")
-    clocks = ("10.100 10.09", "10.300 10.24", "10.310 10.24", "10.500 10.38")
-    (told,) = warnings(tmp_path, clocks)
-    assert told.startswith("flow (process 9) polls, and simulated time crawls: 0.06 s of it ")
+    monkeypatch.setattr(watch.mconsole, "ask", lambda _path, what: asked.append(what) or "")
+    warnings(tmp_path, ("10.100 10.09", "10.300 10.24", "10.310 10.24", "10.500 10.38"))
+    assert asked == []
 
 
 @pytest.mark.parametrize(
