@@ -114,8 +114,13 @@ def test_a_program_that_makes_simulated_time_crawl_is_told_once(tmp_path):
 
 def test_a_guest_that_is_silent_for_a_while_is_not_interrupted(tmp_path, monkeypatch):
     asked: list[str] = []
+
+    def ask(_path: Path, what: str) -> str:
+        asked.append(what)
+        return ""
+
     monkeypatch.setattr(watch, "LULL_S", 0.0)
-    monkeypatch.setattr(watch.mconsole, "ask", lambda _path, what: asked.append(what) or "")
+    monkeypatch.setattr(watch.mconsole, "ask", ask)
     warnings(tmp_path, ("10.100 10.09", "10.300 10.24", "10.310 10.24", "10.500 10.38"))
     assert asked == []
 
