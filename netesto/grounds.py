@@ -91,14 +91,13 @@ class RealHosts(Ground):
 
 # What kernels of guests have, Debian's 6.1 and that of simulated time, and others may lack.
 GUEST_CONTROLS = (
-    *("bbr", "bic", "cdg", "dctcp", "westwood", "highspeed", "hybla", "htcp", "vegas"),
-    *("nv", "veno", "scalable", "lp", "yeah", "illinois"),
-)
+    "bbr", "bic", "cdg", "dctcp", "westwood", "highspeed", "hybla", "htcp", "vegas", "nv", "veno",
+    "scalable", "lp", "yeah", "illinois",
+)  # fmt: skip
 GUEST_QDISCS = (
-    *("netem", "tbf", "htb", "fq", "fq_codel", "codel", "cake", "red", "pie", "fq_pie"),
-    *("sfq", "sfb", "choke", "hhf", "drr", "ets", "gred", "hfsc", "prio", "qfq", "plug"),
-    *("ingress", "multiq"),
-)
+    "netem", "tbf", "htb", "fq", "fq_codel", "codel", "cake", "red", "pie", "fq_pie", "sfq", "sfb",
+    "choke", "hhf", "drr", "ets", "gred", "hfsc", "prio", "qfq", "plug", "ingress", "multiq",
+)  # fmt: skip
 GUEST_FEATURES = frozenset({*GUEST_CONTROLS, *GUEST_QDISCS, "police"})
 
 LAB, UML, SIM, HOSTS = ThisKernel(), UserMode(), SimulatedTime(), RealHosts()

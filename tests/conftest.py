@@ -20,7 +20,7 @@ from needs import unmet
 from worlds import World, machines
 
 from netesto.__main__ import OBJECTS
-from netesto.system import process
+from netesto.system import interrupts, process
 
 # As every command does.
 process.reach_system_programs()
@@ -133,6 +133,16 @@ def _signals_heeded() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Handlers of requests to end are afterwards as before: who was asked to end ignores what comes
+    later, to its end."""
+    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

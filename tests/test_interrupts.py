@@ -4,20 +4,13 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
 
 import pytest
 from typed import returned
 
 from netesto.system import interrupts, process
 
-
-@pytest.fixture(autouse=True)
-def _handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+pytestmark = pytest.mark.usefixtures("handlers")
 
 
 def test_any_of_the_signals_interrupts():

@@ -246,14 +246,14 @@ async def _watch(hosts: Sequence[_PreparedHost]) -> tuple[_PreparedHost, str]:
     if not hosts[0].is_in_lab or proc.is_in_simulated_time():
         await asyncio.Event().wait()
 
-    def loops() -> dict[str, asyncio.AbstractEventLoop]:
-        return {host.settings.host: loop for host in hosts if (loop := host.loop) is not None}
+    def loops() -> dict[_PreparedHost, asyncio.AbstractEventLoop]:
+        return {host: loop for host in hosts if (loop := host.loop) is not None}
 
-    name, silent_s = await supervision.blocked(loops)
+    stuck, silent_s = await supervision.blocked(loops)
+    name = stuck.settings.host
     log.critical("event loop blocked", extra={"blocked": name})
     # Where it is, in the log.
     faulthandler.dump_traceback()
-    [stuck] = [host for host in hosts if host.settings.host == name]
     return stuck, f"the event loop of {name} has been blocked for {silent_s:g} s"
 
 

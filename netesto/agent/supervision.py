@@ -6,9 +6,9 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 from netesto.errors import AgentError
 from netesto.transport.addresses import UnixAddress
@@ -26,6 +26,8 @@ _ANSWER_STEP_S, _ANSWER_STEPS = 0.1, 30
 # An event loop that has run nothing for so many intervals is blocked. Of them, too, only one passes
 # while this process is stopped; that of a host is blocked for milliseconds.
 _LOOP_INTERVAL_S, _LOOP_SILENT_MAX = 5.0, 4
+
+Host = TypeVar("Host", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +73,29 @@ class Manager:
 
 
 async def blocked(
-    loops: Callable[[], Mapping[str, asyncio.AbstractEventLoop]],
+    loops: Callable[[], Mapping[Host, asyncio.AbstractEventLoop]],
     *,
     interval_s: float = _LOOP_INTERVAL_S,
-) -> tuple[str, float]:
+) -> tuple[Host, float]:
     """Return the first host whose event loop is blocked, and for how many seconds at least. `loops`
-    has those of the hosts that are served now, by name; each has a thread of its own."""
+    has those of the hosts that are served now; each has a thread of its own."""
     # Set by the loop; and how many intervals ago it was asked to.
-    asked: dict[str, tuple[threading.Event, int]] = {}
+    asked: dict[Host, tuple[threading.Event, int]] = {}
     while True:
-        for name, loop in loops().items():
-            has_run, silent = asked.get(name, (None, 0))
+        for host, loop in loops().items():
+            has_run, silent = asked.get(host, (None, 0))
             if has_run is not None and not has_run.is_set():
                 if silent == _LOOP_SILENT_MAX:
-                    return name, silent * interval_s
-                asked[name] = has_run, silent + 1
+                    return host, silent * interval_s
+                asked[host] = has_run, silent + 1
                 continue
             has_run = threading.Event()
-            asked[name] = has_run, 1
+            asked[host] = has_run, 1
             try:
                 loop.call_soon_threadsafe(has_run.set)
             except RuntimeError:
                 # It has ended since.
-                del asked[name]
+                del asked[host]
         await asyncio.sleep(interval_s)
 
 

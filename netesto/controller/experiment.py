@@ -1,7 +1,7 @@
 """An experiment while it runs: its groups, their flows, and the reports of agents on them."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def _has_beginning(names: Sequence[str], path: str) -> bool:
     return at < len(names) and names[at].startswith(path)
 
 
-def overall_status(flows: Sequence[str], reasons: Sequence[str]) -> str:
+def overall_status(flows: Sequence[str], reasons: Collection[str]) -> str:
     """The status of an experiment, from the statuses of its flows and other reasons for doubt."""
     good = [status == OK for status in flows]
     if good and not any(good):
@@ -143,7 +143,7 @@ class Experiment:
     hosts: set[str] = field(default_factory=set)
     pending_data: set[str] = field(default_factory=set)
     files: dict[str, str] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
+    _reasons: dict[str, None] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -151,9 +151,8 @@ class Experiment:
     described: list[tuple[int, str]] = field(default_factory=list)
     # That of this machine's processors at its begin.
     quota: Quota | None = None
-    # The groups of each host, and the reasons again: there may be thousands of both.
+    # There may be thousands of groups.
     _groups_at: dict[str, list[GroupState]] = field(default_factory=dict)
-    _noted: set[str] = field(default_factory=set)
 
     def add(self, group: GroupState) -> None:
         """Make a group one of the experiment's."""
@@ -193,20 +192,24 @@ class Experiment:
     @property
     def status(self) -> str:
         """ok, partial (some flows failed, or data is missing), or failed (no flow ended well)."""
-        return overall_status([flow.status for flow in self.flows], self.reasons)
+        return overall_status([flow.status for flow in self.flows], self._reasons)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it differs from the request, each reason once."""
+        return list(self._reasons)
 
     def mark_partial(self, reason: str) -> None:
         """Note why it differs from the request: one that invalidates what was measured is in the
         rows of all groups, too."""
         if not self.has_noted(reason):
-            self._noted.add(reason)
-            self.reasons.append(reason)
+            self._reasons[reason] = None
             if severity(reason) is Severity.INVALIDATES:
                 self.warnings.append(reason)
 
     def has_noted(self, reason: str) -> bool:
         """Whether it is partial for this reason already."""
-        return reason in self._noted
+        return reason in self._reasons
 
     def learn(
         self, host: str, lines: Iterable[str], own_time: Callable[[float], float], *, now_s: float
@@ -266,7 +269,7 @@ class Experiment:
     @property
     def is_left(self) -> bool:
         """Whether it has failed, and none of its flows runs."""
-        return bool(self.reasons) and self.is_over
+        return bool(self._reasons) and self.is_over
 
     def use(self, host: str) -> None:
         """Note that `host` takes part: its data are fetched before the experiment is processed."""

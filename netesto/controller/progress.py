@@ -116,15 +116,11 @@ class Progress:
             if host.name in experiment.begun:
                 experiment.lost[host.name] = text
                 experiment.mark_partial(text)
+                self.end_at(host.name, experiment, text)
             elif host.settings and host.name not in experiment.hosts and experiment.begun:
                 # A router: flows may have passed it when it was not as it was set.
                 reason = f"{text}; what was set there did not hold throughout"
                 experiment.mark_partial(invalidates(reason))
-        for experiment in tuple(self.experiments.values()):
-            if host.name in experiment.begun:
-                for group in experiment.groups_at(host.name):
-                    if not group.is_over:
-                        self.end(experiment, group, text)
         self._observer.warn(text)
         if host.awaited_s:
             wait = f"waiting up to {host.awaited_s:.0f} s for the agent of {host.name}"
@@ -175,6 +171,12 @@ class Progress:
         group.held = False
         group.left = group.accepted
         self._release(experiment, group)
+
+    def end_at(self, host: str, experiment: Experiment, reason: str) -> None:
+        """End all groups of a host that are not over."""
+        for group in experiment.groups_at(host):
+            if not group.is_over:
+                self.end(experiment, group, reason)
 
     def _release(self, experiment: Experiment, group: GroupState) -> None:
         task = asyncio.create_task(self._forget(experiment, group))

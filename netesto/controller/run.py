@@ -374,10 +374,8 @@ class RunOnHosts:
         if connection is None:
             return
         for experiment in tuple(self.progress.experiments.values()):
-            for group in experiment.groups_at(name):
-                if not group.is_over:
-                    reason = f"{name}: {command.name} before the end of the flow"
-                    self.progress.end(experiment, group, reason)
+            reason = f"{name}: {command.name} before the end of the flow"
+            self.progress.end_at(name, experiment, reason)
             if name in experiment.hosts:
                 experiment.lost.setdefault(name, f"{name}: {command.name} has released it")
         await self.fetcher.fetch_all_from(name)

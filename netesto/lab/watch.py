@@ -266,8 +266,9 @@ class Watch:
             return
         found = spinner.busiest(self._guest.leader, before)
         self._ticks_polled = None
-        is_known = found is not None and found.share > SPINNER_SHARE
-        name = (described("", found.argv) if found and is_known else "") or "a program"
+        name = "a program"
+        if found is not None and found.argv and found.share > SPINNER_SHARE:
+            name = described("", found.argv)
         self._warn(
             f"{name} polls, and simulated time crawls: {passed_s:.2g} s of it took {used_s:.2g} s"
             f" of processor time (at {self._guest_time} s). {POLLS}"

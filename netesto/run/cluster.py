@@ -58,9 +58,15 @@ class Address:
     this machine, and where that is not required."""
 
     text: str
-    host: str
-    port: int
     security: Security | None
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.text).hostname or ""
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.text).port or 0
 
     @property
     def is_local(self) -> bool:
@@ -84,7 +90,7 @@ def address_of(text: str, *, insecure: bool) -> Address:
     shown = f"[{host}]" if ":" in host else host
     address = f"{parts.scheme}://{shown}:{port}"
     if parts.scheme == "tls":
-        return Address(address, host, port, _tls())
+        return Address(address, _tls())
     if not (insecure or _is_loopback(host)):
         raise UsageError(
             f"{address}: without TLS, whoever reaches a scheduler or a worker can run programs on"
@@ -92,7 +98,7 @@ def address_of(text: str, *, insecure: bool) -> Address:
             remedy=f"Use tls://{shown}:{port}, or an ssh tunnel and 127.0.0.1 (docs/scale.md); or"
             " --insecure in a network of your own.",
         )
-    return Address(address, host, port, None)
+    return Address(address, None)
 
 
 def no_scheduler(address: Address, error: Exception) -> MissingError:

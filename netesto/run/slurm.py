@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from distributed import Security
 
@@ -205,7 +204,6 @@ def _scheduler(pem: Path) -> Iterator[Address]:
             text = log.read_text(encoding="utf-8").partition(_ANNOUNCEMENT)[2].split()[0]
             path = str(pem)
             security = Security(require_encryption=True, tls_ca_file=path, tls_client_cert=path)
-            parts = urlsplit(text)
-            yield Address(text, parts.hostname or "", parts.port or 0, security)
+            yield Address(text, security)
     except ProcessError as error:
         raise MissingError(f"--on slurm: the scheduler does not start: {error}") from error

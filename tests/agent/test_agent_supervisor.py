@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from netesto.agent import supervisor
-from netesto.system import interrupts, process
+from netesto.system import process
 
 # An agent that fails once, and ends well the next time.
 AGENT = """\
@@ -43,16 +43,7 @@ def test_the_log_is_its_users_alone(tmp_path: Path) -> None:
     assert stat.filemode(log.stat().st_mode) == "-rw-------"
 
 
-@pytest.fixture
-def _signals() -> Iterator[None]:
-    """Who was asked to end ignores what comes later, to its end."""
-    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("_signals")
+@pytest.mark.usefixtures("handlers")
 def test_a_request_to_end_that_comes_while_an_agent_starts_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,14 +73,6 @@ class Frozen(Brought):
         return self.child.poll() is not None
 
 
-@pytest.fixture
-def handlers():
-    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 @pytest.mark.usefixtures("handlers")
 def test_a_second_ctrl_c_waits_for_no_ssh_that_is_frozen(tmp_path):
     hosts = [Frozen(process.launch(["sleep", "60"], stdout=tmp_path / "log")) for _ in range(2)]

@@ -5,7 +5,6 @@ import contextlib
 import io
 import json
 import os
-import signal
 import socket
 import struct
 import subprocess
@@ -388,22 +387,14 @@ def once(folder, *following):
     return [json.loads(line) for line in sink.getvalue().splitlines() if line.startswith("{")]
 
 
-@pytest.fixture
-def signals():
-    kept = {number: signal.getsignal(number) for number in onhost.ENDS}
-    yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("signals")
+@pytest.mark.usefixtures("handlers")
 def test_no_agent_is_begun_for_a_controller_that_is_gone(tmp_path):
     (tmp_path / "cache").mkdir()
     replies = once(tmp_path)
     assert (len(replies), list((tmp_path / "cache").iterdir())) == (1, [])
 
 
-@pytest.mark.usefixtures("signals")
+@pytest.mark.usefixtures("handlers")
 def test_what_a_run_waits_for_has_the_same_name_by_whatever_path_one_comes(tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "other").mkdir()

@@ -59,7 +59,7 @@ def test_index_is_complete_after_a_run(drawn, tmp_path, index_s, table_s, is_cha
 
 
 @pytest.fixture
-def pages(monkeypatch):
+def pages(handlers, monkeypatch):
     """The experiments whose pages were begun; in the middle of each somebody presses Ctrl-C."""
     drawn = []
 
@@ -68,10 +68,7 @@ def pages(monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(page, "write", write)
-    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
-    yield drawn
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    return drawn
 
 
 def with_experiments(folder, *, drawn, missing):
