@@ -5,6 +5,7 @@ part is a small program that writes what a guest would."""
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import json
 import lzma
 import os
@@ -41,7 +42,8 @@ from netesto.run.settings import RunSettings
 from netesto.run.workers import LocalWorkers
 from netesto.system import process
 
-RUN = "2026-11-20T121500.250Z"
+# The name of each run, with its number.
+RUN = "2026-11-20T121500.{:03}Z"
 SETTINGS = RunSettings(libraries=(), definitions={}, max_iterations=1000, seed=1)
 FIELDS = fields.parse("exp:one\nstatus:one\nrate:sum\n", source=str(paths.fields_file()))
 PATIENCE_S = 60
@@ -92,7 +94,7 @@ record |= {"script_path": "", "script": "", "started": ""}
 (folder / "runs" / "RUN.json").write_text(json.dumps(record))
 print(f"part {number}")
 sys.exit(130 if ended else 0)
-""".replace("RUN", RUN)
+"""
 
 # Workers of Dask, each with its resources of the last argument.
 OTHER_WORKERS = """
@@ -129,28 +131,26 @@ asyncio.run(onworker.serve(
 """
 
 
+_numbers = itertools.count()
+
+
 @dataclass
 class World:
-    """A scheduler, its workers, and the folder that programs of parts write to."""
+    """The workers of a scheduler, and the folder that programs of parts write to."""
 
     folder: Path
     stack: contextlib.ExitStack
-    address: str = ""
+    address: str
+    name: str = field(default_factory=lambda: RUN.format(next(_numbers)))
     workers: list[process.Child] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-
-    def start_scheduler(self) -> None:
-        log, env = self.folder / "scheduler", {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
-        words = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
-        self._start([*process.python("dask"), *words], log, env, "Scheduler at:")
-        self.address = log.read_text().partition("Scheduler at:")[2].split()[0]
 
     def start_worker(self, *, damaged: int = 0) -> process.Child:
         name = f"worker{len(self.workers)}"
         env = {"XDG_CACHE_HOME": str(self.folder / f"{name}-cache")}
-        words = [self.address, str(self.folder), PART, str(damaged)]
+        words = [self.address, str(self.folder), PART.replace("RUN", self.name), str(damaged)]
         argv = [sys.executable, "-P", "-c", WORKER, *words]
-        child = self._start(argv, self.folder / name, env, "1 places")
+        child = started(self.stack, argv, self.folder / name, env, "1 places")
         self.workers.append(child)
         return child
 
@@ -158,18 +158,7 @@ class World:
         """Workers with these resources, all in one process."""
         words = [self.address, json.dumps(resources)]
         argv = [sys.executable, "-P", "-c", OTHER_WORKERS, *words]
-        self._start(argv, self.folder / "others", {}, "started")
-
-    def _start(self, argv: list[str], log: Path, env: dict[str, str], ready: str) -> process.Child:
-        return self.stack.enter_context(
-            process.background(
-                argv,
-                stdout=log,
-                env=os.environ | env,
-                ready=lambda: ready in log.read_text(),
-                timeout=PATIENCE_S,
-            )
-        )
+        started(self.stack, argv, self.folder / "others", {}, "started")
 
     @property
     def executed(self) -> list[int]:
@@ -197,7 +186,7 @@ class World:
         )
         return Cluster(
             address_of(self.address, insecure=False),
-            run=RUN,
+            run=self.name,
             kernel=kernel,
             sha256=kernel.sha256(),
             memory_mb=memory_mb,
@@ -219,7 +208,7 @@ class World:
                 request=request,
                 plan=plan,
                 record=RunRecord(
-                    name=RUN, argv=(), script_path="a.nts", script="", seed=1, started=""
+                    name=self.name, argv=(), script_path="a.nts", script="", seed=1, started=""
                 ),
                 fields=FIELDS.with_names(plan.head.columns),
                 ground=SIM,
@@ -230,12 +219,38 @@ class World:
             return guests.run_parts(session, found.kernel, found)
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def started(
+    stack: contextlib.ExitStack, argv: list[str], log: Path, env: dict[str, str], ready: str
+) -> process.Child:
+    return stack.enter_context(
+        process.background(
+            argv,
+            stdout=log,
+            env=os.environ | env,
+            ready=lambda: ready in log.read_text(),
+            timeout=PATIENCE_S,
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a scheduler."""
+    log = tmp_path_factory.mktemp("scheduler") / "log"
+    env = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+    words = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
     with contextlib.ExitStack() as stack:
-        made = World(tmp_path, stack)
-        made.start_scheduler()
-        yield made
+        started(stack, [*process.python("dask"), *words], log, env, "Scheduler at:")
+        yield log.read_text().partition("Scheduler at:")[2].split()[0]
+
+
+@pytest.fixture
+def world(tmp_path: Path, scheduler: str) -> Iterator[World]:
+    """A world whose workers are the only ones of the scheduler."""
+    with contextlib.ExitStack() as stack:
+        yield World(tmp_path, stack, scheduler)
+    with Client(scheduler, set_as_default=False) as client:
+        process.wait_until(lambda: not client.scheduler_info()["workers"], timeout=PATIENCE_S)
 
 
 def rows(out: Path) -> list[str]:
@@ -497,7 +512,7 @@ def test_no_more_places_are_used_than_the_jobs_that_were_requested(world):
 
 def test_a_scheduler_that_is_not_there_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(onworker, "CONNECT_S", 0.2)
-    nowhere = World(tmp_path, contextlib.ExitStack(), address="127.0.0.1:9")
+    nowhere = World(tmp_path, contextlib.ExitStack(), "127.0.0.1:9")
     with pytest.raises(MissingError) as caught:
         nowhere.cluster().examine()
     assert caught.value.message == "no scheduler at tcp://127.0.0.1:9: Connection refused"
@@ -508,7 +523,7 @@ def test_a_host_whose_name_is_unknown_is_reported(monkeypatch, tmp_path):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(asyncio, "open_connection", unknown)
-    other = World(tmp_path, contextlib.ExitStack(), address="localhost:9")
+    other = World(tmp_path, contextlib.ExitStack(), "localhost:9")
     with pytest.raises(MissingError) as caught:
         other.cluster().examine()
     message = "no scheduler at tcp://localhost:9: Name or service not known"
@@ -532,7 +547,7 @@ def other_server() -> Iterator[str]:
 
 
 def test_a_server_that_is_no_scheduler_is_reported(other_server, tmp_path):
-    other = World(tmp_path, contextlib.ExitStack(), address=other_server)
+    other = World(tmp_path, contextlib.ExitStack(), other_server)
     with pytest.raises(MissingError) as caught:
         other.cluster().examine()
     message = f"no scheduler at tcp://{other_server}: another program listens there"
