@@ -14,8 +14,8 @@ from netesto.lab.ways import SERVER_PORT, Hop, NodeInterface
 from netesto.links.routed import RoutedFlow
 from netesto.system import process
 
-# Enough that nothing else in the lab comes near, and that what iperf3 leaves unsent is little of it:
-# it counts what it has written, and then closes its socket, whose buffer holds up to 4 MB.
+# Enough that nothing else in the lab comes near, and that what iperf3 leaves unsent is little of
+# it: it counts what it has written, and then closes its socket, whose buffer holds up to 4 MB.
 MEGABYTES = 32
 
 
