@@ -60,7 +60,7 @@ def reported(collector: capture.CaptureCollector) -> list[str]:
 
 def packets_in(path: Path, *which: str) -> int:
     argv = ["tcpdump", "-n", "-r", str(path), *which]
-    return len(process.run(argv, timeout=5).stdout.splitlines())
+    return len(process.run(argv, timeout=60).stdout.splitlines())
 
 
 @pytest.mark.lab
@@ -108,7 +108,7 @@ def test_a_stopped_capture_has_all_that_was_sent_before(tmp_path):
         await collector.start()
         send(5)
         # A packet is in the file as soon as tcpdump has seen it.
-        await process.wait_until_async(lambda: packets_in(path, "udp") >= 5, timeout=5)
+        await process.wait_until_async(lambda: packets_in(path, "udp") >= 5, timeout=60)
         await collector.stop()
         await collector.stop()
         return collector
@@ -128,7 +128,7 @@ async def test_a_device_that_is_not_there_is_a_warning(tmp_path):
 
 @pytest.mark.lab
 async def test_a_capture_that_somebody_ended_is_a_warning_although_tcpdump_exited_0(tmp_path):
-    collector = capture.CaptureCollector(tmp_path / "a.pcap", request(), "lo")
+    collector = capture.CaptureCollector(tmp_path / "a.pcap", request(peer=str(PEER)), "lo")
     await collector.start()
     assert collector._job is not None
     collector._job.send(signal.SIGTERM)
