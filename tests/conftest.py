@@ -170,7 +170,7 @@ def missing_for_lab() -> str:
     lacks = [tool for tool in TOOLS if shutil.which(tool) is None]
     if lacks:
         return f"needs {', '.join(lacks)}"
-    made = process.run(["unshare", "--net", "true"], timeout=5, check=False)
+    made = process.run(["unshare", "--net", "true"], timeout=60, check=False)
     return "" if made.status == 0 else f"no network namespaces here: {made.last_lines()}"
 
 

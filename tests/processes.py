@@ -17,7 +17,7 @@ def inside(namespaces: Iterable[str]) -> list[psutil.Process]:
     """The processes in these network namespaces."""
     found = []
     for name in namespaces:
-        for pid in process.run(["ip", "netns", "pids", name], timeout=10).stdout.split():
+        for pid in process.run(["ip", "netns", "pids", name], timeout=60).stdout.split():
             with contextlib.suppress(psutil.NoSuchProcess):
                 found.append(psutil.Process(int(pid)))
     return found

@@ -47,7 +47,7 @@ def test_a_lock_is_taken_once(lock):
 def test_a_lock_is_not_inherited_by_a_program(lock):
     with life.held(lock):
         argv = ["sh", "-c", "ls -l /proc/self/fd"]
-        assert str(lock) not in process.run(argv, timeout=10).stdout
+        assert str(lock) not in process.run(argv, timeout=60).stdout
 
 
 def test_who_cannot_have_the_lock_is_told_who_has_it(lock):

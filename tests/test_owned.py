@@ -33,7 +33,7 @@ print(len(owned.remove_abandoned(Path(sys.argv[1]))))
 def apart(program: str, base: Path) -> list[str]:
     """A Python program, given a folder, in a PID namespace of its own."""
     apart = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    if process.run([*apart, "true"], timeout=10, check=False).status != 0:
+    if process.run([*apart, "true"], timeout=60, check=False).status != 0:
         pytest.skip("unshare: no PID namespace can be made here")
     return [*apart, sys.executable, "-c", program, str(base)]
 
@@ -88,7 +88,7 @@ def test_a_program_that_a_killed_process_had_started_does_not_keep_its_folder(ba
     starts = HOLDER.replace("time.sleep(600)", "os.execvp('sh', ['sh', '-c', 'sleep 600'])")
     argv = [sys.executable, "-c", f"import os\n{starts}", str(base)]
     with holding(argv, tmp_path / "said") as (_, folder):
-        gone = process.wait_until(lambda: owned.remove_abandoned(base) == [folder], timeout=10)
+        gone = process.wait_until(lambda: owned.remove_abandoned(base) == [folder], timeout=60)
     assert gone
 
 

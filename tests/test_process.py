@@ -56,14 +56,14 @@ def test_a_relative_folder_of_the_path_is_left_to_the_system(tmp_path: Path, mon
 
 def test_what_runs_is_the_program_of_its_own_environment(tmp_path: Path):
     program_in(tmp_path, "tool")
-    assert process.run(["tool"], timeout=10, env={"PATH": str(tmp_path)}).stdout == "ours\n"
+    assert process.run(["tool"], timeout=60, env={"PATH": str(tmp_path)}).stdout == "ours\n"
 
 
 def test_a_tethered_command_runs_for_the_process_that_made_it_alone():
     """A process that requests the signal too late has another parent."""
     argv = process.tethered(["echo", "ran"])
-    orphaned = process.run(["sh", "-c", '"$@"; :', "sh", *argv], timeout=10)
-    assert (process.run(argv, timeout=10).stdout, orphaned.stdout) == ("ran\n", "")
+    orphaned = process.run(["sh", "-c", '"$@"; :', "sh", *argv], timeout=60)
+    assert (process.run(argv, timeout=60).stdout, orphaned.stdout) == ("ran\n", "")
 
 
 def test_files_of_the_working_folder_are_no_modules(tmp_path: Path):

@@ -204,7 +204,7 @@ def missing() -> str:
     if not Path(_SSHD).exists() and not _fetched_sshd().is_dir():
         return "needs sshd (.ci/sshd fetches it, and installs nothing)"
     made = process.run(
-        ["unshare", "--net", "--pid", "--time", "--fork", "true"], timeout=5, check=False
+        ["unshare", "--net", "--pid", "--time", "--fork", "true"], timeout=60, check=False
     )
     return "" if made.status == 0 else f"has no namespaces: {made.last_lines()}"
 

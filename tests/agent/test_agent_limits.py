@@ -253,7 +253,7 @@ async def test_refusal_change_and_hold_are_audited_with_who_asked(start_daemon: 
         await a.configure(Sysctl("net.ipv4.tcp_ecn", "1"))
         with pytest.raises(AgentError, match="eth9 is not the test interface"):
             await a.configure(Qdisc("fq", (), "", "eth9"))
-    assert process.wait_until(lambda: "hold ended" in daemon.log.read_text(), timeout=10)
+    assert process.wait_until(lambda: "hold ended" in daemon.log.read_text(), timeout=60)
     lines = [line.split(" ", 1)[1] for line in daemon.log.read_text().splitlines()]
     assert [line for line in lines if "netesto.audit" in line] == [
         "info netesto.audit hold claims='the test' run=run",

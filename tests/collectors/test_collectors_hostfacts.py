@@ -140,5 +140,5 @@ def test_a_sysctl_that_is_longer_than_one_read_is_whole():
     word = f"net.ipv4.ip_local_reserved_ports={reserved}"
     script = f'sysctl -qw {word} && exec "$0" -c "$1"'
     argv = ["unshare", "--net", "sh", "-c", script, sys.executable, read]
-    lines = process.run(argv, timeout=10).stdout.splitlines()
+    lines = process.run(argv, timeout=60).stdout.splitlines()
     assert f"('net.ipv4.ip_local_reserved_ports', '{reserved}')" in lines

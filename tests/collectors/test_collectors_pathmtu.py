@@ -44,7 +44,7 @@ def state(peer: str, answer: str, mtu_bytes: int, reason: str = "") -> PathState
 
 
 def ip(*words: str) -> None:
-    process.run(["ip", *words], timeout=10)
+    process.run(["ip", *words], timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def paths() -> Iterator[dict[str, PathState]]:
             ip("-n", f"{PREFIX}-r", "link", "set", f"r{number}", "up")
             ip("-n", f"{PREFIX}-{host}", "route", "add", "10.77.0.0/16", "via", f"10.77.{number}.1")
         forward = ["sysctl", "-qw", "net.ipv4.ip_forward=1"]
-        process.run(["ip", "netns", "exec", f"{PREFIX}-r", *forward], timeout=10)
+        process.run(["ip", "netns", "exec", f"{PREFIX}-r", *forward], timeout=60)
         peers = ["10.77.0.1", "10.77.1.2", "10.77.2.2", "10.77.1.9", "10.78.0.1"]
         argv = ["ip", "netns", "exec", f"{PREFIX}-a", sys.executable, "-c", MEASURE, *peers]
         found = json.loads(process.run(argv, timeout=60).stdout)
         yield {each["peer"]: PathState(**each) for each in found}
     finally:
         for name in names:
-            process.run(["ip", "netns", "delete", name], timeout=10, check=False)
+            process.run(["ip", "netns", "delete", name], timeout=60, check=False)
 
 
 def test_a_path_has_the_mtu_of_its_interface(paths):

@@ -74,7 +74,7 @@ async def test_a_train_over_loopback_has_its_summary_in_the_file(tmp_path):
 
     collector = ping.PingCollector(path, IPv4Address("127.0.0.1"), 0.05)
     await collector.start()
-    await process.wait_until_async(lambda: "icmp_seq=2" in path.read_text(), timeout=5)
+    await process.wait_until_async(lambda: "icmp_seq=2" in path.read_text(), timeout=60)
     await collector.stop()
     await collector.stop()
 
@@ -108,7 +108,7 @@ async def test_a_ping_that_was_stopped_is_a_warning_at_the_end(tmp_path, monkeyp
 
     collector = ping.PingCollector(path, IPv4Address("127.0.0.1"))
     await collector.start()
-    await process.wait_until_async(lambda: "icmp_seq=1" in path.read_text(), timeout=5)
+    await process.wait_until_async(lambda: "icmp_seq=1" in path.read_text(), timeout=60)
     assert collector._job is not None
     collector._job.send(signal.SIGSTOP)
     await collector.stop()

@@ -148,7 +148,7 @@ def test_after_a_wait_each_sample_has_an_instant_of_its_own(server_port, tmp_pat
 
 def test_the_kernel_reports_to_us_what_it_reports_to_ss(server_port, tmp_path):
     words = f"( sport = :{server_port} or dport = :{server_port} )"
-    printed = process.run(["ss", "-tmieOHn", words], timeout=5).stdout
+    printed = process.run(["ss", "-tmieOHn", words], timeout=60).stdout
     recorder = Recorder(sockdiag.tcp_info_bytes())
     recorder.add(1.0, 1.0, reported([(server_port, server_port)]))
     path = tmp_path / "sockets.bin.gz"

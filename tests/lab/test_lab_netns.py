@@ -41,7 +41,7 @@ def unreachable(lab: Lab) -> list[tuple[str, str]]:
     def answers(target: tuple[str, str]) -> bool:
         source, address = target
         argv = ["ping", "-n", "-q", "-c", "1", "-W", "5", address]
-        return lab.exec(source, argv, timeout=10, check=False).status == 0
+        return lab.exec(source, argv, timeout=60, check=False).status == 0
 
     with ThreadPoolExecutor(4) as pingers:
         answered = list(pingers.map(answers, targets))
@@ -62,7 +62,7 @@ def _goodput_mbps(lab: Lab, client: str, server: str, family: int, log: Path) ->
     address = str(lab.endpoints[server].addresses[family])
 
     def listening() -> bool:
-        return ":5201" in lab.exec(server, ["ss", "-tlnH"], timeout=5).stdout
+        return ":5201" in lab.exec(server, ["ss", "-tlnH"], timeout=60).stdout
 
     serve = lab.command(server, ["iperf3", "-s", "-1"])
     with process.background(serve, stdout=log, ready=listening):
@@ -112,7 +112,7 @@ def test_an_imported_loop_of_switches_routes_by_weights_and_knows_the_aliases(
     text = "".join(coursefile.toml(coursefile.read(tmp_path / "t.json"), "t.json"))
     (tmp_path / "t.toml").write_text(text)
     lab = raise_lab("", file=str(tmp_path / "t.toml"))
-    process.run(lab.shell("h1", ["ping", "-c", "1", "-W", "5", "10.2.2.2"]), timeout=10)
+    process.run(lab.shell("h1", ["ping", "-c", "1", "-W", "5", "10.2.2.2"]), timeout=60)
     source, destination = (lab.endpoints[host].addresses[4] for host in ("h1", "h2"))
     traced = ways.trace(lab.record, ways.sample(source, destination, 64))
     assert {ways.describe(way) for way in traced} == {"h1 ─ s1 ─ s3 ─ s2 ─ h2"}
@@ -166,13 +166,13 @@ def test_the_other_direction_of_the_bottleneck_is_shaped_alike(raise_lab, tmp_pa
 def test_the_first_packet_arrives(raise_lab, settings):
     lab = raise_lab("pair", **settings)
     argv = ["ping", "-n", "-q", "-c", "1", "-W", "0.5", str(lab.endpoints["b"].addresses[6])]
-    assert lab.exec("a", argv, timeout=5, check=False).status == 0
+    assert lab.exec("a", argv, timeout=60, check=False).status == 0
 
 
 @pytest.mark.lab
 def test_offload_off_is_off(raise_lab):
     lab = raise_lab("pair", offload="off")
-    told = lab.exec("a", ["ethtool", "-k", "b"], timeout=5).stdout
+    told = lab.exec("a", ["ethtool", "-k", "b"], timeout=60).stdout
     wanted = {
         "tcp-segmentation-offload: off",
         "generic-segmentation-offload: off",
@@ -186,10 +186,10 @@ def test_a_host_has_a_small_table_of_connections_of_its_own_and_no_lower_limits(
     if netns.shared_buckets() < netns.LARGE_BUCKETS:
         pytest.skip("the table of all namespaces is small, or this kernel is older than Linux 6.1")
     limits = ["sysctl", "-n", "net.ipv4.tcp_max_tw_buckets", "net.ipv4.tcp_max_syn_backlog"]
-    usual = process.run(["unshare", "--net", *limits], timeout=5).stdout.split()
+    usual = process.run(["unshare", "--net", *limits], timeout=60).stdout.split()
     lab = raise_lab("pair")
     for host in ("a", "b"):
-        told = lab.exec(host, [*limits, "net.ipv4.tcp_ehash_entries"], timeout=5).stdout.split()
+        told = lab.exec(host, [*limits, "net.ipv4.tcp_ehash_entries"], timeout=60).stdout.split()
         assert told == [*usual, str(netns.OWN_BUCKETS)]
 
 
@@ -208,11 +208,11 @@ def test_a_command_on_a_host_that_is_not_there(raise_lab):
 @pytest.mark.lab
 def test_what_a_host_does_at_its_interface_takes_nothing_from_its_link(raise_lab):
     lab = raise_lab("pair", rate="10mbit")
-    before = lab.exec("links", ["tc", "qdisc", "show"], timeout=5).stdout
-    lab.exec("a", ["tc", "qdisc", "replace", "dev", "b", "root", "pfifo", "limit", "9"], timeout=5)
-    lab.exec("a", ["tc", "qdisc", "delete", "dev", "b", "root"], timeout=5)
+    before = lab.exec("links", ["tc", "qdisc", "show"], timeout=60).stdout
+    lab.exec("a", ["tc", "qdisc", "replace", "dev", "b", "root", "pfifo", "limit", "9"], timeout=60)
+    lab.exec("a", ["tc", "qdisc", "delete", "dev", "b", "root"], timeout=60)
     assert before.count("qdisc tbf") == 2
-    assert lab.exec("links", ["tc", "qdisc", "show"], timeout=5).stdout == before
+    assert lab.exec("links", ["tc", "qdisc", "show"], timeout=60).stdout == before
 
 
 # ---- agents ----------------------------------------------------------------------------------
@@ -235,9 +235,9 @@ def test_every_host_has_an_agent_that_listens(state: Path, planned):
 def test_commands_of_a_person_know_the_hosts_of_a_lab_by_name(state: Path, planned):
     machines = Path("/etc/hosts").read_bytes()
     with netns.up(planned("pair"), state=state) as lab:
-        told = process.run(lab.shell("a", ["getent", "ahostsv4", "b"]), timeout=10).stdout
+        told = process.run(lab.shell("a", ["getent", "ahostsv4", "b"]), timeout=60).stdout
         assert told.split()[0] == str(lab.endpoints["b"].addresses[4])
-        refused = process.run(lab.shell("a", ["sh", "-c", "exit 7"]), timeout=10, check=False)
+        refused = process.run(lab.shell("a", ["sh", "-c", "exit 7"]), timeout=60, check=False)
         assert (refused.status, Path("/etc/hosts").read_bytes()) == (7, machines)
 
 
@@ -255,7 +255,7 @@ def test_a_lab_without_links_that_a_program_carries_starts_none(
 def test_a_lab_whose_namespace_somebody_removed_names_it(state: Path, planned):
     with netns.up(planned("pair"), state=state, agents=False) as lab:
         assert lab.missing == []
-        process.run(["ip", "netns", "del", f"{lab.id}-b"], timeout=10)
+        process.run(["ip", "netns", "del", f"{lab.id}-b"], timeout=60)
         assert lab.missing == [f"{lab.id}-b"]
 
 
@@ -338,7 +338,7 @@ def test_agents_whose_namespace_lost_its_name_end_with_the_lab(
         name = lab.record.hosts["a"].namespace
         agents = agents_of(lab.record)
         target = name if removed[0] == "ip" else str(records.NAMESPACE_FOLDER / name)
-        process.run([*removed, target], timeout=10)
+        process.run([*removed, target], timeout=60)
         assert lab.missing == [name]
     assert ([is_alive(agent) for agent in agents], left_of(lab.record)) == ([False], [])
 
@@ -516,7 +516,7 @@ def test_an_ordinary_user_is_told_what_a_lab_needs(tmp_path: Path):
 def test_a_namespace_of_somebody_else_is_refused_and_not_touched(state: Path, planned):
     wanted = planned("pair")
     theirs = wanted.namespaces[1].name
-    process.run(["ip", "netns", "add", theirs], timeout=5)
+    process.run(["ip", "netns", "add", theirs], timeout=60)
     try:
         with (
             pytest.raises(LabError, match=f"/run/netns/{theirs} exists already"),
@@ -525,7 +525,7 @@ def test_a_namespace_of_somebody_else_is_refused_and_not_touched(state: Path, pl
             pass
         assert (records.NAMESPACE_FOLDER / theirs).exists()
     finally:
-        process.run(["ip", "netns", "delete", theirs], timeout=5)
+        process.run(["ip", "netns", "delete", theirs], timeout=60)
 
 
 @pytest.mark.lab
@@ -578,7 +578,7 @@ def test_replies_come_back_by_the_link_that_the_source_tests_through(
     lab = raise_lab("", file=str(path))
 
     def received() -> int:
-        shown = lab.exec("b", ["ip", "-s", "-j", "link", "show", "dev", "r2"], timeout=5).stdout
+        shown = lab.exec("b", ["ip", "-s", "-j", "link", "show", "dev", "r2"], timeout=60).stdout
         return int(json.loads(shown)[0]["stats64"]["rx"]["packets"])
 
     before = received()
@@ -589,6 +589,6 @@ def test_replies_come_back_by_the_link_that_the_source_tests_through(
 @pytest.mark.lab
 def test_a_host_that_cannot_be_reached_is_named(raise_lab, planned):
     lab = raise_lab("pair")
-    lab.exec("b", ["ip", "link", "set", "dev", "a", "down"], timeout=5)
+    lab.exec("b", ["ip", "link", "set", "dev", "a", "down"], timeout=60)
     with pytest.raises(LabError, match=r"a cannot reach b \(10\.0\.1\.2\)"):
         probe.measure(lab, planned("pair"), [("a", "b")])

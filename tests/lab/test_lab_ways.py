@@ -138,7 +138,7 @@ def sent_bytes(lab: Lab) -> dict[NodeInterface, int]:
         for node in [namespace.removeprefix(f"{lab.id}-")]
         for device, sent in re.findall(
             r"^\s*([\w.]+):(?:\s+\d+){8}\s+(\d+)",
-            lab.exec(node, ["cat", "/proc/net/dev"], timeout=10).stdout,
+            lab.exec(node, ["cat", "/proc/net/dev"], timeout=60).stdout,
             re.MULTILINE,
         )
     }

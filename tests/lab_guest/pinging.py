@@ -12,7 +12,7 @@ REQUESTS = 20
 
 
 async def main(path: Path) -> None:
-    process.run(["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "47.5ms"], timeout=5)
+    process.run(["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "47.5ms"], timeout=60)
     collector = ping.PingCollector(path, IPv4Address("127.0.0.1"), 0.1)
     await collector.start()
     await asyncio.sleep(0.1 * REQUESTS)

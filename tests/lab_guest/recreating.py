@@ -34,7 +34,7 @@ CHANGED = (
 
 
 def tc(*words: str) -> None:
-    process.run(["tc", "qdisc", *words], timeout=5)
+    process.run(["tc", "qdisc", *words], timeout=60)
 
 
 async def shown() -> qdiscs.RootQdisc | None:

@@ -163,7 +163,7 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
         took_s = (time.monotonic() - begun_s) / max(slow, slowdown())
     if fault.status == KILLED:
         process.run([sys.executable, "-m", "netesto", "clean"], timeout=PATIENCE_S)
-    wait_for_costly(lambda: not left(lab, made), timeout=10)
+    wait_for_costly(lambda: not left(lab, made), timeout=60)
     statuses = statuses_in(out)
     return Outcome(
         left=tuple(left(lab, made)),
@@ -220,7 +220,7 @@ def stopped_loop(agent: psutil.Process, lab: Record, host: str) -> Iterator[None
     thread = int(loop.name)
     # While it waits for events it has not Python's lock, which all threads need.
     waits = lambda: (loop / "wchan").read_text() in {"ep_poll", "do_epoll_wait"}  # noqa: E731
-    assert process.wait_until(waits, timeout=10), (loop / "wchan").read_text()
+    assert process.wait_until(waits, timeout=60), (loop / "wchan").read_text()
     trace = ctypes.CDLL(None, use_errno=True).ptrace
     trace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
@@ -242,7 +242,7 @@ def await_alive(lab: Record, host: str, name: str) -> list[psutil.Process]:
         here = inside([lab.hosts[host].namespace])
         return [one for one in here if is_alive(one) and one.name() == name]
 
-    assert process.wait_until(lambda: bool(found()), timeout=10), f"no {name} at {host}"
+    assert process.wait_until(lambda: bool(found()), timeout=60), f"no {name} at {host}"
     return found()
 
 

@@ -143,7 +143,7 @@ def await_moment(moment: str, log: Path, world: World) -> None:
     if moment == MIDDLE:
         # A flow is announced a moment before its tools are started.
         before = received(world)
-        process.wait_until(lambda: received(world) > before + FLOWING_BYTES, timeout=10)
+        process.wait_until(lambda: received(world) > before + FLOWING_BYTES, timeout=60)
 
 
 def received(world: World) -> int:

@@ -140,7 +140,7 @@ def run_with(faults: Sequence[Fault], folder: Path) -> tuple[Run, list[bool]]:
             injected_s.append(inject(fault, lab))
             made += inside(lab.namespaces)
         status = run.wait(PATIENCE_S)
-    wait_for_costly(lambda: not left(lab, made), timeout=10)
+    wait_for_costly(lambda: not left(lab, made), timeout=60)
     statuses = statuses_in(out)
     outcomes, late = [], []
     for exp, (fault, time_s) in enumerate(zip(faults, injected_s, strict=True), start=2):
@@ -159,7 +159,7 @@ def inject(fault: Fault, lab: Record) -> float:
     victims = found(lab, fault.target)
     held = found(lab, PEERS[fault.target]) if fault.moment == END else []
     if fault.moment in (MIDDLE, END):
-        assert process.wait_until(lambda: received(lab) > before + FLOWING_BYTES, timeout=10)
+        assert process.wait_until(lambda: received(lab) > before + FLOWING_BYTES, timeout=60)
     send("SIGSTOP", held)
     begun_s = time.time()
     if held:
@@ -190,7 +190,7 @@ def found(lab: Record, target: str) -> list[psutil.Process]:
         tools[:] = [each for each in here if runs(each, words)]
         return bool(tools)
 
-    assert process.wait_until(are_there, timeout=10), f"no {target}"
+    assert process.wait_until(are_there, timeout=60), f"no {target}"
     return tools
 
 

@@ -73,13 +73,13 @@ def namespace(lab_obstacle: str) -> Iterator[str]:
     if lab_obstacle:
         pytest.skip(f"lab: {lab_obstacle}")
     name = "netesto-capabilities"
-    process.run(["ip", "netns", "add", name], timeout=10)
-    process.run(["ip", "-n", name, "link", "set", "lo", "up"], timeout=10)
+    process.run(["ip", "netns", "add", name], timeout=60)
+    process.run(["ip", "-n", name, "link", "set", "lo", "up"], timeout=60)
     # Root may use ping without NET_RAW if its group may.
     closed = ["sysctl", "-qw", "net.ipv4.ping_group_range=1 0"]
-    process.run(["ip", "netns", "exec", name, *closed], timeout=10)
+    process.run(["ip", "netns", "exec", name, *closed], timeout=60)
     yield name
-    process.run(["ip", "netns", "delete", name], timeout=10)
+    process.run(["ip", "netns", "delete", name], timeout=60)
 
 
 def status(namespace: str, capabilities: set[str], command: list[str]) -> int:

@@ -178,7 +178,7 @@ APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=SIGTERM")
 def running_apart(place: Place) -> Iterator[tuple[process.Child, int]]:
     """The script's run in its second experiment, and its process here; in a PID namespace of its
     own where one can be made."""
-    apart = APART if process.run([*APART, "true"], timeout=10, check=False).status == 0 else ()
+    apart = APART if process.run([*APART, "true"], timeout=60, check=False).status == 0 else ()
     place.output.write_text("")
     with process.background(
         [*apart, *place.words(SCRIPT)],

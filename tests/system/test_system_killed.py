@@ -111,7 +111,7 @@ class Made:
     @property
     def there(self) -> list[object]:
         """What remains of it when processes that were asked to end have ended."""
-        wait_for_costly(lambda: not self._now(), timeout=10)
+        wait_for_costly(lambda: not self._now(), timeout=60)
         return self._now()
 
     def _now(self) -> list[object]:
@@ -198,7 +198,7 @@ class Foreign:
 def is_wired(namespace: str) -> bool:
     """Whether the namespace is there, with the link that `foreign_lab` made in it."""
     argv = ["ip", "-netns", namespace, "link", "show", "dev", "a"]
-    return process.run(argv, timeout=10, check=False).status == 0
+    return process.run(argv, timeout=60, check=False).status == 0
 
 
 @contextlib.contextmanager
@@ -216,11 +216,11 @@ def foreign_in(place: Place) -> Iterator[Foreign]:
 
 def foreign_lab(foreign: Foreign, stack: contextlib.ExitStack, place: Place) -> None:
     name = f"nt{os.getpid():x}-a"
-    process.run(["ip", "netns", "add", name], timeout=10)
-    stack.callback(process.run, ["ip", "netns", "del", name], timeout=10, check=False)
+    process.run(["ip", "netns", "add", name], timeout=60)
+    stack.callback(process.run, ["ip", "netns", "del", name], timeout=60, check=False)
     foreign.namespaces.append(name)
     cable = ["link", "add", "name", "a", "type", "veth", "peer", "name", "b"]
-    process.run(["ip", "-netns", name, *cable], timeout=10)
+    process.run(["ip", "-netns", name, *cable], timeout=60)
     sleep = ["ip", "netns", "exec", name, "sleep", "1000"]
     sleeper = stack.enter_context(process.background(sleep, stdout=place.folder / "sleeper"))
     foreign.processes += [psutil.Process(sleeper.pid)]

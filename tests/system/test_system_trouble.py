@@ -68,7 +68,7 @@ def test_a_tool_that_is_not_installed_is_named(tmp_path: Path):
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("ip", "tc", "ss", "ping", "iperf3", "sysctl", "nsenter", "unshare", "ethtool"):
-        found = process.run(["which", name], timeout=5).stdout.strip()
+        found = process.run(["which", name], timeout=60).stdout.strip()
         (tools / name).symlink_to(found)
     done = netesto(tmp_path, "run", "--plain", "--no-pages", "script.nts", path=str(tools))
     assert (done.status, "netperf is not installed at both hosts" in done.stderr) == (3, True)

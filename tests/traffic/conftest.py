@@ -63,7 +63,7 @@ def real_tools() -> None:
     # Where all addresses are loopback's, netperf cannot resolve even 127.0.0.1.
     if (
         not lacks
-        and not process.run(["ip", "-4", "address", "show", "scope", "global"], timeout=5).stdout
+        and not process.run(["ip", "-4", "address", "show", "scope", "global"], timeout=60).stdout
     ):
         lacks = ["an IPv4 address beside the loopback interface's"]
     if lacks:

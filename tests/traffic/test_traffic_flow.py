@@ -124,7 +124,7 @@ def datagrams(server, *each, count, port=12_878):
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
         control.makefile("rw") as lines,
     ):
-        hello = process.run([str(PROGRAM), "version"], timeout=5).stdout.strip()
+        hello = process.run([str(PROGRAM), "version"], timeout=60).stdout.strip()
         lines.write(f"{hello} test=UDP_STREAM port={port} duration=0.3 interval=0.1\n")
         lines.flush()
         assert lines.readline() == "ready\n"
@@ -163,7 +163,7 @@ def test_datagrams_with_a_wrong_checksum_are_told_from_those_without_room(server
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
         control.makefile("rw") as lines,
     ):
-        hello = process.run([str(PROGRAM), "version"], timeout=5).stdout.strip()
+        hello = process.run([str(PROGRAM), "version"], timeout=60).stdout.strip()
         lines.write(f"{hello} test=UDP_STREAM port=12878 duration=0.3 interval=0.1\n")
         lines.flush()
         assert lines.readline() == "ready\n"
@@ -373,7 +373,7 @@ def answers(server, *packets, window=128):
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data,
         control.makefile("rw") as lines,
     ):
-        hello = process.run([str(PROGRAM), "version"], timeout=5).stdout.strip()
+        hello = process.run([str(PROGRAM), "version"], timeout=60).stdout.strip()
         words = f"test=GBN_MESSAGES port=12885 size=3000 count=9 window={window}"
         lines.write(f"{hello} {words}\n")
         lines.flush()
@@ -461,7 +461,7 @@ def test_without_a_server_the_client_says_so():
 
 def test_a_stranger_of_the_server_is_told_what_it_is(server):
     said = process.run(
-        ["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{server}; echo hello >&3; cat <&3"], timeout=10
+        ["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{server}; echo hello >&3; cat <&3"], timeout=60
     )
     assert said.stdout == "error this is netesto-flow, not another tool's server\n"
 

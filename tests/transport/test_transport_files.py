@@ -232,9 +232,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("only root can mount a small disk")
     path = tmp_path / "disk"
     path.mkdir()
-    process.run(["mount", "-t", "tmpfs", "-o", "size=1M", "small", str(path)], timeout=10)
+    process.run(["mount", "-t", "tmpfs", "-o", "size=1M", "small", str(path)], timeout=60)
     yield path
-    process.run(["umount", str(path)], timeout=10)
+    process.run(["umount", str(path)], timeout=60)
 
 
 async def test_a_small_disk_takes_what_leaves_its_share_free(small_disk: Path):
