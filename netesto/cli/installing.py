@@ -30,6 +30,7 @@ from netesto.limits import allowed
 from netesto.model import Endpoint
 from netesto.results import csvfile, tablerows
 from netesto.run import agents, status
+from netesto.system import owned
 from netesto.transport import addresses
 from netesto.transport.addresses import AgentAddress, SshAddress
 
@@ -369,8 +370,8 @@ def _prove(path: Path, done: _Done) -> int:
     pairs = list(zip(names, [*names[1:], names[0]], strict=True))
     inventory = load(str(path)).only(names)
     found = [each.addresses for each in inventory.endpoints.values()]
-    with tempfile.TemporaryDirectory(prefix="netesto-") as folder:
-        script = Path(folder, "proof.nts")
+    with owned.temporary_folder() as folder:
+        script = folder / "proof.nts"
         script.write_text(_proof(pairs), encoding="utf-8")
         shown = Display if len(names) > 1 else _Alone
         display = shown(quiet=True)
@@ -378,7 +379,7 @@ def _prove(path: Path, done: _Done) -> int:
             RunRequest(
                 script=str(script),
                 settings=RunSettings(libraries=(), definitions={}, max_iterations=1000),
-                out=Path(folder, "results"),
+                out=folder / "results",
                 hosts=inventory,
                 # Without addresses in the file, agents report those of both versions.
                 family=6 if any(each and 4 not in each for each in found) else 4,

@@ -17,7 +17,6 @@ import re
 import struct
 import sys
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from pathlib import Path, PurePosixPath
 from netesto.deploy.facts import Facts
 from netesto.errors import UsageError, WorldError
 from netesto.files import atomic, jsontext, paths
-from netesto.system import process
+from netesto.system import owned, process
 from netesto.traffic.native import PROGRAM
 
 # Of the SHA-256 that names an archive.
@@ -296,17 +295,17 @@ def _place(python: str, machine: str) -> Path:
 async def _downloaded(python: str, machine: str) -> Packages:
     """The packages for another platform, by pip from the package index of this machine."""
     platforms = [f"--platform=manylinux_{version}_{machine}" for version in _WHEEL_GLIBC]
-    with tempfile.TemporaryDirectory() as folder:
+    with owned.temporary_folder() as folder:
         await process.run_async(
             process.python(
                 "pip", "download", "-qq", "--disable-pip-version-check", "--no-input",
                 *_PATIENCE, "--only-binary=:all:", f"--python-version={python}",
                 "--implementation=cp", *platforms, f"--platform=manylinux2014_{machine}",
-                "--dest", folder, "--require-hashes", "--requirement", str(_LOCKED),
+                "--dest", str(folder), "--require-hashes", "--requirement", str(_LOCKED),
             ),
             timeout=_DOWNLOAD_S,
         )  # fmt: skip
-        return _of_wheels(Path(folder), python, machine)
+        return _of_wheels(folder, python, machine)
 
 
 def _of_wheels(folder: Path, python: str, machine: str) -> Packages:

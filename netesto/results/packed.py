@@ -3,7 +3,6 @@
 
 import contextlib
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from netesto.errors import ResultsError
 from netesto.files import atomic
 from netesto.results import durable
+from netesto.system import owned
 
 SUFFIX = ".zip"
 
@@ -63,8 +63,8 @@ def opened(folder: Path) -> Iterator[Path]:
     if not is_packed(folder):
         yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="netesto-") as temporary:
-        inside = Path(temporary, folder.name)
+    with owned.temporary_folder() as temporary:
+        inside = temporary / folder.name
         try:
             with zipfile.ZipFile(path_of(folder)) as file:
                 file.extractall(inside)

@@ -35,7 +35,7 @@ from netesto.results import durable, packed
 from netesto.run import job
 from netesto.run.workers import LocalWorkers
 from netesto.schema import registered
-from netesto.system import interrupts, process
+from netesto.system import interrupts, owned, process
 from netesto.traffic import TOOLS
 
 # What a worker tells its scheduler of, as resources: places for parts, memory for their guests, and
@@ -152,9 +152,10 @@ class LacksKernel:
 
 @dataclass(slots=True)
 class _Here:
-    """The worker in this process, and what carries out parts. `closing` is its end."""
+    """The worker in this process, its folder, and what carries out parts. `closing` is its end."""
 
     worker: Worker
+    folder: Path
     processors: LocalWorkers
     say: Callable[[str], None]
     closing: asyncio.Future[Any] | None = None
@@ -180,7 +181,7 @@ async def serve(
     # A worker of Dask would wait for a scheduler without end.
     options = security.get_connection_args("worker") if security is not None else {}
     await (await connect(address, timeout=CONNECT_S, **options)).close()
-    with tempfile.TemporaryDirectory(prefix="netesto-worker-") as folder:
+    with owned.temporary_folder() as folder:
         async with Worker(
             address,
             nthreads=processors.places,
@@ -191,10 +192,10 @@ async def serve(
             # Guests, which take the memory, are other processes.
             memory_limit=0,
             death_timeout=_REGISTER_S,
-            local_directory=folder,
+            local_directory=str(folder),
             dashboard=False,
         ) as worker:
-            _here = _Here(worker, processors, say)
+            _here = _Here(worker, folder, processors, say)
             loop = asyncio.get_running_loop()
             for number in interrupts.not_ignored():
                 loop.add_signal_handler(number, _end, number)
@@ -256,7 +257,7 @@ def topic(run: str, name: str) -> str:
 async def carry_out(run: str, name: str, content: bytes) -> PartResult | LacksKernel:
     """Carry out the part `name` of a run, whose job has this content."""
     assert _here is not None, "only workers of netesto have its places"
-    with tempfile.TemporaryDirectory(prefix="netesto-part-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="part-", dir=_here.folder) as temporary:
         folder = Path(temporary, _RESULTS)
         durable.make_folder(folder)
         path = folder / job.NAME

@@ -15,7 +15,6 @@ import os
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from distributed import Security
 
 from netesto.errors import MissingError, ProcessError
 from netesto.run.cluster import Address
-from netesto.system import interrupts, process
+from netesto.system import interrupts, owned, process
 
 NAME = "slurm"
 
@@ -116,10 +115,10 @@ def submitted(partition: str, *, parts: int, jobs: int | None) -> Iterator[Submi
     a time. MissingError if Slurm refuses that."""
     nodes = _nodes(partition, parts=parts, jobs=jobs)
     with (
-        tempfile.TemporaryDirectory(prefix="netesto-slurm-") as name,
+        owned.temporary_folder() as folder,
         contextlib.ExitStack() as stack,
     ):
-        pem = Path(name, "tls.pem")
+        pem = folder / "tls.pem"
         certificate = _checked(_CERTIFICATE).stdout
         pem.touch(mode=0o600)
         pem.write_text(certificate, encoding="ascii")

@@ -43,6 +43,11 @@ def folder(base: Path) -> Iterator[Path]:
         os.close(lock)
 
 
+def temporary_folder() -> contextlib.AbstractContextManager[Path]:
+    """The same where temporary files are."""
+    return folder(Path(tempfile.gettempdir()))
+
+
 def folder_for_sockets() -> contextlib.AbstractContextManager[Path]:
     """The same with a short path, which ssh need not quote."""
     base = Path(tempfile.gettempdir())

@@ -147,7 +147,9 @@ class World:
 
     def start_worker(self, *, damaged: int = 0) -> process.Child:
         name = f"worker{len(self.workers)}"
-        env = {"XDG_CACHE_HOME": str(self.folder / f"{name}-cache")}
+        temporary = self.folder / "temporary"
+        temporary.mkdir(exist_ok=True)
+        env = {"XDG_CACHE_HOME": str(self.folder / f"{name}-cache"), "TMPDIR": str(temporary)}
         words = [self.address, str(self.folder), PART.replace("RUN", self.name), str(damaged)]
         argv = [sys.executable, "-P", "-c", WORKER, *words]
         child = started(self.stack, argv, self.folder / name, env, "1 places")
@@ -322,6 +324,8 @@ def test_a_killed_worker_s_part_runs_on_another_and_no_finished_part_twice(world
     assert (end.status, rows(tmp_path / "out")) == (0, OK_ROWS)
     again = [number for number in (1, 2) if world.executed.count(number) == 2]
     assert (len(again), len(world.executed)) == (1, 7)
+    # The one that joined has removed what the killed one left.
+    assert len([*(tmp_path / "temporary").iterdir()]) == 2
 
 
 def test_a_result_that_arrives_damaged_is_fetched_again_and_its_part_does_not_run_again(
