@@ -121,8 +121,14 @@ def measure(
     asked = {pair: _asked_rtt_ms(plan, *pair) for pair in paths}
     with ThreadPoolExecutor(PINGERS) as pingers:
         ways = {pair: (*ends, *plan.path(*reversed(pair))) for pair, ends in paths.items()}
+        sending = {pair: _sending_ms(plan, way) for pair, way in ways.items()}
         rtts = list(
-            pingers.map(lambda pair: _ping(lab, pair, asked[pair], ways[pair], family), paths)
+            pingers.map(
+                lambda pair: _ping(
+                    lab, pair, ways[pair], _interval_ms(asked[pair], sending[pair]), family
+                ),
+                paths,
+            )
         )
     trains: dict[LinkEnd, float | None] = {}
     found = []
@@ -132,7 +138,7 @@ def measure(
             destination=pair[1],
             asked_rtt_ms=asked[pair] or None,
             measured_rtt_ms=rtt_ms,
-            sending_ms=_sending_ms(plan, ways[pair]),
+            sending_ms=sending[pair],
             jitter_ms=sum(end.settings.jitter_ms for end in ways[pair]),
             queues=plan.queues(*pair),
             queues_back=plan.queues(*reversed(pair)),
@@ -207,8 +213,18 @@ def _rate_of_path(
     return rate_bps / arriving if rate_bps and plan.maker.has_wires else rate_bps
 
 
+def _interval_ms(asked_rtt_ms: float, sending_ms: float) -> float:
+    """From one request of ping to the next, over links with delays of `asked_rtt_ms` that send an
+    echo and its reply in `sending_ms`: no reply arrives in the last 10 ms before a request."""
+    # To resolve the addresses takes the same delays, and less time to send: the first reply arrives
+    # long before the second request, or after it.
+    is_early = asked_rtt_ms < ECHO_GAP_MS + sending_ms
+    resolving_ms = asked_rtt_ms + sending_ms if is_early else 0
+    return asked_rtt_ms + sending_ms + resolving_ms + ECHO_GAP_MS
+
+
 def _ping(
-    lab: Lab, pair: tuple[str, str], asked_rtt_ms: float, ways: Sequence[LinkEnd], family: int
+    lab: Lab, pair: tuple[str, str], ways: Sequence[LinkEnd], interval_ms: float, family: int
 ) -> float | None:
     """The base RTT in ms; None if losses prevent that. LabError if there is no path."""
     source, destination = pair
@@ -217,9 +233,6 @@ def _ping(
         return None
     echoes = ECHOES if not lost else max(ECHOES, math.ceil(math.log(UNLIKELY) / math.log(lost)))
     own, address = (str(lab.endpoints[host].addresses[family]) for host in pair)
-    # The first reply takes two RTTs: it arrives long before the second request, or after it.
-    resolving_ms = asked_rtt_ms if asked_rtt_ms < ECHO_GAP_MS else 0
-    interval_ms = asked_rtt_ms + resolving_ms + ECHO_GAP_MS
     interval = f"{interval_ms / 1000:.4f}"
     # From the address of its flows: replies to another one may take another path.
     argv = ["ping", "-n", "-q", "-I", own, "-i", interval, "-c", str(echoes), address]

@@ -155,3 +155,16 @@ def test_a_sender_whose_receiver_has_given_up_says_what_it_sent():
     argv = [sys.executable, "-m", "netesto.lab.train", "send", "127.0.0.1", str(port)]
     sent = process.run([*argv, "1000000", "5", "1500"], timeout=20)
     assert list(json.loads(sent.stdout)) == ["departures"]
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "sending_ms"),
+    [(0, 0), (14, 0), (15, 0), (300, 0), (0, 12.5), (20, 12.5), (30, 12.5)],
+)
+def test_no_reply_arrives_in_the_last_10_ms_before_a_request(asked_ms, sending_ms):
+    interval_ms = probe._interval_ms(asked_ms, sending_ms)
+    # Requests for addresses are smaller than echoes, and not all hops need them.
+    first = [2 * asked_ms + sending_ms * (1 + share) for share in (0.4, 0.9)]
+    assert [
+        ms for ms in (*first, asked_ms + sending_ms) if interval_ms - 10 < ms < interval_ms
+    ] == []
