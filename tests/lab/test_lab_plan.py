@@ -298,7 +298,7 @@ def test_super_packets_on_a_link_are_worth_a_note():
 def test_what_a_token_bucket_passes_at_once_is_worth_a_note():
     assert notes(planned("pair", rate="100mbit")) == [
         (
-            "link a - b: when it was idle, the first 12500 pass at once instead of at its rate"
+            "link a - b: when it was idle, the first 12.5 kB pass at once instead of at its rate"
             " (a token bucket); ground sim has exact links"
         )
     ]
