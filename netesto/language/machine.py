@@ -211,10 +211,9 @@ class Machine:
     def cover(
         self, command: str, name: str, frame: Frame, row: ast.LineLayout, *, is_meant: bool = False
     ) -> None:
-        """A global variable gets a value. If the running macro has a default of this name, it makes
-        way; an argument hides the global, which is a warning unless it `is_meant`."""
-        if name not in frame:
-            return
+        """A global variable gets a value, and the frame has its name. If that is a default of the
+        running macro, it makes way; an argument hides the global, which is a warning unless it
+        `is_meant`."""
         level = self.running_macro()
         if level is not None and name in level.defaults:
             level.defaults.discard(name)

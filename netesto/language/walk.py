@@ -65,6 +65,8 @@ class Walk:
         # `_files` keeps the bodies alive, so that no identity is reused.
         self._steps: dict[int, Steps] = {}
         self._files: list[Body] = []
+        # Warnings of conditions, by their lines and those that lead there, by identity as well.
+        self._told: set[tuple[str | int, ...]] = set()
         self._handlers: Mapping[str, Handler] = {
             "RUN": self._run_macro,
             "SOURCE": lambda words, row: source(needed(words[0]), row),
@@ -174,6 +176,11 @@ class Walk:
 
     def _tell_of_test(self, row: ast.LineLayout, message: str, operand: str, name: str) -> None:
         machine = self._machine
+        # A loop would make the same warning with each pass.
+        key = (message, id(row), *[id(level.row) for level in machine.stack])
+        if key in self._told:
+            return
+        self._told.add(key)
         place, kinds = row.place(operand), machine.draft.column_kinds() or {}
         if kinds.get(name) == "number":
             message += f"; {name} is a result, which ASSERT judges: no script knows it"
@@ -185,7 +192,8 @@ class Walk:
         machine, name, near = self._machine, statement.variable, statement.values.text
         values = values_of(machine.scope.text_of(near)(frame), near=near)
         machine.spend(len(values))
-        machine.cover("FOR", name, frame, statement.row)
+        if name in frame:
+            machine.cover("FOR", name, frame, statement.row)
         machine.warn_of_outer_loop("FOR", name, statement.row)
         variables = machine.scope.variables
         level = Level(statement.row, "FOR", name, {})
@@ -418,7 +426,8 @@ class Walk:
 
         def set_(frame: Frame) -> None:
             value = value_of(frame)
-            machine.cover(command, name, frame, row, is_meant=is_default)
+            if name in frame:
+                machine.cover(command, name, frame, row, is_meant=is_default)
             scope.set(name, value)
 
         def default(frame: Frame) -> None:
@@ -442,7 +451,8 @@ class Walk:
 
         def assign(name: str, frame: Frame) -> None:
             value = compute(frame)
-            machine.cover("SET_EXP", name, frame, row)
+            if name in frame:
+                machine.cover("SET_EXP", name, frame, row)
             scope.set(name, value)
 
         if "$" in raw_name and equals:
