@@ -435,7 +435,8 @@ def notes(plan: LabPlan) -> list[str]:
         sent = (link.sent_by(node) for node in (link.a, link.b))
         if burst := max(made.error_bytes(each, plan.maker) for each in sent):
             found.append(
-                f"link {link.a} - {link.b}: when it was idle, the first {units.format_bytes(burst)} "
-                "pass at once instead of at its rate (a token bucket); ground sim has exact links"
+                f"link {link.a} - {link.b}: when it was idle, the first "
+                f"{units.format_bytes(burst)} pass at once instead of at its rate (a token bucket);"
+                " ground sim has exact links"
             )
     return list(dict.fromkeys(found))

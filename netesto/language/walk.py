@@ -66,7 +66,7 @@ class Walk:
         self._steps: dict[int, Steps] = {}
         self._files: list[Body] = []
         # Warnings of conditions, by their lines and those that lead there, by identity as well.
-        self._told: set[tuple[str | int, ...]] = set()
+        self._told: set[tuple[object, ...]] = set()
         self._handlers: Mapping[str, Handler] = {
             "RUN": self._run_macro,
             "SOURCE": lambda words, row: source(needed(words[0]), row),
