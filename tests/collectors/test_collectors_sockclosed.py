@@ -45,19 +45,25 @@ def carried(address: str = "127.0.0.1") -> Iterator[int]:
                 assert accepted.recv(1) == b""
 
 
-def both(closed: ClosedSockets, path: Path) -> list[SocketSample]:
-    """The two sockets of a connection; the kernel reports them a moment after their end."""
-    found: list[bytes] = []
+def heard(closed: ClosedSockets, path: Path, *ports: int) -> list[SocketSample]:
+    """What was heard of sockets with one of these ports: others on this machine end, too."""
+    recorder = socketfile.Recorder(sockdiag.tcp_info_bytes())
+    recorder.add(1.0, 1.0, list(closed.heard()))
+    path.write_bytes(recorder.end())
+    return [each for each in socketfile.read(path) if {each.local_port, each.peer_port} & {*ports}]
+
+
+def both(closed: ClosedSockets, path: Path, *ports: int) -> list[SocketSample]:
+    """The two sockets of a connection with one of these ports; the kernel reports them a moment
+    after their end."""
+    found: list[SocketSample] = []
     while len(found) < 2:
         closed_socket = socket.socket(fileno=socket.dup(closed.fileno()))
         with closed_socket:
-            closed_socket.settimeout(10)
+            closed_socket.settimeout(60)
             closed_socket.recv(1, socket.MSG_PEEK)
-        found += closed.heard()
-    recorder = socketfile.Recorder(sockdiag.tcp_info_bytes())
-    recorder.add(1.0, 1.0, found)
-    path.write_bytes(recorder.end())
-    return socketfile.read(path)
+        found += heard(closed, path, *ports)
+    return found
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
@@ -66,7 +72,7 @@ def test_the_ends_of_a_connection_tell_all_that_it_carried(closed, address, tmp_
         closed.listen_to([(port, port)])
     found = {
         (each.peer_port == port, each.state, each.bytes_received)
-        for each in both(closed, tmp_path / "ended")
+        for each in both(closed, tmp_path / "ended", port)
     }
     assert found == {(True, "CLOSE", FIN), (False, "CLOSE", SIZE + FIN)}
 
@@ -74,7 +80,7 @@ def test_the_ends_of_a_connection_tell_all_that_it_carried(closed, address, tmp_
 def test_of_the_sender_segments_are_known(closed, tmp_path):
     with carried() as port:
         closed.listen_to([(port, port)])
-    (sender,) = [each for each in both(closed, tmp_path / "ended") if each.peer_port == port]
+    (sender,) = [each for each in both(closed, tmp_path / "ended", port) if each.peer_port == port]
     assert sender.total_retransmits == 0
     assert 0 < (sender.data_segments_out or 0) < (sender.segments_out or 0)
 
@@ -85,9 +91,10 @@ def test_other_ports_are_not_heard_of(closed, tmp_path):
         with carried() as other:
             closed.listen_to([(other, other)])
     assert {
-        other in (each.local_port, each.peer_port) for each in both(closed, tmp_path / "ended")
+        other in (each.local_port, each.peer_port)
+        for each in both(closed, tmp_path / "ended", port, other)
     } == {True}
-    assert list(closed.heard()) == []
+    assert heard(closed, tmp_path / "ended", port, other) == []
 
 
 def passes(ranges: Sequence[tuple[int, int]], *, local: int, peer: int) -> bool:
@@ -122,7 +129,7 @@ def test_the_filter_passes_what_has_a_port_of_a_range_at_either_end(ranges, loca
 def test_more_ranges_than_a_filter_holds_are_one(closed, tmp_path):
     with carried() as port:
         closed.listen_to([*((at, at) for at in range(2, 2002, 2)), (port, port)])
-    assert len(both(closed, tmp_path / "ended")) == 2
+    assert len(both(closed, tmp_path / "ended", port)) == 2
 
 
 # ---- the recording ---------------------------------------------------------------------------
@@ -135,7 +142,7 @@ def kept(path, closed: ClosedSockets, *, to_the_end: bool) -> list[SocketSample]
         closed.listen_to([(port, port)])
         recording.watch({"ports": [], "to_the_end": [(port, port)] if to_the_end else []})
     # The first listener is notified last: what reached us has reached the recording.
-    both(closed, path.with_name("ended"))
+    both(closed, path.with_name("ended"), port)
     recording.close()
     return socketfile.read(path)
 
