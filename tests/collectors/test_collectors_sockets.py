@@ -1,4 +1,5 @@
 import contextlib
+import errno
 import operator
 import os
 import resource
@@ -33,11 +34,31 @@ def count(runs: Sequence[bytes]) -> int:
     return sum(len(run) // netlink.message_bytes(run) for run in runs)
 
 
+@contextlib.contextmanager
+def listening(address: str) -> Iterator[socket.socket]:
+    """A server. Nobody else on this machine has a connection from the port below its own: that is
+    bound."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    every = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    while True:
+        with socket.create_server((address, 0), family=family) as server, socket.socket(every) as b:
+            if every == socket.AF_INET6:
+                b.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            try:
+                b.bind(("", server.getsockname()[1] - 1))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                continue
+            yield server
+            return
+
+
 @pytest.fixture(params=["127.0.0.1", "::1"])
 def server_port(request) -> Iterator[int]:
-    """The server's port of a quiet TCP connection over loopback that has carried some data."""
-    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
-    with socket.create_server((request.param, 0), family=family) as server:
+    """The server's port of a quiet TCP connection over loopback that has carried some data. The
+    port below it has no connection."""
+    with listening(request.param) as server:
         port = server.getsockname()[1]
         with socket.create_connection((request.param, port)) as client:
             accepted, _ = server.accept()
