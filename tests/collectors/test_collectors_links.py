@@ -22,8 +22,8 @@ from netesto.measured import CounterSamples, InstalledQdisc, LinkSamples
 from netesto.model import ClockOffset
 from netesto.system import process
 
-# So slow that the queue stays full: the bucket lets two frames through, and then one each second.
-RATE_BPS, LIMIT_BYTES, FRAME_BYTES = 8000, 20000, 1042
+# So slow that the queue stays full: the bucket lets two frames through, and then one in 80 seconds.
+RATE_BPS, LIMIT_BYTES, FRAME_BYTES = 104, 20000, 1042
 FLOOD = """
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
