@@ -1,5 +1,7 @@
 """The key-value store, as clients of memcached use it."""
 
+import contextlib
+import errno
 import random
 import socket
 import sys
@@ -41,7 +43,7 @@ def _empty(store: Process) -> None:
 
 @contextmanager
 def connection() -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", PORT), timeout=20) as one:
+    with socket.create_connection(("127.0.0.1", PORT), timeout=60) as one:
         yield one
 
 
@@ -154,7 +156,7 @@ def test_a_value_lives_as_long_as_it_was_given() -> None:
     with connection() as one, one.makefile("rwb", buffering=0) as lines:
         lines.write(b"set a 0 1 1\r\nx\r\nget a\r\n")
         assert [lines.readline() for _ in range(4)][1] == b"VALUE a 0 1\r\n"
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             lines.write(b"mg a\r\n")
             if lines.readline() == b"EN\r\n":
@@ -203,7 +205,7 @@ def test_the_client_memcache_which_sends_meta_commands() -> None:
 
 
 def test_the_client_pymemcache_which_sends_classic_commands() -> None:
-    client = ClassicClient(("127.0.0.1", PORT), timeout=20, default_noreply=False)
+    client = ClassicClient(("127.0.0.1", PORT), timeout=60, default_noreply=False)
     for value in (b"", b"x\r\ny", bytes(MIB)):
         assert client.set("key", value)
         assert client.get("key") == value
@@ -236,7 +238,7 @@ def test_clients_see_the_values_of_each_other() -> None:
         assert one.recv(100) == b"STORED\r\n"
 
     def count() -> None:
-        client = ClassicClient(("127.0.0.1", PORT), timeout=20)
+        client = ClassicClient(("127.0.0.1", PORT), timeout=60)
         for _ in range(100):
             client.incr("n", 1)
 
@@ -251,6 +253,9 @@ def test_clients_see_the_values_of_each_other() -> None:
 
 
 # ---- what kills nothing --------------------------------------------------------------------------
+
+# Of a connection that the other end has reset.
+RESET = {errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN}
 
 _PARTS = (
     b"get", b"gets", b"set", b"add", b"cas", b"delete", b"incr", b"touch", b"flush_all", b"mg",
@@ -272,15 +277,21 @@ def noise(generator: random.Random) -> bytes:
 
 
 def test_a_fuzz_kills_nothing(store: Process) -> None:
-    """Some clients end in the middle of a command, some without reading."""
+    """Some clients end in the middle of a command, some without reading. Behind a `quit` the store
+    does not read, either: what is then sent is answered with a reset."""
     generator = random.Random(32)
     for number in range(400):
+        said = noise(generator)
         with connection() as one:
-            one.sendall(noise(generator))
-            if number % 2:
-                one.shutdown(socket.SHUT_WR)
-                while one.recv(MIB):
-                    pass
+            try:
+                one.sendall(said)
+                if number % 2:
+                    one.shutdown(socket.SHUT_WR)
+                    while one.recv(MIB):
+                        pass
+            except OSError as error:
+                if error.errno not in RESET:
+                    raise
     assert is_alive(store)
     assert exchanged("flush_all\r\nmn\r\n", "OK\r\nMN\r\n") == "OK\r\nMN\r\n"
 
@@ -288,7 +299,9 @@ def test_a_fuzz_kills_nothing(store: Process) -> None:
 def test_a_line_without_end_and_a_value_without_end_cost_no_memory(store: Process) -> None:
     before = store.memory_info().rss
     with connection() as one:
-        one.sendall(b"get " + b"k" * (2 * MIB))
+        # The store closes the connection when it has read half of it.
+        with contextlib.suppress(ConnectionError):
+            one.sendall(b"get " + b"k" * (2 * MIB))
         with one.makefile("rb") as lines:
             assert lines.readline() == b"CLIENT_ERROR line too long\r\n"
     with connection() as one:
@@ -300,7 +313,7 @@ def test_a_line_without_end_and_a_value_without_end_cost_no_memory(store: Proces
 
 
 def test_a_full_store_refuses_values_and_keeps_those_it_has() -> None:
-    client = ClassicClient(("127.0.0.1", PORT), timeout=20, default_noreply=False)
+    client = ClassicClient(("127.0.0.1", PORT), timeout=60, default_noreply=False)
     # 256 MiB, and each value with its key takes a little more than one.
     for number in range(255):
         client.set(f"k{number}", bytes(MIB))
