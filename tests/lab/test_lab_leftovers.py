@@ -24,10 +24,10 @@ def test_a_killed_lab_is_removed_by_its_record(state: Path, hold, left_of):
     holder = hold()
     record = records.read_all(state)[0]
     # What starts it must first enter the namespace.
-    process.wait_until(lambda: inside(record.namespaces) != [], timeout=20)
+    process.wait_until(lambda: inside(record.namespaces) != [], timeout=60)
     [sleeper] = inside(record.namespaces)
     holder.kill()
-    holder.wait(10)
+    holder.wait(60)
     assert leftovers.clean(state) == [
         f"lab {record.lab}: process {sleeper.pid}",
         f"lab {record.lab}: namespace {record.lab}-a",
@@ -42,7 +42,7 @@ def test_a_killed_lab_is_removed_by_its_record(state: Path, hold, left_of):
 def test_cleaning_twice_finds_nothing_more(state: Path, hold):
     holder = hold()
     holder.kill()
-    holder.wait(10)
+    holder.wait(60)
     leftovers.clean(state)
     assert leftovers.clean(state) == []
 
@@ -52,15 +52,15 @@ def test_two_that_clean_do_not_meet(state: Path, hold, monkeypatch):
     holder = hold()
     [record] = records.read_all(state)
     # What it starts must first enter the namespace, or there is less to remove.
-    assert process.wait_until(lambda: inside(record.namespaces) != [], timeout=20)
+    assert process.wait_until(lambda: inside(record.namespaces) != [], timeout=60)
     holder.kill()
-    holder.wait(10)
+    holder.wait(60)
     with ThreadPoolExecutor(1) as other:
         with life.held(state / leftovers.LOCK):
             looked = threading.Event()
             monkeypatch.setattr(life, "take", noting(life.take, looked))
             cleaning = other.submit(leftovers.clean, state)
-            waits = looked.wait(20)
+            waits = looked.wait(60)
             left_meanwhile = len(records.read_all(state))
         removed = cleaning.result(60)
     assert (waits, left_meanwhile, len(removed)) == (True, 1, 4)
@@ -84,7 +84,7 @@ def noting(
 def test_one_that_cleans_and_hangs_is_named_after_a_time(state: Path, hold, monkeypatch):
     holder = hold()
     holder.kill()
-    holder.wait(10)
+    holder.wait(60)
     monkeypatch.setattr(leftovers, "OTHER_S", 0.0)
     lock = state / leftovers.LOCK
     me = life.described(os.getpid())
@@ -102,7 +102,7 @@ def test_agents_end_with_the_process_that_built_their_lab(state: Path, hold):
     holder.kill()
     assert len(agents) == 1
     assert process.wait_until(lambda: not any(map(is_alive, agents)), timeout=60)
-    holder.wait(10)
+    holder.wait(60)
     leftovers.clean(state)
 
 
@@ -115,7 +115,7 @@ def test_agents_end_with_the_process_that_they_were_forked_from(state: Path, hol
     os.kill(agent.ppid(), signal.SIGKILL)
     assert process.wait_until(lambda: not any(map(is_alive, agents)), timeout=60)
     holder.kill()
-    holder.wait(10)
+    holder.wait(60)
     leftovers.clean(state)
 
 
@@ -139,7 +139,7 @@ def test_cleaning_leaves_a_living_lab_alone(state: Path, hold, raise_lab, left_o
     living = raise_lab("pair")
     holder = hold()
     holder.kill()
-    holder.wait(10)
+    holder.wait(60)
     leftovers.clean(state)
     assert left_of(living.record) == list(living.record.namespaces)
 
@@ -152,7 +152,7 @@ def test_what_a_killed_agent_changed_is_put_back(state: Path, planned, tmp_path:
         folder = Path(lab.record.files, "a")
         folder.mkdir(parents=True)
         # Inside the namespace: a journal knows the one that its changes were made in.
-        lab.exec("a", [sys.executable, "-c", JOURNAL, str(folder), str(changed)], timeout=20)
+        lab.exec("a", [sys.executable, "-c", JOURNAL, str(folder), str(changed)], timeout=60)
     assert changed.read_text() == "as before"
 
 
@@ -174,10 +174,10 @@ def test_a_process_that_ignores_a_polite_end_is_ended_all_the_same():
         assert stubborn.stdout is not None
         stubborn.stdout.readline()
         life.end_processes([stubborn.pid], grace_s=0.05)
-        assert stubborn.wait(5) == -signal.SIGKILL
+        assert stubborn.wait(60) == -signal.SIGKILL
 
 
 def test_a_process_that_is_gone_already_is_no_harm():
     with subprocess.Popen(["true"]) as child:
-        child.wait(5)
+        child.wait(60)
     assert returned(lambda: life.end_processes([child.pid], grace_s=0.05)) is None

@@ -153,7 +153,7 @@ def test_a_sender_whose_receiver_has_given_up_says_what_it_sent():
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
     argv = [sys.executable, "-m", "netesto.lab.train", "send", "127.0.0.1", str(port)]
-    sent = process.run([*argv, "1000000", "5", "1500"], timeout=20)
+    sent = process.run([*argv, "1000000", "5", "1500"], timeout=60)
     assert list(json.loads(sent.stdout)) == ["departures"]
 
 
