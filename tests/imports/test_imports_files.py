@@ -693,18 +693,21 @@ def stop(folder: Path, by: signal.Signals) -> tuple[int, str]:
     argv = [sys.executable, "-m", "netesto", *words]
     process = psutil.Popen(argv, stderr=subprocess.PIPE, process_group=0, text=True)
     deadline = time.monotonic() + 60
-    while not (out(folder) / ".importing" / "20" / "manifest.json").exists():
+    while not (out(folder) / ".importing" / "2" / "manifest.json").exists():
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.005)
+    # Its end must not come before the signal: to find its workers takes a while.
+    os.killpg(process.pid, signal.SIGSTOP)
     workers = children(process)
     # Ctrl-C is for all of a terminal; whoever kills one process does not see the others.
     if by == signal.SIGINT:
         os.killpg(process.pid, by)
     else:
         process.send_signal(by)
+    os.killpg(process.pid, signal.SIGCONT)
     told = process.communicate(timeout=60)[1]
-    assert psutil.wait_procs(workers, timeout=20)[1] == []
+    assert psutil.wait_procs(workers, timeout=60)[1] == []
     return process.returncode, told
 
 
