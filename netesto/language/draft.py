@@ -216,6 +216,10 @@ class Draft:
                 head = replace(head, warnings=like.warnings)
         return Plan(head, self._spool)
 
+    def close(self) -> None:
+        """Remove its steps, if no plan is made of them."""
+        self._spool.close()
+
     def left_s(self, exp: int) -> float:
         """How long the started flows of an experiment still run, as far as it is known."""
         return self._simulated.left_s(exp)

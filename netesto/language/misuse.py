@@ -1,5 +1,6 @@
 """Finds errors in the words of a line, as far as they are known before it runs. Pure."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 from netesto.language import arguments, ast, local, permitted
@@ -120,5 +121,6 @@ def _try(name: str, raws: Sequence[str], row: ast.LineLayout) -> None:
     known = [unquoted(raw) for raw in raws if "$" not in raw]
     is_known = len(known) == len(raws) or (name == "LAB" and known and "$" not in raws[0])
     if is_known:
-        machine = Machine(Draft(seed=0), max_iterations=1)
-        local.HANDLERS[name](machine, tuple(known), row)
+        with contextlib.closing(Draft(seed=0)) as draft:
+            machine = Machine(draft, max_iterations=1)
+            local.HANDLERS[name](machine, tuple(known), row)

@@ -372,19 +372,25 @@ class _PlanReader:
         if self._digested() != _STEPS:
             raise self._wrong("unexpected content")
         self._parts = {part.index for part in head.parts}
-        spool = StepSpool()
+        with contextlib.ExitStack() as failed:
+            spool = StepSpool()
+            failed.callback(spool.close)
+            self._read_steps(spool)
+            summary = {"steps": len(spool), "sha256": self._digest.hexdigest()}
+            if self._line() != _SUMMARY + _json(summary) + b"}":
+                raise self._wrong("the plan was modified after it was written")
+            if self._file.read(1):
+                raise self._wrong("the plan continues after its end")
+            self._check_parts(head, len(spool))
+            failed.pop_all()
+        return Plan(head, spool)
+
+    def _read_steps(self, spool: StepSpool) -> None:
         while (line := self._line()) != b"],":
             self._digest.update(line + b"\n")
             line = line.removesuffix(b",")
             self._follow(self._parsed(line, _allowed))
             spool.append(line)
-        summary = {"steps": len(spool), "sha256": self._digest.hexdigest()}
-        if self._line() != _SUMMARY + _json(summary) + b"}":
-            raise self._wrong("the plan was modified after it was written")
-        if self._file.read(1):
-            raise self._wrong("the plan continues after its end")
-        self._check_parts(head, len(spool))
-        return Plan(head, spool)
 
     def _follow(self, step: Step) -> None:
         """Check that parts are nested."""

@@ -1,5 +1,6 @@
 """Interprets a script once, into a plan."""
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +24,12 @@ def make(
     interpreter = Interpreter(
         draft, library_path=library_path, definitions=definitions, max_iterations=max_iterations
     )
-    interpreter.run_text(script.text, script.path)
-    return interpreter.plan()
+    with contextlib.ExitStack() as failed:
+        failed.callback(draft.close)
+        interpreter.run_text(script.text, script.path)
+        plan = interpreter.plan()
+        failed.pop_all()
+    return plan
 
 
 def renumbered(
@@ -66,5 +71,9 @@ def _like(plan: Plan, draft: Draft, attempts: Mapping[str, int] | None = None) -
         max_iterations=head.max_iterations,
         attempts=attempts or {},
     )
-    interpreter.run_text(head.sources[0].text, head.sources[0].path)
-    return interpreter.plan(like=head)
+    with contextlib.ExitStack() as failed:
+        failed.callback(draft.close)
+        interpreter.run_text(head.sources[0].text, head.sources[0].path)
+        made = interpreter.plan(like=head)
+        failed.pop_all()
+    return made

@@ -104,7 +104,8 @@ class StepSpool:
     the same time, also while it grows, in one thread."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - see close
+        # From the first step on.
+        self._file: tempfile.SpooledTemporaryFile[bytes] | None = None
         self._offsets = array("Q")
         self._count = 0
         self._end = 0
@@ -115,6 +116,8 @@ class StepSpool:
 
     def append(self, line: bytes) -> None:
         """Add a step, as a line without its end."""
+        if self._file is None:
+            self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - see close
         if self._count % _STRIDE == 0:
             self._offsets.append(self._end)
         if not self._is_at_end:
@@ -126,7 +129,7 @@ class StepSpool:
 
     def lines(self, first: int, end: int) -> Iterator[bytes]:
         """The steps from number `first` on, without `end`, as lines without their ends."""
-        if first >= end:
+        if first >= end or self._file is None:
             return
         position = self._offsets[first // _STRIDE]
         for number in range(first - first % _STRIDE, end):
@@ -143,4 +146,5 @@ class StepSpool:
             yield step_of(jsontext.parse(line))
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()

@@ -8,7 +8,7 @@
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,24 @@ from netesto.language import ast
 from netesto.language.check import check
 from netesto.language.dryrun import Printer
 from netesto.language.parser import parse
+from netesto.language.plan import Head, Plan
+from netesto.language.spool import StepSpool
+
+
+@pytest.fixture(autouse=True)
+def _plans_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Those of a test, at its end."""
+    made: list[Plan] = []
+    make = Plan.__init__
+
+    def noted(self: Plan, head: Head, spool: StepSpool) -> None:
+        make(self, head, spool)
+        made.append(self)
+
+    monkeypatch.setattr(Plan, "__init__", noted)
+    yield
+    for each in made:
+        each.close()
 
 
 def script_of(request: pytest.FixtureRequest) -> str:

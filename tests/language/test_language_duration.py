@@ -1,5 +1,7 @@
 """The estimate: flows and waits, and the work around them, at their times."""
 
+from contextlib import closing
+
 import pytest
 from language_asked import run
 
@@ -31,8 +33,8 @@ class Clocks(Draft):
 
 
 def estimate(text):
-    port = Clocks()
-    run(text, port)
+    with closing(Clocks()) as port:
+        run(text, port)
     return port.totals().seconds
 
 
@@ -115,25 +117,25 @@ def test_what_was_processed_does_not_cost_again():
 
 
 def test_in_simulated_time_there_are_flows_and_waits_alone():
-    port = Clocks()
-    run(
-        "LAB pair\nDO_CLIENT host=a server=b dur=5 delay=1 req=S\n"
-        "WAIT_FLOWS\nPROCESS_EXP\nWAIT 2\n",
-        port,
-    )
+    with closing(Clocks()) as port:
+        run(
+            "LAB pair\nDO_CLIENT host=a server=b dur=5 delay=1 req=S\n"
+            "WAIT_FLOWS\nPROCESS_EXP\nWAIT 2\n",
+            port,
+        )
     assert port.totals().simulated_s == 8.0
 
 
 def test_connections_for_each_request_end_late_in_any_time():
-    port = Draft(seed=0)
-    run("DO_CLIENT host=a server=b dur=5 test=TCP_CRR\nWAIT_FLOWS\n", port)
+    with closing(Draft(seed=0)) as port:
+        run("DO_CLIENT host=a server=b dur=5 test=TCP_CRR\nWAIT_FLOWS\n", port)
     assert port.totals().simulated_s == 9.0
 
 
 def test_work_beside_long_flows_is_little():
-    port = Draft(seed=0)
-    run(
-        "DO_SERVER host=b exp=COUNTER\nDO_CLIENT host=a server=b dur=60\nWAIT_FLOWS\nPROCESS_EXP\n",
-        port,
+    script = (
+        "DO_SERVER host=b exp=COUNTER\nDO_CLIENT host=a server=b dur=60\nWAIT_FLOWS\nPROCESS_EXP\n"
     )
+    with closing(Draft(seed=0)) as port:
+        run(script, port)
     assert port.totals().seconds < 60 * 1.02
