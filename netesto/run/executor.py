@@ -8,7 +8,7 @@ from typing import Protocol
 from netesto.controller.controller import Processed
 from netesto.errors import StoppedError
 from netesto.language import steps
-from netesto.language.plan import Part
+from netesto.language.plan import Part, Plan
 from netesto.language.standing import Standing
 from netesto.results.evidence import OK
 from netesto.results.store import Store
@@ -238,8 +238,14 @@ class Executor:
         self._last += only_part(again).numbers
         self._results.take(self._last)
         self._counter = self._last
-        self._steps = itertools.chain(again.steps(), self._steps)
+        self._steps = itertools.chain(_all_of(again), self._steps)
         return True
+
+
+def _all_of(plan: Plan) -> Iterator[steps.Step]:
+    """Its steps; it is closed behind them."""
+    with plan:
+        yield from plan.steps()
 
 
 def _late(made: Iterable[steps.Step]) -> Iterator[steps.Configure]:
