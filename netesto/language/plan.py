@@ -372,9 +372,8 @@ class _PlanReader:
         if self._digested() != _STEPS:
             raise self._wrong("unexpected content")
         self._parts = {part.index for part in head.parts}
-        with contextlib.ExitStack() as failed:
-            spool = StepSpool()
-            failed.callback(spool.close)
+        spool = StepSpool()
+        try:
             self._read_steps(spool)
             summary = {"steps": len(spool), "sha256": self._digest.hexdigest()}
             if self._line() != _SUMMARY + _json(summary) + b"}":
@@ -382,7 +381,9 @@ class _PlanReader:
             if self._file.read(1):
                 raise self._wrong("the plan continues after its end")
             self._check_parts(head, len(spool))
-            failed.pop_all()
+        except BaseException:
+            spool.close()
+            raise
         return Plan(head, spool)
 
     def _read_steps(self, spool: StepSpool) -> None:

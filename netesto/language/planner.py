@@ -1,7 +1,7 @@
 """Interprets a script once, into a plan."""
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,12 +24,9 @@ def make(
     interpreter = Interpreter(
         draft, library_path=library_path, definitions=definitions, max_iterations=max_iterations
     )
-    with contextlib.ExitStack() as failed:
-        failed.callback(draft.close)
+    with _closed_on_error(draft):
         interpreter.run_text(script.text, script.path)
-        plan = interpreter.plan()
-        failed.pop_all()
-    return plan
+        return interpreter.plan()
 
 
 def renumbered(
@@ -71,9 +68,15 @@ def _like(plan: Plan, draft: Draft, attempts: Mapping[str, int] | None = None) -
         max_iterations=head.max_iterations,
         attempts=attempts or {},
     )
-    with contextlib.ExitStack() as failed:
-        failed.callback(draft.close)
+    with _closed_on_error(draft):
         interpreter.run_text(head.sources[0].text, head.sources[0].path)
-        made = interpreter.plan(like=head)
-        failed.pop_all()
-    return made
+        return interpreter.plan(like=head)
+
+
+@contextlib.contextmanager
+def _closed_on_error(draft: Draft) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        draft.close()
+        raise
