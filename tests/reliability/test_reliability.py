@@ -139,7 +139,8 @@ def run_with(fault: Fault, folder: Path) -> Outcome:
         [lab] = [one for one in records.read_all(records.STATE_FOLDER) if one.owner == run.pid]
         victims = [psutil.Process(run.pid)]
         # Before the moment: to look for them takes long on a busy machine.
-        [agent] = agents_of(lab)
+        # A child has the agent's name until it executes its program.
+        agent = min(agents_of(lab), key=psutil.Process.create_time)
         if fault.target == OF_LAB:
             victims = [agent]
         made = [agent, *samplers_of(lab), *inside(lab.namespaces)]
