@@ -127,7 +127,7 @@ def test_the_delay_is_what_was_requested(run: Run):
     measured = run.path["measured_rtt_ms"]
     if run.ground == "uml":
         # On a busy machine the timers of a guest in real time are late, never early.
-        assert measured >= 40 * (1 - TOLERANCE["uml"])
+        assert 40 * (1 - TOLERANCE["uml"]) <= measured < 2 * 40
     else:
         assert measured == pytest.approx(40, rel=TOLERANCE[run.ground])
 
@@ -136,7 +136,7 @@ def test_the_rate_is_what_was_requested(run: Run):
     measured, requested = run.path["measured_rate_bps"], MBPS[run.ground] * 1e6
     if run.ground == "uml":
         # On a busy machine a guest in real time may reach less, or may not be able to measure it.
-        assert measured is None or measured / requested < 1 + TOLERANCE["uml"]
+        assert measured is None or 0.5 < measured / requested < 1 + TOLERANCE["uml"]
     else:
         assert measured == pytest.approx(requested, rel=TOLERANCE[run.ground])
 
