@@ -134,7 +134,7 @@ def test_vim_colours_a_line(line, groups, tmp_path):
     script.write_text(f"{line}\n")
     dump.write_text(DUMP.format(folder=EDITORS / "vim", script=script, out=out))
     process.run(
-        ["vim", "-u", "NONE", "-i", "NONE", "-n", "-es", "-S", str(dump)], timeout=20, check=False
+        ["vim", "-u", "NONE", "-i", "NONE", "-n", "-es", "-S", str(dump)], timeout=60, check=False
     )
     assert out.read_text().strip() == groups
 

@@ -54,5 +54,5 @@ def test_a_pipe_stays_a_pipe(tmp_path):
     with ThreadPoolExecutor(1) as pool:
         read = pool.submit(pipe.read_text)
         write(pipe)
-        assert read.result(timeout=10) == "<p>page</p>"
+        assert read.result(timeout=60) == "<p>page</p>"
     assert pipe.is_fifo()

@@ -17,6 +17,9 @@ import netesto
 from netesto.lab.kernels import Kernel
 from netesto.system import process
 
+# A boot takes a second or two; a busy machine may need far longer, and nothing here waits it out.
+PATIENCE_S = 200
+
 
 @pytest.fixture(
     params=[
@@ -94,7 +97,7 @@ def as_nobody(user_folder: Path) -> Callable[..., process.CompletedCommand]:
             [*user, starter, kernel.kind, *argv],
             env=environment,
             cwd=user_folder / "results",
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
 

@@ -233,7 +233,7 @@ def test_a_second_build_at_once_waits_for_the_first(cache, tree):
             target=lambda: built.append(kernelbuild.build(tree, progress=note)), daemon=True
         )
         second.start()
-        has_waited, while_locked = waiting.wait(timeout=30), list(built)
+        has_waited, while_locked = waiting.wait(timeout=60), list(built)
     second.join(timeout=60)
     assert (has_waited, while_locked, len(built)) == (True, [], 1)
 

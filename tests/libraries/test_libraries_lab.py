@@ -11,13 +11,16 @@ from netesto.system import process
 
 pytestmark = pytest.mark.lab
 
+# Longer than any working run takes, even on a busy machine.
+PATIENCE_S = 400
+
 
 def run(folder: Path, script: str, *words: str) -> tuple[int, list[dict[str, str]]]:
     """The exit status of a script's text, and the rows of its exp.csv."""
     (folder / "short.nts").write_text(script)
     options = ["--plain", "--no-pages", "--out", "out", *words]
     command = [sys.executable, "-m", "netesto", "run", *options, "short.nts"]
-    status = process.run(command, timeout=90, check=False, cwd=folder).status
+    status = process.run(command, timeout=PATIENCE_S, check=False, cwd=folder).status
     with (folder / "out" / "exp.csv").open(newline="") as file:
         return status, list(csv.DictReader(file))
 

@@ -88,7 +88,8 @@ def used(
     ) as run:
         [lab] = [one for one in records.read_all(records.STATE_FOLDER) if one.owner == run.pid]
         watched = {"controller": psutil.Process(run.pid)}
-        [watched["agent"]] = agents_of(lab)
+        # A child has the agent's name until it executes its program.
+        watched["agent"] = min(agents_of(lab), key=psutil.Process.create_time)
         for first, last in windows:
             while done(output) < first and run.poll() is None:
                 time.sleep(process.POLL_INTERVAL_S)

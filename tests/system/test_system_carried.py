@@ -177,24 +177,13 @@ DONE
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A run in a lab of this machine, whose first flow has begun."""
+    """A run in a lab of this machine, whose first flow has begun. `carrier`: the process id of the
+    program that carries the link from s1 to s2."""
 
     out: Path
     said: Path
     process: process.Child
-
-    @property
-    def carrier(self) -> int:
-        """The process id of the program that carries the link from s1 to s2."""
-        [lab] = [each for each in records.read_all(records.STATE_FOLDER)
-                 if each.owner == self.process.pid]  # fmt: skip
-        [found] = [
-            each.pid
-            for each in psutil.process_iter(["cmdline"])
-            if {"ends=s1,s2", f"control={lab.sockets}"}
-            <= {word.rpartition("/.tap")[0] or word for word in each.info["cmdline"] or ()}
-        ]
-        return found
+    carrier: int
 
     def end(self) -> tuple[int, list[str], list[dict[str, str]]]:
         """Its status, the reasons and the rows of its experiments."""
@@ -204,6 +193,17 @@ class Running:
         return status, ["; ".join(each.reasons) for each in known], rows
 
 
+def carrier_of(run: process.Child) -> int:
+    [lab] = [each for each in records.read_all(records.STATE_FOLDER) if each.owner == run.pid]
+    [found] = [
+        each.pid
+        for each in psutil.process_iter(["cmdline"])
+        if {"ends=s1,s2", f"control={lab.sockets}"}
+        <= {word.rpartition("/.tap")[0] or word for word in each.info["cmdline"] or ()}
+    ]
+    return found
+
+
 @contextlib.contextmanager
 def running(folder: Path, script: str) -> Iterator[Running]:
     path, out, said = (folder / name for name in ("script.nts", "out", "said"))
@@ -211,9 +211,13 @@ def running(folder: Path, script: str) -> Iterator[Running]:
     said.touch()
     words = command("run", "--plain", "--force", "--no-pages", "--ground", "lab", "--out", str(out))
     words += ["--on-failure", "continue", str(path)]
-    began = lambda: "flow " in said.read_text()  # noqa: E731
-    with process.background(words, stdout=said, ready=began, timeout=PATIENCE_S) as run:
-        yield Running(out, said, run)
+    # Before the flow: to look for a process takes long on a busy machine.
+    is_up = lambda: "seed " in said.read_text()  # noqa: E731
+    with process.background(words, stdout=said, ready=is_up, timeout=PATIENCE_S) as run:
+        carrier = carrier_of(run)
+        began = lambda: "flow " in said.read_text()  # noqa: E731
+        assert process.wait_until(began, timeout=PATIENCE_S), said.read_text()
+        yield Running(out, said, run, carrier)
 
 
 @pytest.mark.lab

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from whole_runs import PATIENCE_S
 
 from netesto.system import process
-
-TIMEOUT_S = 60
 
 SCRIPT = """\
 LAB pair
@@ -28,7 +27,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "a.nts").write_text(SCRIPT)
     words = ("run", "--plain", "--no-pages", "--out", "out", "--commands", "agent.toml", "a.nts")
     argv = process.python("netesto", *words)
-    finished = process.run(argv, timeout=TIMEOUT_S, cwd=folder)
+    finished = process.run(argv, timeout=PATIENCE_S, cwd=folder)
     (folder / "stderr").write_text(finished.stderr)
     return folder
 
@@ -79,7 +78,7 @@ def two_cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "agent.toml").write_text(COMMANDS)
     (folder / "a.nts").write_text(TWO_CELLS)
     words = ("run", "--plain", "--no-pages", "--out", "out", "--commands", "agent.toml", "a.nts")
-    process.run(process.python("netesto", *words), timeout=TIMEOUT_S, cwd=folder)
+    process.run(process.python("netesto", *words), timeout=PATIENCE_S, cwd=folder)
     return folder / "out"
 
 

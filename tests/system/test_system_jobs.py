@@ -17,6 +17,7 @@ import containers
 import psutil
 import pytest
 from needs import kernel_or_reason
+from processes import is_alive
 from seccomp import refusing
 from whole_runs import Outcome, command, netesto
 
@@ -139,7 +140,7 @@ def taken_up(tmp_path_factory: pytest.TempPathFactory) -> TakenUp:
         theirs = psutil.Process(child.pid).children(recursive=True)
         child.kill()
         psutil.wait_procs(theirs, timeout=60)
-    left = [each for each in theirs if each.is_running()]
+    left = [each for each in theirs if is_alive(each)]
     with elsewhere(tmp_path_factory.mktemp("elsewhere")):
         return TakenUp(left, run_sweep(folder, *words, "--resume", "plan.json"))
 

@@ -1,5 +1,6 @@
 """A link belongs to the lab: commands on the interfaces of hosts do not change it."""
 
+import re
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -98,7 +99,8 @@ def test_a_qdisc_of_a_host_takes_nothing_from_the_rate_of_its_link(qdiscs: Outco
 @pytest.mark.lab
 def test_the_queues_of_the_links_are_recorded_with_the_statistics_of_hosts(qdiscs: Outcome):
     before, after = ((qdiscs.out / "1" / when / "a.links").read_text() for when in "01")
-    assert "qdisc tbf 1: dev a-b root refcnt 3 rate 50Mbit" in before
+    # An interface has a queue for each processor, and that many references.
+    assert re.search(r"qdisc tbf 1: dev a-b root refcnt \d+ rate 50Mbit", before)
     assert sent_bytes(after) - sent_bytes(before) == pytest.approx(2 * 50e6 / 8, rel=0.2)
 
 
@@ -111,7 +113,9 @@ def sent_bytes(text: str) -> int:
 @pytest.mark.lab
 def test_a_qdisc_of_a_router_does_not_move_the_bottleneck_and_the_author_is_warned(tmp_path: Path):
     outcome = run_script(tmp_path, ROUTER)
-    [warning] = [line for line in outcome.stderr.splitlines() if line.startswith("warning: ")]
+    # Others may be about a busy machine.
+    warnings = [line for line in outcome.stderr.splitlines() if line.startswith("warning: ")]
+    [warning] = [line for line in warnings if "SET_QDISC" in line]
     assert warning.startswith(
         "warning: script.nts:3: SET_QDISC host=router qdisc=pfifo: the bottleneck remains the link "
         "router - right after it"

@@ -4,6 +4,7 @@ import csv
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import pytest
 from needs import kernel_or_reason
@@ -102,11 +103,20 @@ def test_each_of_many_flows_is_as_the_senders_kernel_saw_it(run: Run):
     assert [
         flow.number for flow, row in pairs if (flow.segments_again or 0) < int(row["retransmits"])
     ] == []
-    # Packets have times in microseconds; in real time they are captured before the socket knows.
-    error_ms = 0.0021 if run.ground == "sim" else 50
-    assert [flow.completion_ms for flow in flows] == [
-        pytest.approx(float(row["us"]) / 1000, abs=error_ms) for row in told
+    # Packets have times in microseconds.
+    found_ms = [flow.completion_ms for flow in flows]
+    told_ms = [pytest.approx(float(row["us"]) / 1000, abs=0.0021) for row in told]
+    if run.ground == "sim":
+        assert found_ms == told_ms
+        return
+    # In real time the sender looks at the clock, then sends; an acknowledgement is captured, then
+    # the socket knows. In between others may have the processor: for most flows not for long.
+    later_ms = [
+        float(row["us"]) / 1000 - (found or 0) for found, row in zip(found_ms, told, strict=True)
     ]
+    assert (None in found_ms, min(later_ms) > -0.0021, median(later_ms) < 50) == (
+        False, True, True,
+    ), later_ms  # fmt: skip
 
 
 def kernel_counts(folder: Path) -> dict[str, int]:

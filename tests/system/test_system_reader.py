@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from whole_runs import Outcome, command
+from whole_runs import PATIENCE_S, Outcome, command
 
 from netesto.system import process
 
@@ -24,6 +24,6 @@ def test_a_run_goes_on_when_nobody_reads_its_progress(tmp_path: Path):
     netesto = " ".join(command(*words))
     # The pipe's reader ends at once; status is that of the run.
     script = f"{{ {netesto} 2>&1 >/dev/null; echo $? >{tmp_path}/status; }} | true"
-    process.run(["sh", "-c", script], timeout=60, env=dict(os.environ))
+    process.run(["sh", "-c", script], timeout=PATIENCE_S, env=dict(os.environ))
     status = int((tmp_path / "status").read_text())
     assert (status, Outcome(status, "", "", out).rows[0]["status"]) == (0, "ok")

@@ -76,7 +76,7 @@ def test_a_cell_with_a_failed_flow_is_run_again_within_another_cell_too(tmp_path
         1,
     )
     first = run_script(tmp_path, failing)
-    (tmp_path / "script.nts").write_text(failing.replace("timeout=0.2", "timeout=9"))
+    (tmp_path / "script.nts").write_text(failing.replace("timeout=0.2", "timeout=60"))
     again = netesto(tmp_path, *RESUME)
     lines = again.stderr.splitlines()
     passed = [line for line in lines if line.startswith("skipped")]
@@ -89,7 +89,8 @@ def test_a_cell_with_a_failed_flow_is_run_again_within_another_cell_too(tmp_path
     )
 
 
-UNTIL = SWEEP.replace("reps=2", "reps=3..4 until=rate:20%")
+# So wide that three rates are within it, whatever else the machine does.
+UNTIL = SWEEP.replace("reps=2", "reps=3..4 until=rate:90%")
 
 
 def test_a_sweep_ends_when_it_is_certain_and_is_not_continued_then(tmp_path: Path):

@@ -106,8 +106,13 @@ def test_the_first_in_the_queue_runs_next_others_are_refused_and_ctrl_c_ends_a_w
 def test_what_somebody_else_changed_is_in_the_record_of_the_run_and_in_the_index(hosts: Hosts):
     run = hosts.run("changed", 1, before="SET_SYSCTL host=a net.ipv4.tcp_ecn=1\n", draws=True)
     hosts.await_text("changed", "flow cubic a→b")
-    inside = ["ip", "netns", "exec", f"{hosts.lab.record.lab}-a"]
-    process.run([*inside, "sysctl", "-qw", "net.ipv4.tcp_ecn=0"], timeout=PATIENCE_S)
+    # On a busy machine the run would put the host back before the other program has begun.
+    os.kill(run.pid, signal.SIGSTOP)
+    try:
+        inside = ["ip", "netns", "exec", f"{hosts.lab.record.lab}-a"]
+        process.run([*inside, "sysctl", "-qw", "net.ipv4.tcp_ecn=0"], timeout=PATIENCE_S)
+    finally:
+        os.kill(run.pid, signal.SIGCONT)
     status, out = run.wait(PATIENCE_S), hosts.folder / "changed"
     [record] = (out / "runs").glob("*.json")
     what = (
