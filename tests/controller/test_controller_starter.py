@@ -109,4 +109,4 @@ def test_held_flows_of_a_host_that_is_released_fail_and_the_others_start(
         return statuses(here.run)
 
     reason = f"{host}: {command.__name__.upper()} before the end of the flow"
-    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [reason, "ok"]
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)) == [reason, "ok"]

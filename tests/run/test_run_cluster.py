@@ -80,7 +80,7 @@ signal.signal(signal.SIGINT, note)
 with (common / "executed").open("a") as file:
     file.write(f"{number}\\n")
 print(f"warning: cell {number}", file=sys.stderr, flush=True)
-deadline = time.monotonic() + 50
+deadline = time.monotonic() + 100
 while hold.exists() and len(signals) < needed and time.monotonic() < deadline:
     time.sleep(0.01)
 ended = len(signals) >= needed
