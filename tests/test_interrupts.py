@@ -52,7 +52,7 @@ def test_a_request_that_a_finalizer_lost_comes_again():
     @interrupts.handled()
     def work() -> None:
         EndsWhileItIsDeleted()
-        process.wait_until(lambda: False, timeout=30)
+        process.wait_until(lambda: False, timeout=60)
 
     with pytest.raises(KeyboardInterrupt):
         work()
@@ -190,7 +190,7 @@ tell = lambda number: os.kill(os.getpid(), number)
 atexit.register(lambda: [tell(number) for number in (2, 15, 1)])
 sys.exit(cli.guarded(lambda: tell(signal.SIGHUP)))
 """
-    finished = process.run([sys.executable, "-c", ends], timeout=30, check=False)
+    finished = process.run([sys.executable, "-c", ends], timeout=60, check=False)
     assert (finished.status, finished.stderr) == (130, "netesto: interrupted\n")
 
 
@@ -201,7 +201,7 @@ from netesto import cli
 sys.exit(cli.guarded(lambda: os.kill(os.getpid(), signal.SIGHUP) or 7))
 """
     argv = ["nohup", sys.executable, "-c", hung_up]
-    assert process.run(argv, timeout=30, check=False).status == 7
+    assert process.run(argv, timeout=60, check=False).status == 7
 
 
 def status_of(text: str) -> int:
@@ -276,7 +276,7 @@ sys.meta_path.insert(0, Interrupting())
 from netesto.__main__ import main
 sys.exit(main())
 """
-    finished = process.run([sys.executable, "-c", interrupted], timeout=30, check=False)
+    finished = process.run([sys.executable, "-c", interrupted], timeout=60, check=False)
     assert (finished.status, finished.stderr) == (130, "netesto: interrupted\n")
 
 
@@ -288,5 +288,5 @@ sys.argv = ["netesto", "unknown"]
 main()
 print(len(gc.get_objects()))
 """
-    finished = process.run([sys.executable, "-c", looked_at], timeout=30)
+    finished = process.run([sys.executable, "-c", looked_at], timeout=60)
     assert int(finished.stdout) <= 1000

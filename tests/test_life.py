@@ -70,7 +70,7 @@ def test_a_process_that_has_a_lock_and_is_stopped_is_described_so():
     with subprocess.Popen(["sleep", "600"]) as sleeper:
         try:
             sleeper.send_signal(signal.SIGSTOP)
-            assert process.wait_until(lambda: proc.is_stopped(sleeper.pid), timeout=20)
+            assert process.wait_until(lambda: proc.is_stopped(sleeper.pid), timeout=60)
             user = pwd.getpwuid(os.getuid()).pw_name
             expected = f"process {sleeper.pid} (sleep) of user {user}, which is stopped,"
             assert life.described(sleeper.pid) == expected
@@ -100,7 +100,7 @@ def test_another_user_leaves_a_lock_alone(open_folder):
     ]
     lock.touch(mode=0o600)
     path = {**os.environ, "PYTHONPATH": str(Path(netesto.__file__).parent.parent)}
-    looked = process.run(argv, timeout=30, env=path, check=False)
+    looked = process.run(argv, timeout=60, env=path, check=False)
     if "ModuleNotFoundError" in looked.stderr:
         pytest.skip(f"user nobody cannot read this checkout: {looked.last_lines(1)}")
     assert looked.stdout == "True\n"

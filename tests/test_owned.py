@@ -43,7 +43,7 @@ def holding(argv: list[str], said: Path) -> Iterator[tuple[Popen[bytes], Path]]:
     """A process that holds a folder, and the folder."""
     said.touch()
     ready = lambda: said.read_text().endswith("\n")  # noqa: E731
-    with process.background(argv, stdout=said, ready=ready, timeout=30) as child:
+    with process.background(argv, stdout=said, ready=ready, timeout=60) as child:
         yield child, Path(said.read_text().strip())
 
 
@@ -69,7 +69,7 @@ def test_folder_of_a_killed_process_is_removed(base, tmp_path):
     argv = [sys.executable, "-c", HOLDER, str(base)]
     with holding(argv, tmp_path / "said") as (child, folder):
         os.kill(child.pid, signal.SIGKILL)
-        child.wait(10)
+        child.wait(60)
         assert (owned.remove_abandoned(base), list(base.iterdir())) == ([folder], [])
 
 
@@ -80,7 +80,7 @@ def test_folder_of_a_process_of_another_pid_namespace_stays(base, tmp_path):
 
 def test_who_cleans_in_another_pid_namespace_removes_no_folder_in_use(base):
     with owned.folder(base) as folder:
-        said = process.run(apart(LOOKER, base), timeout=30).stdout
+        said = process.run(apart(LOOKER, base), timeout=60).stdout
         assert (said, folder.exists()) == ("0\n", True)
 
 
@@ -111,11 +111,11 @@ def test_a_process_that_works_in_an_abandoned_folder_is_ended(tmp_path):
     said = tmp_path / "inside"
     heedless = lambda: said.read_text() != ""  # noqa: E731
     with (
-        process.background(sleep, stdout=said, cwd=left, ready=heedless, timeout=30) as inside,
+        process.background(sleep, stdout=said, cwd=left, ready=heedless, timeout=60) as inside,
         process.background(["sleep", "600"], stdout=tmp_path / "beside", cwd=tmp_path) as beside,
     ):
         owned.remove_abandoned(tmp_path)
-        assert (inside.wait(10), beside.poll(), left.exists()) == (-9, None, False)
+        assert (inside.wait(60), beside.poll(), left.exists()) == (-9, None, False)
 
 
 def test_what_is_not_ours_stays(tmp_path):

@@ -17,7 +17,7 @@ LEFT_OUT = shutil.ignore_patterns(
 
 
 def python(*words: str, **options) -> process.CompletedCommand:
-    return process.run([sys.executable, *words], timeout=100, **options)
+    return process.run([sys.executable, *words], timeout=400, **options)
 
 
 @pytest.fixture(scope="module")

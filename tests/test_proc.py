@@ -15,10 +15,10 @@ from netesto.system import proc
 libc = ctypes.CDLL(None)
 together = threading.Barrier(4)
 def take():
-    together.wait(20)
+    together.wait(50)
     libc.malloc.restype = ctypes.c_void_p
     libc.malloc(100_000)
-    together.wait(20)
+    together.wait(50)
 threads = [threading.Thread(target=take) for _ in range(4)]
 for each in threads: each.start()
 for each in threads: each.join()

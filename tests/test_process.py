@@ -69,7 +69,7 @@ def test_a_tethered_command_runs_for_the_process_that_made_it_alone():
 def test_files_of_the_working_folder_are_no_modules(tmp_path: Path):
     (tmp_path / "json.py").write_text("raise SystemExit('not meant')")
     argv = process.python("netesto", "--version")
-    assert process.run(argv, timeout=20, cwd=tmp_path).stderr == ""
+    assert process.run(argv, timeout=60, cwd=tmp_path).stderr == ""
 
 
 async def test_a_command_that_prints_without_end_is_ended():
@@ -96,11 +96,11 @@ def test_a_command_that_is_cancelled_while_it_starts_leaves_no_process(tmp_path:
         for _ in range(turns):
             await asyncio.sleep(0)
         command.cancel()
-        await asyncio.wait({command}, timeout=20)
+        await asyncio.wait({command}, timeout=60)
         assert command.cancelled()
         os.set_blocking(reads, True)
         try:
-            return await asyncio.wait_for(asyncio.to_thread(os.read, reads, 1), 20) == b""
+            return await asyncio.wait_for(asyncio.to_thread(os.read, reads, 1), 60) == b""
         finally:
             os.close(reads)
 

@@ -11,7 +11,7 @@ from netesto.model import Event
 from netesto.transport.client import AgentClient, connect
 
 # An agent answers in well under a second; this only keeps a broken test from hanging.
-READY_TIMEOUT_S = 30
+READY_TIMEOUT_S = 60
 
 
 class HoldingClient(AgentClient):

@@ -66,13 +66,17 @@ async def test_a_command_that_takes_too_long_is_ended():
         await commands.run(ALLOWED, "slow", [])
 
 
-async def test_a_program_that_becomes_a_daemon_runs_on(tmp_path: Path):
+async def test_a_program_that_becomes_a_daemon_runs_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    # It leaves the group when it has the processor for the first time.
+    monkeypatch.setattr(commands, "LEAVING_S", 60.0)
     place = tmp_path / "pid"
     daemon = f"echo $$ >{place}; exec sleep 600"
     words = ["sh", "-c", 'setsid -f sh -c "$0" >/dev/null 2>&1 </dev/null', daemon]
     table = commands.read({"detach": {"run": words}})
     assert await commands.run(table, "detach", []) == "exit status 0"
-    assert process.wait_until(lambda: place.exists() and place.read_text() != "", timeout=20)
+    assert process.wait_until(lambda: place.exists() and place.read_text() != "", timeout=60)
     # Nobody else ends it. ProcessLookupError if somebody has.
     os.kill(int(place.read_text()), signal.SIGKILL)
 
@@ -84,7 +88,7 @@ async def test_what_a_command_leaves_running_in_its_group_is_ended_and_told():
     assert (begin, commands.is_fine(said)) == (
         "exit status 0, and what it had left running in its process group was ended", False,
     )  # fmt: skip
-    assert process.wait_until(lambda: not is_alive(int(pid)), timeout=20)
+    assert process.wait_until(lambda: not is_alive(int(pid)), timeout=60)
 
 
 def is_alive(pid: int) -> bool:

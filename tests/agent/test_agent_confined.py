@@ -16,7 +16,7 @@ from netesto.system import process
 
 UNIT = Path(__file__).resolve().parents[2] / "remote" / "netesto-agent.service"
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 # The folders of /proc/sys with sysctls that scripts may set.
 SYSCTLS = [name.partition(".")[0] for name in allowed.SYSCTLS]
@@ -68,11 +68,13 @@ def test_the_unit_allows_the_sampler_to_come_first(start_daemon: StartDaemon):
     confined = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
     daemon = start_daemon("a", prefix=("prlimit", *limits, *confined))
     children = Path(f"/proc/{daemon.child.pid}/task/{daemon.child.pid}/children").read_text()
-    policies = {
-        Path(f"/proc/{pid}/comm").read_text().strip(): os.sched_getscheduler(int(pid))
-        for pid in children.split()
-    }
-    assert policies["netesto-sampler"] == os.SCHED_RR
+    [sampler] = map(int, children.split())
+    # The agent may be ready before its sampler has had a processor.
+    comes_first = process.wait_until(
+        lambda: os.sched_getscheduler(sampler) == os.SCHED_RR, timeout=TIMEOUT_S
+    )
+    name = Path(f"/proc/{sampler}/comm").read_text()
+    assert (name, comes_first) == ("netesto-sampler\n", True)
 
 
 @pytest.mark.lab
@@ -101,5 +103,7 @@ async def test_agent_works_with_the_capabilities_of_the_unit(start_daemon: Start
         sizes = {entry.path: entry.size for entry in (await a.finish(1)).files}
         left = await a.put_back()
     told = [text.partition(";")[0] for kind, text in events if kind in {"warning", "failed"}]
+    # How many packets pass while tcpdump ends depends on how soon it has a processor.
+    told = [each for each in told if "the kernel dropped" not in each]
     assert told == ["capture.1.pcap: the capture ended at its limit of 5 packets"]
     assert (left, min(sizes["capture.1.pcap"], sizes["ping.1.out"]) > 100) == ([], True)

@@ -19,7 +19,7 @@ def listed(kind: str) -> set[str]:
 
 def allowed_without_rights(*known: str) -> set[str]:
     argv = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", SHOW, *known]
-    return set(process.run(argv, timeout=30).stdout.split())
+    return set(process.run(argv, timeout=60).stdout.split())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -23,7 +23,7 @@ from netesto.system import life, proc, process
 from netesto.transport.files import ship
 
 # Flows here take a second or two; the deadline only keeps a broken test from hanging.
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 # Nobody listens there; netperf says so at once.
 NOBODY = Ports(control=(13898,), data=(13899,))
@@ -66,11 +66,13 @@ async def pid_of(life: str, name: str) -> int:
     found: list[int] = []
 
     def is_there() -> bool:
-        found[:] = [
-            pid
-            for pid in proc.numbers()
-            if recovery.carries(pid, life) and Path(f"/proc/{pid}/comm").read_text().strip() == name
-        ]
+        found.clear()
+        for pid in proc.numbers():
+            # It may end meanwhile.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                its_name = Path(f"/proc/{pid}/comm").read_text().strip()
+                if its_name == name and recovery.carries(pid, life):
+                    found.append(pid)
         return bool(found)
 
     assert await process.wait_until_async(is_there, timeout=DEADLINE_S)
@@ -354,7 +356,7 @@ def test_the_sampler_of_a_killed_agent_ends(start_daemon: StartDaemon):
     )
     descriptor = os.pidfd_open(int(sampler))
     client.child.kill()
-    assert select.select([descriptor], [], [], 10)[0] == [descriptor]
+    assert select.select([descriptor], [], [], DEADLINE_S)[0] == [descriptor]
     os.close(descriptor)
 
 
@@ -363,11 +365,14 @@ async def test_no_thread_waits_for_a_process(start_daemon: StartDaemon):
     """Guests in simulated time have one processor, and figures that such a thread would change."""
     on_one = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))
     client, server = start_daemon("a", prefix=on_one), start_daemon("b")
+    # More than there are threads in the pools of asyncio and gRPC.
+    many = request(instances=20)
     async with client.held() as a, server.held() as b:
         before = threads_of(client)
-        await a.start(request(duration_s=30), await b.expect(request()), 0.0)
-        await events_until(a, "started")
-        assert threads_of(client) == before
+        # Their programs wait until they are told to begin.
+        await a.start(many, await b.expect(many), None)
+        await events_until(a, "ready")
+        assert threads_of(client) - before < many.instances
 
 
 def threads_of(daemon: Daemon) -> int:
@@ -382,9 +387,11 @@ async def test_processes_of_a_killed_agent_end_with_recover(start_daemon: StartD
         with pytest.raises(AgentError, match=r"^a: connection lost"):
             await signal_in_mid_flow(client, b, signal.SIGKILL, programs=("netperf", "ping"))
         client.child.wait(DEADLINE_S)
-        # The sampler ends by itself.
+        # The sampler ends by itself, and netperf when it has something to print, which nobody reads
+        # any more.
+        remaining = ({"netperf", "ping"}, {"ping"})
         assert await process.wait_until_async(
-            lambda: set(processes_of(life)) == {"netperf", "ping"}, timeout=DEADLINE_S
+            lambda: set(processes_of(life)) in remaining, timeout=DEADLINE_S
         )
         recover(client.state)
     assert processes_of(life) == []

@@ -44,11 +44,13 @@ async def test_nothing_is_set_that_the_disk_cannot_note(start_daemon: StartDaemo
     assert (refused.value.message, applied.before == "5000") == (said, False)
 
 
+@pytest.mark.lab
 @pytest.mark.usefixtures("netperf")
 async def test_group_that_the_disk_cannot_note_is_refused_and_may_come_again(
     start_daemon: StartDaemon,
 ):
-    daemon = start_daemon("a")
+    # In a network of its own: its servers have ports that those of other tests have, too.
+    daemon = start_daemon("a", prefix=("unshare", "--net"))
     async with daemon.held() as a:
         # The tool's server has a file, too.
         await a.take_stats(1, 0, tests=(request().test,), tools=(request().tool,))

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,14 @@ from agent_values import ShellTool, request
 from netesto.agent import jobs
 from netesto.agent.jobs import FlowJob, Start, last_lines
 from netesto.collectors.clock import Clock, SystemTime
-from netesto.model import Event, Ports
+from netesto.model import Event, GroupRequest, Ports
 from netesto.system import process
 from netesto.traffic import native
 
 PORTS = Ports(control=(1000,), data=(2000,))
 
 # Nothing here takes long; the deadline only keeps a broken test from hanging.
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 class Told(list):
@@ -100,8 +101,21 @@ async def test_missing_tool_is_a_failed_flow_that_never_started(tmp_path: Path):
     assert told == [("failed", "no-such-tool: cannot start: No such file or directory", 0.0, "")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckTool(ShellTool):
+    """Prints a word and then waits; it is asked for its deadline when it has the start instant."""
+
+    said: Path
+
+    def deadline_s(self, request: GroupRequest) -> float:
+        # On a busy machine a shell may take longer to begin than this one may run.
+        assert process.wait_until(lambda: self.said.read_text() == "begun\n", timeout=DEADLINE_S)
+        return self.limit_s
+
+
 async def test_stuck_tool_is_ended_at_its_deadline(tmp_path: Path):
-    tool = ShellTool(script="echo begun; exec sleep 60", limit_s=0.2)
+    script = "echo begun >&2; exec sleep 60"
+    tool = StuckTool(script=script, limit_s=0.2, said=tmp_path / "flow.1.1.err")
     assert await outcome(tool, tmp_path) == [
         ("failed", "shelltool still ran after 0.2 s, ended", 0.0, "begun")
     ]

@@ -26,7 +26,7 @@ from netesto.transport.client import connect
 ANSWER_CPU_S = 2.0
 MEMORY_BYTES = 200e6
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 NOT_UTF8 = raw_http2.connection(raw_http2.request(b"/netesto.v1.Agent/\xff", b""))
 

@@ -32,7 +32,7 @@ from netesto.errors import AgentBusyError
 from netesto.transport.client import connect
 
 async def main():
-    async with await connect(sys.argv[1], host="a", timeout=30) as agent:
+    async with await connect(sys.argv[1], host="a", timeout=60) as agent:
         try:
             await anext(agent.hold("other", "run"))
         except AgentBusyError:

@@ -21,7 +21,7 @@ from netesto.links.given import link_settings
 from netesto.links.made import Maker
 from netesto.system import process
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 def middle(**settings: str) -> Middle:

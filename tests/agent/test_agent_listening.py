@@ -4,6 +4,7 @@ from contextlib import closing
 
 from netesto.agent import listening
 from netesto.agent.listening import ListeningSocket
+from netesto.system import process
 
 # As Linux 6.18 prints them, addresses and columns cut to what matters.
 TCP = """\
@@ -32,6 +33,8 @@ def test_the_kernel_tells_the_same_as_proc():
         closing(socket.create_connection(("::1", other.getsockname()[1]))),
     ):
         port = other.getsockname()[1]
+        # The kernel may have its last packet to handle still.
+        assert process.wait_until(lambda: listening.waiting(port) == 1, timeout=60)
         found, there = (
             {each for each in every if each.port == port}
             for every in (listening.listeners(), listening.from_proc())
@@ -54,6 +57,8 @@ def test_connections_that_nobody_accepts_are_counted():
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
         with closing(socket.create_connection(("127.0.0.1", port))):
+            # The kernel may have its last packet to handle still.
+            process.wait_until(lambda: listening.waiting(port) == 1, timeout=60)
             before = listening.waiting(port)
             accepted, _ = server.accept()
             accepted.close()

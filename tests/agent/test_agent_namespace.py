@@ -30,7 +30,7 @@ from netesto.transport.client import AgentClient, connect
 
 pytestmark = pytest.mark.lab
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 ECN = Sysctl("net.ipv4.tcp_ecn", "1")
 ECN_SET = "sysctl net.ipv4.tcp_ecn=1"

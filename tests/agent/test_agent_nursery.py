@@ -17,6 +17,7 @@ def test_a_run_has_one_thread_when_it_forks():
 
 def test_a_nursery_ends_with_those_who_give_orders():
     script = f"""{IMPORTS}
+netesto.agent.nursery.END_S = 50
 with netesto.agent.nursery.forked() as orders:
     [nursery] = open("/proc/self/task/%d/children" % os.getpid()).read().split()
 print(os.path.exists("/proc/" + nursery))

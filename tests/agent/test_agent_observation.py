@@ -11,7 +11,7 @@ from netesto.collectors.sampler import Sampler
 from netesto.system import process
 
 HERE, THERE = ip_address("127.0.0.1"), ip_address("127.0.0.2")
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 def names(folder: Path) -> list[str]:

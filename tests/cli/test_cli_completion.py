@@ -40,7 +40,7 @@ def completed(folder, *words):
         f"source {COMPLETIONS}/netesto.bash\ncd {folder}\nCOMP_WORDS=({line})\n"
         f"COMP_CWORD={len(words) - 1}\n_netesto\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     )
-    return process.run(["bash", str(script)], timeout=20).stdout.split()
+    return process.run(["bash", str(script)], timeout=60).stdout.split()
 
 
 def test_commands_are_completed(tmp_path):
@@ -74,7 +74,7 @@ def test_options_are_completed_behind_a_definition(tmp_path):
 
 def test_bash_is_told_how_to_complete_the_command(tmp_path):
     script = f"source {COMPLETIONS}/netesto.bash; complete -p netesto"
-    told = process.run(["bash", "-c", script], timeout=20).stdout
+    told = process.run(["bash", "-c", script], timeout=60).stdout
     assert told == "complete -o filenames -F _netesto netesto\n"
 
 

@@ -416,7 +416,7 @@ def test_a_document_that_does_not_fit_on_the_disk_is_told(script, command):
 def test_an_error_without_standard_error_is_not_among_the_output():
     done = process.run(
         ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "netesto", "fmt", "nothing"],
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert (done.status, done.stdout) == (2, "")

@@ -14,8 +14,8 @@ from netesto.system import process
 
 pytestmark = pytest.mark.lab
 
-TIMEOUT_S = 30
-LONG_S = 20
+TIMEOUT_S = 60
+LONG_S = 120
 
 WATCH = process.python("netesto", "lab", "watch")
 
@@ -42,7 +42,7 @@ def test_retransmissions_of_a_flow_are_shown(shallow: Lab, tmp_path: Path):
     flow = shallow.command("a", ["netperf", "-H", "10.0.1.2", "-l", str(LONG_S)])
     said = tmp_path / "said"
     with (
-        process.background(server, stdout=tmp_path / "server", ready=listens),
+        process.background(server, stdout=tmp_path / "server", ready=listens, timeout=TIMEOUT_S),
         process.background([*WATCH, "--name", shallow.id], stdout=said),
         process.background(flow, stdout=tmp_path / "flow"),
     ):

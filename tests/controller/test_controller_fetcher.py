@@ -23,7 +23,7 @@ def test_what_a_lost_agent_had_written_is_fetched_when_it_is_back(tmp_path: Path
         await here.run.fetcher.fetch_rest(here.run.progress.experiments[1])
         return sorted(here.run.progress.experiments[1].files)
 
-    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["raw/a/log", "raw/b/log"]
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)) == ["raw/a/log", "raw/b/log"]
 
 
 @pytest.mark.parametrize("call", ["finish", "confirm"])
@@ -38,7 +38,7 @@ def test_data_whose_fetch_finds_the_lease_ended_is_fetched_when_the_agent_is_bac
         experiment = here.run.progress.experiments[1]
         return sorted(experiment.files), experiment.pending_data, experiment.reasons
 
-    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)) == (
         ["raw/a/log", "raw/b/log"],
         set(),
         ["a: agent lost: connection lost"],
@@ -52,7 +52,7 @@ async def test_a_host_that_waits_for_its_turn_to_send_data_has_finished(tmp_path
     experiment, nobody = here.run.progress.experiments[1], asyncio.Semaphore(0)
     fetching = asyncio.create_task(here.run.fetcher.fetch(experiment, "b", places=nobody))
     calls = here.agents["b"].calls
-    await process.wait_until_async(lambda: "finish 1" in calls, timeout=30)
+    await process.wait_until_async(lambda: "finish 1" in calls, timeout=60)
     before = [*experiment.files]
     nobody.release()
     await fetching
@@ -96,7 +96,7 @@ def test_a_flow_that_had_ended_before_its_agent_was_lost_counts(
         return [each.status for each in experiment.flows], experiment.status, experiment.reasons
 
     reason = "a: agent lost: connection lost"
-    found = asyncio.run(asyncio.wait_for(scenario(), 30))
+    found = asyncio.run(asyncio.wait_for(scenario(), 60))
     assert found == ([status or reason], whole, [reason])
 
 
@@ -109,7 +109,7 @@ def test_a_client_whose_server_is_lost_is_told_to_end_its_flows(tmp_path: Path):
         await here.run.fetcher.fetch_rest(here.run.progress.experiments[1])
         return here.agents["a"].calls
 
-    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)) == [
         "start 1 1",
         "abort 1",
         "finish 1",

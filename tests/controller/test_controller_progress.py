@@ -23,7 +23,7 @@ def test_flows_that_are_overdue_at_a_host_that_cannot_be_reached_end_the_experim
         return statuses(here.run), here.watcher.warnings, "abort 1" in here.agents["b"].calls
 
     late = "still running after WAIT_FLOWS timeout=0"
-    found = asyncio.run(asyncio.wait_for(scenario(), 30))
+    found = asyncio.run(asyncio.wait_for(scenario(), 60))
     assert found == ([late], ["a: the hold has ended"], True)
 
 
@@ -98,7 +98,7 @@ def test_what_was_reported_while_the_controller_was_stopped_counts(
         await waiting
         return here.run.progress.experiments[1].status, statuses(here.run)
 
-    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ("ok", ["ok"])
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)) == ("ok", ["ok"])
 
 
 async def test_an_event_at_an_impossible_time_fails_its_flow_and_no_other(tmp_path: Path):
@@ -205,7 +205,7 @@ def test_what_a_host_left_is_a_warning_and_for_the_record(tmp_path: Path):
         await here.watcher.until("a: ecn: left")
         return here.watcher.left
 
-    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == ["a: ecn: left"]
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)) == ["a: ecn: left"]
 
 
 async def test_an_experiment_that_is_processed_while_a_cut_is_noted_does_no_harm(tmp_path: Path):

@@ -81,9 +81,10 @@ async def test_flows_start_as_soon_as_the_last_is_ready_but_not_before_the_lead(
     await here.run.carry_out(do_client(hold=True))
     before_s = here.run.progress.clock.now()
     await here.run.starter.start_held(5.0)
-
+    after_s = here.run.progress.clock.now()
     # It is ready at once. The offset of its clock is known to within some milliseconds.
-    assert here.agents["a"].starts_s[0] - before_s == pytest.approx(5.0, abs=0.2)
+    lead_s = here.agents["a"].starts_s[0] - before_s
+    assert 4.8 < lead_s < 5.2 + after_s - before_s
 
 
 async def test_held_flows_are_not_waited_for_before_they_are_started(tmp_path: Path):
@@ -109,4 +110,4 @@ def test_held_flows_of_a_host_that_is_released_fail_and_the_others_start(
         return statuses(here.run)
 
     reason = f"{host}: {command.__name__.upper()} before the end of the flow"
-    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == [reason, "ok"]
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)) == [reason, "ok"]

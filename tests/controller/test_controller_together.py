@@ -38,7 +38,7 @@ class Meeting(ScriptedAgent):
     ) -> None:
         self.begun.set()
         for other in self.others:
-            await asyncio.wait_for(other.begun.wait(), 20)
+            await asyncio.wait_for(other.begun.wait(), 60)
         if self.refuses:
             raise AgentError(self.refuses, host=self.host)
         await super().take_stats(exp, order, tests=tests, tools=tools)

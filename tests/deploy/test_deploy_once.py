@@ -74,7 +74,10 @@ class Frozen(Brought):
 
 
 @pytest.mark.usefixtures("handlers")
-def test_a_second_ctrl_c_waits_for_no_ssh_that_is_frozen(tmp_path):
+def test_a_second_ctrl_c_waits_for_no_ssh_that_is_frozen(tmp_path, monkeypatch):
+    # Longer than a busy machine takes without these waits.
+    monkeypatch.setattr(process, "TERM_GRACE_S", 30.0)
+    monkeypatch.setattr("netesto.deploy.once._HASTE_S", 30.0)
     hosts = [Frozen(process.launch(["sleep", "60"], stdout=tmp_path / "log")) for _ in range(2)]
     with interrupts.handled():
         with contextlib.suppress(KeyboardInterrupt):

@@ -195,7 +195,7 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path):
         ]
         path = tmp_path / "netesto-agent.service"
         path.write_text(text.replace(facts.places.launcher, str(launcher)))
-        done = process.run(["systemd-analyze", "verify", str(path)], timeout=30)
+        done = process.run(["systemd-analyze", "verify", str(path)], timeout=60)
         assert done.stderr == ""
 
 

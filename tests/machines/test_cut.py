@@ -8,7 +8,7 @@ from worlds import World
 
 from netesto.system import process
 
-PATIENCE_S = 90
+PATIENCE_S = 300
 
 SCRIPT = """\
 DO_SERVER host=h1
@@ -56,7 +56,9 @@ def run_with_cut(world: World, seconds: float) -> Cut:
     return Cut(status, said in log.read_text(), statuses)
 
 
-@pytest.mark.parametrize(("seconds", "is_rejoined"), [(1, False), (6, True)])
+# The shorter one ends long before the connection counts as lost, though restoring it takes time,
+# too.
+@pytest.mark.parametrize(("seconds", "is_rejoined"), [(0.2, False), (6, True)])
 def test_a_cut_of_the_management_network_loses_nothing(
     world: World, seconds: float, is_rejoined: bool
 ):

@@ -157,7 +157,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     kernel = kernel_or_reason("sim").path.parent
     folder = tmp_path_factory.mktemp("cluster")
     with machines("lab1", "lab2", "lab3", folder=folder) as world:
-        pem = process.run([*CERTIFICATE], timeout=30).stdout
+        pem = process.run([*CERTIFICATE], timeout=PATIENCE_S).stdout
         for machine in world:
             machine.write("/root/tls.pem", pem, mode=0o600)
             machine.write("/root/.config/dask/tls.yaml", CONFIGURATION)

@@ -7,7 +7,7 @@ import sys
 from netesto.errors import AgentError
 from netesto.transport.client import connect
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def say(text: str) -> None:

@@ -80,7 +80,7 @@ signal.signal(signal.SIGINT, note)
 with (common / "executed").open("a") as file:
     file.write(f"{number}\\n")
 print(f"warning: cell {number}", file=sys.stderr, flush=True)
-deadline = time.monotonic() + 50
+deadline = time.monotonic() + 100
 while hold.exists() and len(signals) < needed and time.monotonic() < deadline:
     time.sleep(0.01)
 ended = len(signals) >= needed
@@ -117,6 +117,7 @@ from netesto.run import onworker
 from netesto.run.workers import LocalWorkers
 address, common, part, damaged = sys.argv[1:]
 os.environ["WORKER"] = str(os.getpid())
+onworker.CONNECT_S = 60
 left = int(damaged)
 def sent(result):
     global left
@@ -244,6 +245,12 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         started(stack, [*process.python("dask"), *words], log, env, "Scheduler at:")
         yield log.read_text().partition("Scheduler at:")[2].split()[0]
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduler that is there may take its time to answer."""
+    monkeypatch.setattr(onworker, "CONNECT_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -514,8 +521,7 @@ def test_no_more_places_are_used_than_the_jobs_that_were_requested(world):
     assert (found.places, limited.places, world.warnings) == (2, 1, [])
 
 
-def test_a_scheduler_that_is_not_there_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setattr(onworker, "CONNECT_S", 0.2)
+def test_a_scheduler_that_is_not_there_is_reported(tmp_path):
     nowhere = World(tmp_path, contextlib.ExitStack(), "127.0.0.1:9")
     with pytest.raises(MissingError) as caught:
         nowhere.cluster().examine()

@@ -38,7 +38,7 @@ PART = """
 import json, os, sys, time
 from pathlib import Path
 folder, number, status, code, awaited, rate = Path(sys.argv[1]), *sys.argv[2:]
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 60
 while awaited != "-" and not Path(awaited).exists() and time.monotonic() < deadline:
     time.sleep(0.01)
 (folder / number).mkdir()
@@ -342,7 +342,7 @@ def test_parts_of_a_run_in_the_background_end_with_it(ground, store):
 
 def interrupt_after(path: Path, number: int = signal.SIGINT) -> None:
     """Ask to end, by Ctrl-C, once `path` is there."""
-    process.wait_until(path.exists, timeout=20)
+    process.wait_until(path.exists, timeout=60)
     os.kill(os.getpid(), number)
 
 

@@ -38,7 +38,7 @@ CuttableWire: TypeAlias = Callable[..., contextlib.AbstractAsyncContextManager[C
 
 @contextlib.asynccontextmanager
 async def in_memory(
-    service: RecordingService, folder: Path, *, lease_s: float = 30.0, patience_s: float = 20.0
+    service: RecordingService, folder: Path, *, lease_s: float = 30.0, patience_s: float = 60.0
 ) -> AsyncIterator[Cuttable]:
     del folder
     gate = Gate(service, lease_s=lease_s)
@@ -48,7 +48,7 @@ async def in_memory(
 
 @contextlib.asynccontextmanager
 async def over_sockets(
-    service: RecordingService, folder: Path, *, lease_s: float = 30.0, patience_s: float = 20.0
+    service: RecordingService, folder: Path, *, lease_s: float = 30.0, patience_s: float = 60.0
 ) -> AsyncIterator[Cuttable]:
     gate = Gate(service, lease_s=lease_s)
     server = AgentServer(gate)
@@ -56,7 +56,7 @@ async def over_sockets(
     await server.start()
     async with Relay(folder / "relay.sock", folder / "agent.sock") as relay:
         agent = await connect(
-            f"unix:{folder}/relay.sock", host="h1", timeout=20, patience_s=patience_s
+            f"unix:{folder}/relay.sock", host="h1", timeout=60, patience_s=patience_s
         )
         async with agent:
             yield Cuttable(agent, gate, relay)

@@ -97,10 +97,10 @@ async def test_what_a_host_greets_with_is_no_reason_why_ssh_has_ended(tmp_path, 
     os.mkfifo(orders)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     tunnel = Tunnel(H1, host="h1")
-    await tunnel.open(timeout=30)
+    await tunnel.open(timeout=60)
     words = [tunnel.last_words()]
     orders.write_text("go on\n")
-    await process.wait_until_async(lambda: tunnel.last_words() != "", timeout=30)
+    await process.wait_until_async(lambda: tunnel.last_words() != "", timeout=60)
     words.append(tunnel.last_words())
     await tunnel.close()
     assert words == ["", "Timeout, server h1 not responding."]
@@ -127,7 +127,7 @@ async def test_who_may_run_no_command_has_a_tunnel_too(end, tmp_path, monkeypatc
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     tunnel = Tunnel(H1, host="h1")
-    await tunnel.open(timeout=30)
+    await tunnel.open(timeout=60)
     goes_on = not await process.wait_until_async(lambda: tunnel.last_words() != "", timeout=0.1)
     await tunnel.close()
     assert goes_on

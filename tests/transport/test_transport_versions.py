@@ -66,7 +66,7 @@ async def test_agent_of_another_protocol_is_told_with_both_versions(tmp_path: Pa
 
     async with peer_with(tmp_path, newer) as address:
         with pytest.raises(AgentError) as caught:
-            await connect(address, host="h1", timeout=5)
+            await connect(address, host="h1", timeout=60)
     assert str(caught.value) == (
         f"h1: the agent has netesto 9.1.0 (protocol {NEWER}), and the controller"
         f" {netesto.__version__} (protocol {channel.PROTOCOL})\n"
@@ -77,7 +77,7 @@ async def test_agent_of_another_protocol_is_told_with_both_versions(tmp_path: Pa
 async def test_agent_of_before_protocol_numbers_is_told(tmp_path: Path):
     async with peer_with(tmp_path, lambda: pb.HostInfo(version="0.0.9")) as address:
         with pytest.raises(AgentError, match=r"^h1: the agent has netesto 0\.0\.9 \(protocol 0\)"):
-            await connect(address, host="h1", timeout=5)
+            await connect(address, host="h1", timeout=60)
 
 
 async def test_controller_of_another_protocol_is_refused_before_it_holds(tmp_path: Path):
@@ -114,6 +114,6 @@ async def test_agent_with_a_field_and_a_tool_of_a_later_version_is_understood(tm
 
     async with (
         peer_with(tmp_path, later) as address,
-        await connect(address, host="h1", timeout=5) as agent,
+        await connect(address, host="h1", timeout=60) as agent,
     ):
         assert (await agent.info()).tools == {"netperf": "2.7.0", "later": "1"}

@@ -16,7 +16,7 @@ from netesto.transport.gate import Gate
 from netesto.transport.server import AgentServer
 
 # Nothing here takes long; the deadlines only keep a broken test from hanging.
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 class SlowService(RecordingService):

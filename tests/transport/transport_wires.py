@@ -48,7 +48,7 @@ async def serving(service: RecordingService, address: UnixAddress) -> AsyncItera
 
         async def connect_to() -> Connection:
             return await stack.enter_async_context(
-                await connect(str(address), host="h1", timeout=5)
+                await connect(str(address), host="h1", timeout=60)
             )
 
         yield connect_to
