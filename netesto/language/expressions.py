@@ -456,6 +456,8 @@ def _operand(
         test = condition(tree, scope, tell)
         return lambda frame: "1" if test(frame) else "0"
     filled = scope.text_of(tree.text)
+    if "$" not in tree.text and not units.bytes_slip(filled({})):
+        return filled
     # With an operator beside a variable it is meant to be computed; quotes make it a text.
     written = [part for part in parts(tree.text) if not part.quoted]
     is_sum = any(part.name for part in written) and any(
