@@ -153,6 +153,20 @@ def received(world: World) -> int:
     return sum(int(line.split()[1]) for line in lines)
 
 
+@contextlib.contextmanager
+def frozen(run: Child) -> Iterator[None]:
+    """A program of a machine is stopped. Its nsenter(1) stops when it sees that, and continues it
+    when it is continued itself."""
+    nsenter = psutil.Process(run.pid)
+    [program] = nsenter.children()
+    program.suspend()
+    assert process.wait_until(lambda: nsenter.status() == psutil.STATUS_STOPPED, timeout=60)
+    try:
+        yield
+    finally:
+        nsenter.resume()
+
+
 class Case:
     """The machines of one fault. What it mounts and starts there is gone after `agents`."""
 
@@ -282,9 +296,8 @@ class Case:
             case ["second", "run", *_]:
                 assert run is not None
                 # On a busy machine the first would have ended before the second looks.
-                process.kill_group(run.pid, signal.SIGSTOP)
-                self._run_another(self.out)
-                process.kill_group(run.pid, signal.SIGCONT)
+                with frozen(run):
+                    self._run_another(self.out)
             case ["disk", "of", "the", _, "full"]:
                 machine, path = self._disk(self._place)
                 fill = f"dd if=/dev/zero of={path}/filler bs=1M 2>/dev/null; sync"

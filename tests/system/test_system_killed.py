@@ -68,7 +68,7 @@ SET_LINK host=client2 rate=15mbit limit=200K
 SET_ROUTE host=client2 to=server1 initcwnd=20 rto_min=100
 DO_COMMAND host=client2 name=linger
 RUN TwoFlowBaseStream server=server1 client1=client1 client2=client2 expName=two \\
-    ca1=cubic ca2=bbr dur1=20 dur2=20 delay2=0.5
+    ca1=cubic ca2=bbr dur1=200 dur2=200 delay2=0.5
 """
 
 # One experiment that ends, and one that ends only if somebody ends it.
