@@ -49,6 +49,7 @@ from typing import Literal, TypeAlias
 
 import psutil
 from needs import unmet
+from processes import wait_for_costly
 
 from netesto.files import paths
 from netesto.system import process
@@ -75,6 +76,9 @@ _EARLY_S = 10
 
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 _PATIENCE_S = 200.0
+
+# A session of ssh ends a moment after who began it.
+_SESSION_S = 30.0
 
 _REQUESTS = "INT,TERM,HUP"
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -298,6 +302,16 @@ class Machine:
             yield child
         finally:
             process.end(child)
+
+    def await_end_of_sessions(self) -> None:
+        """Wait until sshd has no process but the one that listens. After a while it is given up, so
+        that a session that does not end is found in what is compared."""
+
+        def is_over() -> bool:
+            names = self.run(["ps", "-e", "-o", "comm="]).stdout.splitlines()
+            return sum(name.startswith("sshd") for name in names) == 1
+
+        wait_for_costly(is_over, timeout=_SESSION_S)
 
     def await_socket(self, path: Path, child: Child, log: Path) -> None:
         """Wait until a Unix socket is listened on there, by its line in /proc/net/unix."""

@@ -466,7 +466,7 @@ def _operand(
 
     def text(frame: Frame) -> str:
         value = filled(frame)
-        if "$" in value and (name := undefined(value)) is not None:
+        if (name := undefined(value)) is not None:
             # An undefined variable counts as 0.
             is_zero = is_undefined(value)
             means = "counts as 0" if is_zero else "stays in the text"

@@ -25,7 +25,7 @@ from netesto.errors import Place, ScriptError, UsageError
 from netesto.files import jsontext
 from netesto.flowspec import fault
 from netesto.language import permitted
-from netesto.language.spool import CONVERTER, StepSpool, is_echo, step_of
+from netesto.language.spool import CONVERTER, StepSpool, closed_on_error, is_echo, step_of
 from netesto.language.steps import (
     REPETITION,
     Configure,
@@ -373,7 +373,7 @@ class _PlanReader:
             raise self._wrong("unexpected content")
         self._parts = {part.index for part in head.parts}
         spool = StepSpool()
-        try:
+        with closed_on_error(spool):
             self._read_steps(spool)
             summary = {"steps": len(spool), "sha256": self._digest.hexdigest()}
             if self._line() != _SUMMARY + _json(summary) + b"}":
@@ -381,9 +381,6 @@ class _PlanReader:
             if self._file.read(1):
                 raise self._wrong("the plan continues after its end")
             self._check_parts(head, len(spool))
-        except BaseException:
-            spool.close()
-            raise
         return Plan(head, spool)
 
     def _read_steps(self, spool: StepSpool) -> None:

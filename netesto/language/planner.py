@@ -1,7 +1,6 @@
 """Interprets a script once, into a plan."""
 
-import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from netesto.language import steps
 from netesto.language.draft import Draft
 from netesto.language.interpreter import Interpreter
 from netesto.language.plan import Part, Plan, SourceFile
+from netesto.language.spool import closed_on_error
 from netesto.model import MAX_ITERATIONS
 
 
@@ -24,7 +24,7 @@ def make(
     interpreter = Interpreter(
         draft, library_path=library_path, definitions=definitions, max_iterations=max_iterations
     )
-    with _closed_on_error(draft):
+    with closed_on_error(draft):
         interpreter.run_text(script.text, script.path)
         return interpreter.plan()
 
@@ -68,15 +68,6 @@ def _like(plan: Plan, draft: Draft, attempts: Mapping[str, int] | None = None) -
         max_iterations=head.max_iterations,
         attempts=attempts or {},
     )
-    with _closed_on_error(draft):
+    with closed_on_error(draft):
         interpreter.run_text(head.sources[0].text, head.sources[0].path)
         return interpreter.plan(like=head)
-
-
-@contextlib.contextmanager
-def _closed_on_error(draft: Draft) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        draft.close()
-        raise

@@ -210,7 +210,7 @@ class Scope:
 
     def set(self, name: str, value: str) -> None:
         """Set a global. MisuseError for a value longer than MAX_TEXT."""
-        self.variables[name] = value if len(value) <= MAX_TEXT else self.limited(name, value)
+        self.variables[name] = self.limited(name, value)
 
     @staticmethod
     def limited(name: str, value: str) -> str:

@@ -1,10 +1,11 @@
 """The steps of a plan, one JSON object per line, in a file that is removed when it is closed."""
 
+import contextlib
 import json
 import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias, get_args
+from typing import Protocol, TypeAlias, get_args
 
 from cattrs.gen import make_dict_unstructure_fn
 
@@ -97,6 +98,20 @@ def _command_of(record: object, _: type[RemoteCommand]) -> RemoteCommand:
 # A field for any command also records its kind.
 CONVERTER.register_structure_hook_func(lambda kind: kind is RemoteCommand, _command_of)
 CONVERTER.register_unstructure_hook_func(lambda kind: kind is RemoteCommand, record_of)
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+@contextlib.contextmanager
+def closed_on_error(thing: Closable) -> Iterator[None]:
+    """Close it if the body fails."""
+    try:
+        yield
+    except BaseException:
+        thing.close()
+        raise
 
 
 class StepSpool:

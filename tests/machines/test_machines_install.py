@@ -19,9 +19,6 @@ from netesto.system.process import CompletedCommand
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600
 
-# So that a session that does not end is found in what is compared.
-SESSION_S = 30
-
 # A controller that says it speaks another protocol.
 OTHER_CONTROLLER = """
 import sys
@@ -62,16 +59,10 @@ def bare(tmp_path_factory):
         yield made
 
 
-def sessions(machine: Machine) -> int:
-    """How many processes of sshd there are besides the one that listens."""
-    names = machine.run(["ps", "-e", "-o", "comm="]).stdout.splitlines()
-    return sum(name.startswith("sshd") for name in names) - 1
-
-
 def state(machine: Machine) -> tuple[list[str], list[str]]:
     """The files of a machine where an installation could put some, and its processes, when the
     sessions of ssh have ended, which takes a moment."""
-    wait_for_costly(lambda: sessions(machine) == 0, timeout=SESSION_S)
+    machine.await_end_of_sessions()
     files = machine.run(["sh", "-c", FIND]).stdout.splitlines()
     return files, machine.run(["ps", "-e", "-o", "comm="]).stdout.splitlines()
 

@@ -19,9 +19,6 @@ from netesto.system import process
 # Only keeps a broken test from hanging: on a twelfth of a processor a command takes 90 s.
 PATIENCE_S = 600
 
-# So that a session that does not end is found in what is compared.
-SESSION_S = 30
-
 SCRIPT = """\
 SOURCE inlib
 DEFAULT dur=1
@@ -52,16 +49,10 @@ def bare(tmp_path_factory):
         yield made
 
 
-def sessions(machine):
-    """How many processes of sshd there are besides the one that listens."""
-    names = machine.run(["ps", "-e", "-o", "comm="]).stdout.splitlines()
-    return sum(name.startswith("sshd") for name in names) - 1
-
-
 def traces(machine, home="/root"):
     """Files where an agent could have left some, and processes, when the sessions of ssh have
     ended, which takes a moment."""
-    wait_for_costly(lambda: sessions(machine) == 0, timeout=SESSION_S)
+    machine.await_end_of_sessions()
     find = ["find", "/tmp", "/run/netesto", "/var/lib/netesto", "/etc/netesto", home, "/opt"]
     files = machine.run([*find, "-path", "*/.cache", "-prune", "-o", "-print"], check=False)
     return files.stdout, machine.run(["ps", "-e", "-o", "comm="]).stdout
