@@ -97,9 +97,6 @@ class Controller:
 
         WorldError lists everything at once. The hosts of a lab need no check.
         """
-        self._run.tools = frozenset(
-            command.flow.tool for command in commands if isinstance(command, steps.DoClient)
-        )
         hosts = self._run.hosts
         if not self._run.ground.is_built:
             if wait_s is not None:

@@ -68,8 +68,8 @@ class RunNetwork:
 
 
 class RunOnHosts:
-    """The asynchronous part of one run, whose name agents show. Every method runs in one event
-    loop."""
+    """The asynchronous part of one run, whose name agents show. `tools` are those that its flows
+    name; none if it has no flows. Every method runs in one event loop."""
 
     def __init__(
         self,
@@ -81,9 +81,8 @@ class RunOnHosts:
         network: RunNetwork,
         name: str,
         family: int = 4,
+        tools: frozenset[str] = frozenset(),
     ) -> None:
-        # Those that flows of the script name; none if it has no flows.
-        self.tools: frozenset[str] = frozenset()
         self.progress = Progress(self._held, clock=network.clock, observer=observer)
         self.hosts = Hosts(
             inventory,
@@ -96,6 +95,7 @@ class RunOnHosts:
         self.starter = Starter(self.hosts, self.progress, observer, ground=network.ground)
         self.fetcher = Fetcher(self.hosts, self.progress, store, observer)
         self.store = store
+        self._tools = tools
         self.observer = observer
         self.network = network
         self.ground = network.ground
@@ -252,7 +252,7 @@ class RunOnHosts:
             # A newer agent may have tools that this controller does not know.
             known = [traffic.TOOLS[name] for name in host.info.tools if name in traffic.TOOLS]
             likely = [tool.name for tool in known if tool.lasting_server][:1]
-            if self.tools and not self.tools.intersection(("auto", *likely)):
+            if self._tools and not self._tools.intersection(("auto", *likely)):
                 likely = []
         self.observer.doing(f"host statistics of {host.name}")
         await self._begin(

@@ -172,14 +172,12 @@ class Draft:
         script was planned before, `like` is the head of that plan: its knowledge of columns and its
         hashes are kept."""
         self._close_range(self._rest)
-        programs = self._programs()
+        links = self._links()
         parts = [
-            _with_programs(self._with_claims(part), programs)
-            for part in self._parts
-            if part is not None
+            _with_links(self._with_claims(part), links) for part in self._parts if part is not None
         ]
         outer = [part for part in parts if part.within is None]
-        rest = _with_programs(self._part(self._rest), programs)
+        rest = _with_links(self._part(self._rest), links)
         rest = replace(
             rest,
             seconds=rest.seconds - sum(part.seconds for part in outer),
@@ -569,15 +567,16 @@ class Draft:
             until=part.until,
         )
 
-    def _programs(self) -> list[tuple[str, str]]:
-        """The links that a program carries in every part, because some SET_LINK protects them."""
+    def _links(self) -> list[tuple[str, str, bool]]:
+        """The links that can change in every part, because of some SET_LINK; whether that protects
+        them, so that a program carries them."""
         return sorted(
             {
-                (command.host, setting.to)
+                (command.host, setting.to, "protect" in setting.values)
                 for command in self._commands.values()
                 if isinstance(command, steps.Configure)
                 for setting in command.settings
-                if isinstance(setting, LinkLimits) and "protect" in setting.values
+                if isinstance(setting, LinkLimits)
             }
         )
 
@@ -586,11 +585,11 @@ class Draft:
         return replace(part, ranges=(*part.ranges, *((at, at + 1) for at in behind)))
 
 
-def _with_programs(part: Part, programs: list[tuple[str, str]]) -> Part:
-    """A part whose results are also decided by which links programs carry, if there are any."""
-    if not programs:
+def _with_links(part: Part, links: list[tuple[str, str, bool]]) -> Part:
+    """A part whose results are also decided by which links can change, if there are any."""
+    if not links:
         return part
-    made_from = json.dumps([part.hash, programs])
+    made_from = json.dumps([part.hash, links])
     return replace(part, hash=hashlib.sha256(made_from.encode()).hexdigest())
 
 

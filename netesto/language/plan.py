@@ -14,7 +14,7 @@ import operator
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Self, TypeVar, cast
@@ -271,6 +271,17 @@ class Plan:
         """All steps, in the order of the script. Those of a part are between its EnterPart and its
         LeavePart."""
         return self._spool.steps(0, len(self._spool))
+
+    def commands(self) -> Sequence[RemoteCommand]:
+        """One of each sort among its own steps. Those of a slice do not depend on other parts,
+        unlike those of its head."""
+        if self.head.sources:
+            return self.head.commands
+        every = (step for step in self.steps() if isinstance(step, RemoteCommand))
+        found: dict[Hashable, RemoteCommand] = {}
+        for command in every:
+            found.setdefault(command.demands, command)
+        return [*found.values()]
 
     def slice(self, part: Part) -> "Plan":
         """A plan of this part alone. Its head has only this part and those within it, or only the

@@ -62,6 +62,9 @@ class _Whole:
         self._request = session.request
         self._watcher = session.watcher
         self._head = head
+        self._flows = [
+            command for command in session.plan.commands() if isinstance(command, steps.DoClient)
+        ]
         self._results = results
         self._nursery = nursery
 
@@ -79,6 +82,7 @@ class _Whole:
                     network=network,
                     name=self._session.record.name,
                     family=self._request.family,
+                    tools=frozenset(command.flow.tool for command in self._flows),
                 ),
                 fields=self._session.fields,
                 claimable=claimable(self._session.fields),
@@ -233,8 +237,7 @@ class _Whole:
         """The hosts between which flows run, each pair once."""
         return {
             (inventory.find(command.host).host, inventory.find(command.server).host): None
-            for command in self._head.commands
-            if isinstance(command, steps.DoClient)
+            for command in self._flows
         }
 
     def _measure(

@@ -50,7 +50,15 @@ def agents() -> dict[str, Meeting]:
 
 
 @pytest.fixture
-def controller(agents: dict[str, Meeting], tmp_path: Path) -> Iterator[Controller]:
+def tools() -> tuple[str, ...]:
+    """Those that flows of the script name."""
+    return ()
+
+
+@pytest.fixture
+def controller(
+    agents: dict[str, Meeting], tools: tuple[str, ...], tmp_path: Path
+) -> Iterator[Controller]:
     async def connect(endpoint: Endpoint):
         return contextlib.nullcontext(agents[endpoint.host])
 
@@ -67,6 +75,7 @@ def controller(agents: dict[str, Meeting], tmp_path: Path) -> Iterator[Controlle
             observer=Watcher(),
             name="test",
             network=RunNetwork(ground=LAB),
+            tools=frozenset(tools),
         ),
         fields=columns,
         claimable=columns,
@@ -98,8 +107,7 @@ def test_commands_of_one_host_keep_their_order(controller, agents):
     ("tools", "started"),
     [((), True), (("netperf",), True), (("auto", "native"), True), (("native",), False)],
 )
-def test_no_server_is_started_that_no_flow_of_the_script_uses(controller, agents, tools, started):
-    controller.open_hosts([do_client(tool=tool) for tool in tools])
+def test_no_server_is_started_that_no_flow_of_the_script_uses(controller, agents, started):
     controller.remote(do_server("a"))
     controller.wait_flows(1, None)
     assert agents["a"].calls == [STATS if started else "take_stats 1 0"]

@@ -261,6 +261,17 @@ def test_a_claim_behind_the_parts_goes_with_the_last_one():
     ] == [[], ["claim 2: rate > 9"]]
 
 
+def test_a_part_alone_has_the_commands_of_no_other():
+    text = "SWEEP server=b,c DO\nDO_CLIENT host=a server=$server exp=COUNTER\nPROCESS_EXP\nDONE\n"
+    plan = planned(text)
+    alone = [plan.slice(part).commands() for part in plan.outer]
+    assert [[command.hosts for command in each] for each in (plan.commands(), *alone)] == [
+        [("a", "b"), ("a", "c")],
+        [("a", "b")],
+        [("a", "c")],
+    ]
+
+
 def test_slices_together_are_the_plan():
     plan = planned(f"{ONE}RUN one ca=nv\n{SWEEP}RUN one ca=nv\n")
     assert plan.head.rest is not None
@@ -313,6 +324,11 @@ def test_what_decides_results_changes_the_hash_of_every_part(changed: str):
 def test_a_changed_cell_leaves_the_hashes_of_the_others():
     changed = hashes(HASHED.replace("RUN one", "IF $ca == bbr: WAIT 1\nRUN one"))
     assert [old == new for old, new in zip(hashes(HASHED), changed, strict=True)] == [True, False]
+
+
+def test_a_cell_that_changes_a_link_changes_the_hashes_of_all_since_it_can_change_in_every_cell():
+    changing = HASHED.replace("RUN one", "IF $ca == bbr: SET_LINK host=a to=b rate=1mbit\nRUN one")
+    assert set(hashes(changing)).isdisjoint(hashes(HASHED))
 
 
 def test_a_cell_that_protects_a_link_changes_the_hashes_of_all_since_a_program_carries_it_then():

@@ -377,6 +377,19 @@ def test_results_are_the_same_in_a_container(side_by_side: Outcome, user: int, t
     assert unnumbered(outcome) == unnumbered(side_by_side, ca="reno")
 
 
+def test_a_cell_is_the_same_beside_cells_with_other_hosts(tmp_path: Path):
+    script = SWEEP.replace("pair rate", "star hosts=3 rate").replace("server=b", "server=$server")
+    script = script.replace("client=a", "client=h1").replace("ca=$cas", "ca=reno server=$servers")
+    runs = []
+    for name, servers in (("alone", "h2"), ("beside", "h2,h3")):
+        folder = tmp_path / name
+        folder.mkdir()
+        words = (*WORDS, "--no-pages", "-D", f"servers={servers}", "script.nts")
+        runs.append(run_sweep(folder, *words, script=script))
+    alone, beside = runs
+    assert unnumbered(alone) == unnumbered(beside, server="h2")
+
+
 REFUSED = """\
 netesto: a lab in this machine's kernel needs CAP_SYS_ADMIN and CAP_NET_ADMIN, which this \
 container does not have: it creates network namespaces
