@@ -4,7 +4,7 @@ import contextlib
 import gc
 import platform
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -62,9 +62,8 @@ class _Whole:
         self._request = session.request
         self._watcher = session.watcher
         self._head = head
-        self._flows = [
-            command for command in session.plan.commands() if isinstance(command, steps.DoClient)
-        ]
+        # What it carries out itself; commands of the head may be of other parts.
+        self._own = session.plan.commands()
         self._results = results
         self._nursery = nursery
 
@@ -82,7 +81,7 @@ class _Whole:
                     network=network,
                     name=self._session.record.name,
                     family=self._request.family,
-                    tools=frozenset(command.flow.tool for command in self._flows),
+                    tools=frozenset(command.flow.tool for command in _flows(self._own)),
                 ),
                 fields=self._session.fields,
                 claimable=claimable(self._session.fields),
@@ -144,10 +143,10 @@ class _Whole:
             self._watcher.say(text)
             for note in plan.notes(built):
                 self._watcher.say(note)
-            pairs = self._pairs(planned)
+            pairs = _pairs(self._head.commands, planned)
             hosts = labs.endpoints(lab, built, pairs, ground=ground)
             inventory = planned.at(hosts)
-            measured = self._measure(lab, built, pairs)
+            measured = self._measure(lab, built, _pairs(self._own, planned))
             try:
                 connect = agents.of_lab(lab, self._nursery, built)
                 network_up = RunNetwork(
@@ -233,13 +232,6 @@ class _Whole:
                 continue
             self._watcher.warn(f"{host}: data that was not fetched is in {place}")
 
-    def _pairs(self, inventory: Inventory) -> dict[tuple[str, str], None]:
-        """The hosts between which flows run, each pair once."""
-        return {
-            (inventory.find(command.host).host, inventory.find(command.server).host): None
-            for command in self._flows
-        }
-
     def _measure(
         self, lab: Lab, built: plan.LabPlan, pairs: Mapping[tuple[str, str], None]
     ) -> tuple[PathRecord, ...]:
@@ -299,6 +291,20 @@ class _Whole:
             settings=controller.settings_in_no_manifest(),
             certainty=self._rounds.ends(),
         ).with_failures(self._passed.failures)
+
+
+def _flows(commands: Iterable[steps.RemoteCommand]) -> list[steps.DoClient]:
+    return [command for command in commands if isinstance(command, steps.DoClient)]
+
+
+def _pairs(
+    commands: Iterable[steps.RemoteCommand], inventory: Inventory
+) -> dict[tuple[str, str], None]:
+    """The hosts between which flows run, each pair once."""
+    return {
+        (inventory.find(command.host).host, inventory.find(command.server).host): None
+        for command in _flows(commands)
+    }
 
 
 def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:
