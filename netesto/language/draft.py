@@ -380,11 +380,14 @@ class Draft:
         numbers = [name for name, kind in kinds.items() if kind != "text"]
         for name in names:
             if name not in numbers:
-                what = "has texts, which have no mean" if name in kinds else "is not measured"
+                lists = "fields.txt lists the columns."
+                what, remedy = (
+                    ("has texts, which have no mean", lists)
+                    if name in kinds
+                    else ("is not measured", hint(name, numbers, otherwise=lists))
+                )
                 raise ColumnError(
-                    f"until: column {name} {what}",
-                    near=(f"{name}:", "until="),
-                    remedy=hint(name, numbers, otherwise="fields.txt lists the columns."),
+                    f"until: column {name} {what}", near=(f"{name}:", "until="), remedy=remedy
                 )
 
     def column_kinds(self) -> Mapping[str, steps.ColumnKind] | None:

@@ -524,16 +524,20 @@ def test_a_repetition_is_the_same_with_and_without_a_rule():
 
 
 @pytest.mark.parametrize(
-    ("column", "message"),
+    ("column", "message", "remedy"),
     [
-        ("rat", "until: column rat is not measured"),
-        ("ca", "until: column ca has texts, which have no mean"),
+        ("rat", "until: column rat is not measured", "Did you mean rate?"),
+        (
+            "expName",
+            "until: column expName has texts, which have no mean",
+            "fields.txt lists the columns.",
+        ),
     ],
 )
-def test_a_rule_is_about_columns_with_numbers(column, message):
+def test_a_rule_is_about_columns_with_numbers(column, message, remedy):
     with pytest.raises(ScriptError) as found:
         planned(ONE + UNTIL.replace("rate", column), columns=known(load(fields_file())))
-    assert found.value.message == message
+    assert (found.value.message, found.value.remedy) == (message, remedy)
 
 
 @pytest.mark.parametrize(
