@@ -64,7 +64,7 @@ class Allowed:
         given = dict(value.split("=", 1) for value in values if "=" in value)
         if len(given) < len(values) or given.keys() != self.parameters.keys():
             names = " ".join(f"{name}=" for name in self.parameters) or "none"
-            raise NotAllowedError("wrong parameters", remedy=f"it takes {names}")
+            raise NotAllowedError("wrong parameters", remedy=f"It takes {names}.")
         for name, text in given.items():
             takes = self.parameters[name]
             is_number = isinstance(takes, range) and text.isascii() and text.isdecimal()
@@ -74,7 +74,7 @@ class Allowed:
                     if isinstance(takes, range)
                     else ", ".join(takes)
                 )
-                raise NotAllowedError(f"{name}={text}: not allowed", remedy=f"it takes {words}")
+                raise NotAllowedError(f"{name}={text}: not allowed", remedy=f"It takes {words}.")
         return [_PARAMETER.sub(lambda match: given[match[1]], word) for word in self.run]
 
 

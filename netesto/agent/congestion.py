@@ -47,7 +47,7 @@ def require(name: str) -> None:
             has = ", ".join(_AVAILABLE.read_text(encoding="utf-8").split())
             raise MissingError(
                 f"congestion control {name}: not in this kernel ({platform.release()})",
-                remedy=f"it has {has}{elsewhere(name, proc.ground_inside())}",
+                remedy=f"It has {has}{elsewhere(name, proc.ground_inside())}",
             ) from None
 
 

@@ -70,7 +70,7 @@ async def _sysctl(setting: Sysctl, premises: Premises) -> list[SettingPlan]:
     if before is None:
         raise MissingError(
             f"{setting.target}: not here (kernel {platform.release()})",
-            remedy="some exist only outside of network namespaces, some only in other kernels",
+            remedy="Some exist only outside of network namespaces, some only in other kernels.",
         )
     return [plan_file(setting, path, before)]
 
@@ -93,7 +93,7 @@ async def _module_parameter(setting: ModuleParameter, _: Premises) -> list[Setti
         raise MissingError(f"{setting.target}: module {setting.module} is not loaded")
     if before is None:
         has = ", ".join(sorted(entry.name for entry in path.parent.iterdir()))
-        raise MissingError(f"{setting.target}: not in this kernel", remedy=f"it has: {has}")
+        raise MissingError(f"{setting.target}: not in this kernel", remedy=f"It has {has}.")
     return [plan_file(setting, path, before)]
 
 

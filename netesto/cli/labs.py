@@ -79,7 +79,7 @@ def _the_lab(name: str | None) -> Lab:
         raise UsageError("no lab is up", remedy="netesto lab up dumbbell,rate=10mbit")
     if len(standing) > 1:
         names = ", ".join(record.lab for record in standing)
-        raise UsageError(f"several labs are up: {names}", remedy="choose one with --name")
+        raise UsageError(f"several labs are up: {names}", remedy="Choose one with --name.")
     return Lab(standing[0], state_folder)
 
 

@@ -18,7 +18,7 @@ def exp(options: argparse.Namespace) -> int:
     for word in options.variables:
         name, equals, value = word.partition("=")
         if not equals:
-            raise UsageError(f"{word}: not NAME=VALUE", remedy="example: bw=100mbit")
+            raise UsageError(f"{word}: not NAME=VALUE", remedy="Write: bw=100mbit")
         variables[name] = value
     runner = Runner(
         strict=options.strict,

@@ -182,7 +182,7 @@ class Controller:
         if experiment is None:
             raise ScriptError(
                 f"there is no experiment {exp} to process",
-                remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment",
+                remedy="PROCESS_EXP comes after the DO_SERVER and DO_CLIENT of its experiment.",
             )
         self._background.call(self._run.fetcher.fetch_rest(experiment))
         for text in experiment.missing():

@@ -200,7 +200,7 @@ def parse_map(text: str) -> Mapping[str, str]:
         if not (name and equals and host):
             raise UsageError(
                 f"--map {text}: {word!r} is not NAME=HOST",
-                remedy="example: --map client=h1,server=h2",
+                remedy="Write: --map client=h1,server=h2",
             )
         if name in aliases:
             raise UsageError(

@@ -504,7 +504,9 @@ def repetitions_of(text: str, *, near: str) -> int:
     text = needed(text, near=(near,))
     if re.fullmatch(r"[0-9]{1,9}", text) is None:
         raise MisuseError(
-            f"invalid number of repetitions {text!r}", near=(near,), remedy="0, 1, 2, …"
+            f"invalid number of repetitions {text!r}",
+            near=(near,),
+            remedy="Write a whole number: reps=5",
         )
     return int(text)
 

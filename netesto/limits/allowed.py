@@ -215,7 +215,7 @@ def check_sysctl(name: str, value: str) -> None:
     """NotAllowedError unless a script may set it so."""
     check = SYSCTLS.get(name)
     if check is None:
-        raise NotAllowedError(f"sysctl {name} is not allowed", remedy=_list("allowed are", SYSCTLS))
+        raise NotAllowedError(f"sysctl {name} is not allowed", remedy=_list("Allowed are", SYSCTLS))
     _check(f"sysctl {name}", value, check)
 
 
@@ -223,11 +223,11 @@ def check_module_parameter(module: str, name: str, value: str) -> None:
     """NotAllowedError unless a script may set it so."""
     parameters = MODULE_PARAMETERS.get(module)
     if parameters is None:
-        remedy = _list("allowed are those of", MODULE_PARAMETERS)
+        remedy = _list("Allowed are those of", MODULE_PARAMETERS)
         raise NotAllowedError(f"parameters of module {module} are not allowed", remedy=remedy)
     check = parameters.get(name)
     if check is None:
-        remedy = _list(f"allowed for {module} are", parameters)
+        remedy = _list(f"Allowed for {module} are", parameters)
         raise NotAllowedError(f"module parameter {module} {name} is not allowed", remedy=remedy)
     _check(f"module parameter {module} {name}", value, check)
 
@@ -235,7 +235,7 @@ def check_module_parameter(module: str, name: str, value: str) -> None:
 def check_qdisc(kind: str, options: Sequence[str], action: str) -> None:
     """NotAllowedError unless tc(8) can interpret these words only as a qdisc."""
     if action not in QDISC_ACTIONS:
-        remedy = _list("actions are", QDISC_ACTIONS[1:])
+        remedy = _list("Actions are", QDISC_ACTIONS[1:])
         raise NotAllowedError(f"qdisc action {action!r} is not allowed", remedy=remedy)
     if not _NAME.fullmatch(kind) and not (action == "delete" and not kind):
         raise NotAllowedError(f"invalid qdisc name {kind!r}")
@@ -259,12 +259,12 @@ def _check_word(kind: str, word: str) -> None:
     if word in _OF_COMMAND and kind != "cake":
         raise NotAllowedError(
             f"qdisc {kind} has no option {word}",
-            remedy=f"the agent itself writes what comes before {kind}: the interface and root",
+            remedy=f"The agent itself writes what comes before {kind}: the interface and root.",
         )
     similar = nearest(word, known) if word.isalpha() else None
     if similar is not None:
         raise NotAllowedError(
-            f"qdisc {kind} has no option {word}", remedy=f"did you mean {similar}?"
+            f"qdisc {kind} has no option {word}", remedy=f"Did you mean {similar}?"
         )
 
 
@@ -274,22 +274,22 @@ def _check_words(kind: str, options: Sequence[str]) -> None:
             continue
         if word not in _TAKEN[kind]:
             taken = ", ".join(sorted(_TAKEN[kind])) or "neither rate, burst nor limit"
-            raise NotAllowedError(f"qdisc {kind} has no {word}", remedy=f"it takes {taken}")
+            raise NotAllowedError(f"qdisc {kind} has no {word}", remedy=f"It takes {taken}.")
         value = options[place + 1] if place + 1 < len(options) else ""
         if word == "limit" and kind in _IN_PACKETS and not value.isdecimal():
             raise NotAllowedError(
-                f"qdisc {kind}: limit {value}", remedy="it takes a number of packets"
+                f"qdisc {kind}: limit {value}", remedy="It takes a number of packets."
             )
         if not _AMOUNT.fullmatch(value):
             raise NotAllowedError(
-                f"qdisc {kind}: {word} {value}", remedy="it takes a number, with or without a unit"
+                f"qdisc {kind}: {word} {value}", remedy="It takes a number, with or without a unit."
             )
     if kind == "tbf":
         for names in _BUCKET:
             if not set(names) & set(options):
                 raise NotAllowedError(
                     f"qdisc tbf needs {' or '.join(names)}",
-                    remedy="example: qdisc=tbf rate=10mbit burst=15k limit=100k",
+                    remedy="Write: qdisc=tbf rate=10mbit burst=15k limit=100k",
                 )
 
 
@@ -335,7 +335,7 @@ def check_link_attribute(name: str, value: str) -> None:
     """NotAllowedError unless a script may set it so."""
     check = LINK_ATTRIBUTES.get(name)
     if check is None:
-        remedy = _list("there are", LINK_ATTRIBUTES)
+        remedy = _list("There are", LINK_ATTRIBUTES)
         raise NotAllowedError(f"attribute {name} of an interface is not allowed", remedy=remedy)
     _check(name, value, check)
 
@@ -360,8 +360,8 @@ def _check(what: str, value: str, check: Check) -> None:
     try:
         check(value)
     except ValueError as error:
-        raise NotAllowedError(f"{what}={value}: not allowed", remedy=f"it takes {error}") from None
+        raise NotAllowedError(f"{what}={value}: not allowed", remedy=f"It takes {error}.") from None
 
 
 def _list(lead: str, names: Sequence[str] | Mapping[str, object]) -> str:
-    return f"{lead}: {', '.join(names)}"
+    return f"{lead}: {', '.join(names)}."

@@ -205,7 +205,7 @@ def compare_rows(base: Sequence[Row], new: Sequence[Row], request: CompareReques
     if not request.measures and not known:
         raise UsageError(
             "the folders have no measure in common",
-            remedy=f"measures: {', '.join(MEASURES)}",
+            remedy=f"Measures: {', '.join(MEASURES)}.",
         )
     every = _Runs("base", base), _Runs("new", new)
     folders = every if request.with_invalidated else (_valid(every[0]), _valid(every[1]))
@@ -266,7 +266,7 @@ def _factors(named: Sequence[str], common: Sequence[str]) -> tuple[str, ...]:
     for name in named:
         if name not in common or column(name).is_measured:
             fault = "is measured, not a factor" if name in common else "is not in both folders"
-            raise UsageError(f"{name!r} {fault}", remedy=f"columns: {', '.join(possible)}")
+            raise UsageError(f"{name!r} {fault}", remedy=f"Columns: {', '.join(possible)}.")
     return tuple(dict.fromkeys(named)) or possible
 
 
@@ -296,7 +296,7 @@ def _check_measures(named: Sequence[str], common: Sequence[str]) -> None:
     for name in named:
         if name not in MEASURES:
             raise UsageError(
-                f"{name!r} cannot be compared", remedy=f"measures: {', '.join(MEASURES)}"
+                f"{name!r} cannot be compared", remedy=f"Measures: {', '.join(MEASURES)}."
             )
         if name not in common:
             raise UsageError(f"{name!r} is not in both folders")

@@ -32,7 +32,9 @@ def parse_spec(spec: str) -> LabRequest:
         settings["file"] = spec
     elif " " in spec.strip():
         commas = ",".join(spec.replace(",", " ").split())
-        raise UsageError(f"--lab {spec}: commas separate its words", remedy=f"--lab {commas}")
+        raise UsageError(
+            f"--lab {spec}: commas separate its words", remedy=f"Write: --lab {commas}"
+        )
     else:
         name, *words = spec.split(",")
         for word in words:
@@ -40,7 +42,7 @@ def parse_spec(spec: str) -> LabRequest:
             if not equals:
                 # A comma inside a value, such as a list, belongs to the value.
                 raise UsageError(
-                    f"--lab {spec}: {word!r} is not k=v", remedy="dumbbell,rate=10mbit"
+                    f"--lab {spec}: {word!r} is not k=v", remedy="Write: --lab dumbbell,rate=10mbit"
                 )
             if key in settings:
                 raise UsageError(

@@ -157,7 +157,7 @@ def parse_definitions(texts: Sequence[str]) -> dict[str, str]:
         must_be_text(text)
         name, equals, value = text.partition("=")
         if not equals or not (name.isidentifier() and name.isascii()):
-            raise UsageError(f"-D {text}: not NAME=VALUE", remedy="example: -D dur=60")
+            raise UsageError(f"-D {text}: not NAME=VALUE", remedy="Write: -D dur=60")
         definitions[name] = value
     return definitions
 

@@ -67,24 +67,24 @@ def test_value_within_its_range_is_allowed(name: str, value: str):
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("net.core.rmem_max", "4095", "it takes from 4096 to 2147483647"),
-        ("net.core.wmem_max", "2147483648", "it takes from 4096 to 2147483647"),
-        ("net.core.wmem_max", "1M", "it takes a whole number"),
-        ("net.core.default_qdisc", "../x", "it takes one name, such as cubic or fq"),
-        ("net.ipv4.tcp_rmem", "4096 8192", "it takes 3 whole numbers"),
+        ("net.core.rmem_max", "4095", "It takes from 4096 to 2147483647."),
+        ("net.core.wmem_max", "2147483648", "It takes from 4096 to 2147483647."),
+        ("net.core.wmem_max", "1M", "It takes a whole number."),
+        ("net.core.default_qdisc", "../x", "It takes one name, such as cubic or fq."),
+        ("net.ipv4.tcp_rmem", "4096 8192", "It takes 3 whole numbers."),
         (
             "net.ipv4.tcp_rmem",
             "8192 4096 8192",
-            "it takes minimum, default and maximum, none smaller than the one before",
+            "It takes minimum, default and maximum, none smaller than the one before.",
         ),
         (
             "net.ipv4.tcp_allowed_congestion_control",
             "reno,cubic",
-            "it takes names, such as reno,cubic",
+            "It takes names, such as reno,cubic.",
         ),
-        ("net.ipv4.tcp_ecn", "3", "it takes from 0 to 2"),
-        ("net.ipv4.tcp_ecn", "", "it takes a whole number"),
-        ("net.ipv4.tcp_ecn", "٢", "it takes a whole number"),
+        ("net.ipv4.tcp_ecn", "3", "It takes from 0 to 2."),
+        ("net.ipv4.tcp_ecn", "", "It takes a whole number."),
+        ("net.ipv4.tcp_ecn", "٢", "It takes a whole number."),
     ],
 )
 def test_value_outside_its_range_is_refused(name: str, value: str, text: str):
@@ -97,7 +97,9 @@ def test_other_sysctl_is_refused_with_the_list_of_those_allowed():
     with pytest.raises(AgentError) as caught:
         Sysctl("kernel.core_pattern", "|/bin/sh").check()
     assert str(caught.value) == (
-        "sysctl kernel.core_pattern is not allowed\nallowed are: " + ", ".join(allowed.SYSCTLS)
+        "sysctl kernel.core_pattern is not allowed\nAllowed are: "
+        + ", ".join(allowed.SYSCTLS)
+        + "."
     )
 
 
@@ -107,20 +109,20 @@ def test_other_sysctl_is_refused_with_the_list_of_those_allowed():
         (
             ModuleParameter("kvm", "x", "1"),
             """parameters of module kvm are not allowed
-allowed are those of: tcp_cubic, tcp_dctcp, tcp_nv""",
+Allowed are those of: tcp_cubic, tcp_dctcp, tcp_nv.""",
         ),
         (
             ModuleParameter("tcp_nv", "x", "1"),
             """module parameter tcp_nv x is not allowed
-allowed for tcp_nv are: nv_min_cwnd, nv_pad, nv_reset_period""",
+Allowed for tcp_nv are: nv_min_cwnd, nv_pad, nv_reset_period.""",
         ),
         (
             ModuleParameter("tcp_nv", "nv_pad", "-1"),
-            "module parameter tcp_nv nv_pad=-1: not allowed\nit takes from 0 to 1000000",
+            "module parameter tcp_nv nv_pad=-1: not allowed\nIt takes from 0 to 1000000.",
         ),
         (
             ModuleParameter("tcp_cubic", "hystart", "2"),
-            "module parameter tcp_cubic hystart=2: not allowed\nit takes 0 or 1",
+            "module parameter tcp_cubic hystart=2: not allowed\nIt takes 0 or 1.",
         ),
     ],
 )
@@ -189,7 +191,7 @@ def test_qdisc_that_cannot_be_made_again_is_told():
         (Qdisc("../lib", (), "", "eth0"), "invalid qdisc name '../lib'"),
         (
             Qdisc("fq", (), "show", "eth0"),
-            "qdisc action 'show' is not allowed\nactions are: add, replace, change, delete",
+            "qdisc action 'show' is not allowed\nActions are: add, replace, change, delete.",
         ),
         (
             Qdisc("netem", ("distribution", "../../x"), "", "eth0"),

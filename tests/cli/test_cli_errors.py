@@ -121,7 +121,7 @@ def test_a_lab_written_with_spaces_is_shown_with_commas(script, capsys):
         2,
         (
             "netesto: --lab star hosts=3 rate=10mbit: commas separate its words\n"
-            "--lab star,hosts=3,rate=10mbit\n"
+            "Write: --lab star,hosts=3,rate=10mbit\n"
         ),
     )
 
@@ -298,7 +298,7 @@ def test_an_error_that_nobody_reads_keeps_its_status():
 def test_a_definition_of_what_is_no_name_is_refused(script, capsys):
     assert run(capsys, "run", "-D", "é=1", script("WAIT 0\n")) == (
         2,
-        "netesto: -D é=1: not NAME=VALUE\nexample: -D dur=60\n",
+        "netesto: -D é=1: not NAME=VALUE\nWrite: -D dur=60\n",
     )
 
 
@@ -318,8 +318,14 @@ def test_a_definition_that_nothing_uses_is_a_warning(script, capsys):
 def test_a_definition_without_a_value_is_refused(script, capsys):
     assert run(capsys, "run", "-D", "dur", script("WAIT 0\n")) == (
         2,
-        "netesto: -D dur: not NAME=VALUE\nexample: -D dur=60\n",
+        "netesto: -D dur: not NAME=VALUE\nWrite: -D dur=60\n",
     )
+
+
+@pytest.mark.parametrize(("option", "what"), [("--lab", "a lab"), ("--on", "an address")])
+def test_an_empty_value_is_not_taken_for_none(script, capsys, option, what):
+    found, said = run(capsys, "run", "-n", option, "", script("WAIT 0\n"))
+    assert (found, f"argument {option}: '' is not {what}" in said) == (2, True)
 
 
 def test_no_command_shows_the_help(capsys, monkeypatch):

@@ -78,7 +78,7 @@ def test_an_error_in_a_sourced_file_tells_the_way_there(run, tmp_path):
         "inner.exp:2:1: no data has been read\n"
         "    doTable\n"
         "    ^^^^^^^\n"
-        "File=bbr/exp must come first, it reads bbr/exp.csv\n"
+        "File=bbr/exp must come first; it reads bbr/exp.csv.\n"
         "  in my.exp:1: source=inner.exp"
     )
 
@@ -261,7 +261,7 @@ def test_a_wrong_word_is_told_by_its_number():
 
 @pytest.mark.parametrize("word", ["--file", "--file=", "--file= "])
 def test_a_file_word_without_a_file_says_what_to_write(word):
-    with pytest.raises(ScriptError, match=r"'--file' has no value(.|\n)*write --file=SCRIPT"):
+    with pytest.raises(ScriptError, match=r"'--file' has no value(.|\n)*Write: --file=SCRIPT"):
         Runner().run_words([word])
 
 

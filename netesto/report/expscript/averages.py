@@ -93,7 +93,7 @@ def parse_statistics(text: str, names: Sequence[str], *, warn: Warn) -> tuple[St
         column = column.strip()
         if not colon or not column:
             raise ScriptError(
-                f"Stats: {part!r} names no column", remedy="write Stats = rate: sd, ci95, median"
+                f"Stats: {part!r} names no column", remedy="Write: Stats = rate: sd, ci95, median"
             )
         if column not in names:
             warn(f"Stats: no column {column!r}; {nearest(column, names)}")
@@ -105,7 +105,7 @@ def parse_statistics(text: str, names: Sequence[str], *, warn: Warn) -> tuple[St
         if one.is_interval and levels.setdefault(name, one) != one:
             raise ScriptError(
                 f"Stats: {name} has intervals of two levels, which would share their columns",
-                remedy="Average twice, or choose one level",
+                remedy="Average twice, or choose one level.",
             )
     return tuple(found)
 
@@ -123,8 +123,8 @@ def _statistic(column: str, word: str) -> Statistic:
     ):
         raise ScriptError(
             f"Stats: unknown statistic {word!r}",
-            remedy="write n sd min max median p1 … p99.9, ci95 for the mean,"
-            " and median.ci95, p99.ci95 for the others",
+            remedy="Write n sd min max median p1 … p99.9, ci95 for the mean,"
+            " and median.ci95, p99.ci95 for the others.",
         )
     confidence = match["confidence"] or match["interval"]
     return Statistic(

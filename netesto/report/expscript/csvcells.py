@@ -64,7 +64,7 @@ def read(path: Path, *, warn: Warn) -> CsvText:
     except OSError as error:
         raise ScriptError(
             f"csv file {str(path)!r}: {error.strerror}",
-            remedy="File=bbr/exp reads bbr/exp.csv, relative to the current directory",
+            remedy="File=bbr/exp reads bbr/exp.csv, relative to the current directory.",
         ) from error
     if b"\0" in data or not _is_utf8(data):
         data = decoded(data, path, warn=warn).encode()
@@ -143,7 +143,9 @@ def _even(lines: Iterable[bytes], path: Path, between: bytes, after: bytes, warn
         even += row
         even += after
     if not width:
-        raise ScriptError(f"csv file {str(path)!r} is empty", remedy="its first line names columns")
+        raise ScriptError(
+            f"csv file {str(path)!r} is empty", remedy="Its first line names columns."
+        )
     if ragged > RAGGED_ROWS_TOLD:
         warn(f"{path}: {ragged - RAGGED_ROWS_TOLD} more rows are short or long")
     return CsvText(header, even, 0, between, after, is_even=True)

@@ -256,7 +256,7 @@ def load(path: Path, *, decimals: int | None, warn: Warn) -> Dataset:
     if EXP not in columns:
         raise ScriptError(
             f"csv file {str(path)!r} has no column 'exp'",
-            remedy=f"its first line must name it; it names: {', '.join(columns)[:200]!r}",
+            remedy=f"Its first line must name it; it names: {', '.join(columns)[:200]!r}",
         )
     _tell_duplicates(path, columns[EXP], warn=warn)
     is_ours = path.name == store.TABLE

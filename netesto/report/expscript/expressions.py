@@ -95,7 +95,7 @@ def _tokens(
         if kind == "number" and numerals.parse(written) is None:
             raise ScriptError(
                 f"{where}malformed number {written!r} in the expression {text!r}",
-                remedy="numbers are written 12, 0.5 or 64K",
+                remedy="Numbers are written 12, 0.5 or 64K.",
             )
         if kind == "quoted":
             kind = "column" if written[0] == "`" else "text"
@@ -108,7 +108,7 @@ def _tokens(
         if kind == "other":
             raise ScriptError(
                 f"{where}unexpected {written!r} in the expression {text!r}",
-                remedy="write the name of a column as it is, or in `backticks`",
+                remedy="Write the name of a column as it is, or in `backticks`.",
             )
         yield _Token(kind, written)
     yield _Token("end", "")

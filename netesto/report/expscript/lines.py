@@ -42,7 +42,7 @@ def read(path: Path, *, warn: Callable[[str], None]) -> tuple[JoinedLine, ...]:
     except OSError as error:
         raise ScriptError(
             f"cannot read the script {str(path)!r}: {error.strerror}",
-            remedy="paths are relative to the current directory",
+            remedy="Paths are relative to the current directory.",
         ) from error
     return split(text, str(path))
 
@@ -125,7 +125,7 @@ def replace_variables(
             if length > REPLACED_MAX:
                 raise ScriptError(
                     f"${name}: the line grows beyond {REPLACED_MAX:,} characters",
-                    remedy="Set = a=$a$a makes a variable twice as long each time",
+                    remedy="Set = a=$a$a makes a variable twice as long each time.",
                 )
             return variables[name]
         if unknown is not None:
@@ -151,10 +151,10 @@ def command(text: str, place: Place) -> tuple[str, str] | None:
         raise ScriptError(
             f"{key!r} has no value",
             place=place,
-            remedy=f"write {key.split()[0][:40]}=…; only doTable, doPlot and end stand alone",
+            remedy=f"Write {key.split()[0][:40]}=…; only doTable, doPlot and end stand alone.",
         )
     if not key:
-        raise ScriptError("missing name before '='", place=place, remedy="write key=value")
+        raise ScriptError("missing name before '='", place=place, remedy="Write: key=value")
     return key, unquoted(value)
 
 
@@ -179,7 +179,7 @@ def assignments(parts: Sequence[str]) -> dict[str, str]:
         if not equals or not name.strip():
             raise ScriptError(
                 f"{part.strip()!r} is not of the form name=value",
-                remedy="source=FILE,name=value,… sets variables; names and values hold no commas",
+                remedy="source=FILE,name=value,… sets variables; names and values hold no commas.",
             )
         values[name.strip()] = value.strip()
     return values

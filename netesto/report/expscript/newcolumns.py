@@ -311,7 +311,7 @@ def add(view: View, text: str, *, decimals: int, warn: Warn) -> View:
         if not equals or not name:
             raise ScriptError(
                 f"NewCol: {part.strip()!r} has no expression",
-                remedy="write NewCol = fairness = rateMax / rateMin",
+                remedy="Write: NewCol = fairness = rateMax / rateMin",
             )
         _refuse_existing(name, view)
         tree = expressions.parse(
@@ -333,7 +333,7 @@ def _parts(text: str) -> list[str]:
 
 def _refuse_existing(name: str, view: View) -> None:
     if name in view.data.columns and name not in view.data.yielding:
-        raise ScriptError(f"NewCol: column {name!r} exists already", remedy="choose another name")
+        raise ScriptError(f"NewCol: column {name!r} exists already", remedy="Choose another name.")
 
 
 def _column(name: str, cells: _Cells, data: Dataset, decimals: int) -> DataColumn:
@@ -371,12 +371,14 @@ def add_older(view: View, *, first: str, operator: str, second: str, name: str) 
     texts have a `_` between them.
     """
     if not name:
-        raise ScriptError("NewColName: the new column has no name", remedy="NewColName=fairness")
+        raise ScriptError(
+            "NewColName: the new column has no name", remedy="Write: NewColName=fairness"
+        )
     _refuse_existing(name, view)
     if operator not in _OPERATORS:
         raise ScriptError(
             f"NewColOp: unknown operation {operator!r}" if operator else "NewColOp is not set",
-            remedy=f"one of {' '.join(_OPERATORS)}",
+            remedy=f"It takes one of {' '.join(_OPERATORS)}.",
         )
     left, right = (
         _older_operand(view.data, key, text)
@@ -400,7 +402,7 @@ def add_older(view: View, *, first: str, operator: str, second: str, name: str) 
 
 def _older_operand(data: Dataset, key: str, text: str) -> Expression:
     if not text:
-        raise ScriptError(f"{key} is not set", remedy=f"{key}=rateMax names a column, or a number")
+        raise ScriptError(f"{key} is not set", remedy=f"{key}=rateMax names a column, or a number.")
     if text in data.columns:
         return ColumnName(text)
     number = numerals.parse(text)

@@ -106,6 +106,6 @@ def decimals(text: str) -> int:
     """The value of `format`: ScriptError if it is not a number of decimals."""
     if not text.strip().isdecimal() or int(text) > DECIMALS_MAX:
         raise ScriptError(
-            f"format: invalid number of decimals {text!r}", remedy="format=2 shows 94.12"
+            f"format: invalid number of decimals {text!r}", remedy="format=2 shows 94.12."
         )
     return int(text)

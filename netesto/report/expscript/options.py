@@ -67,4 +67,6 @@ class Options:
         for choice in choices:
             if text.lower() == choice.lower():
                 return choice
-        raise ScriptError(f"{key}: invalid value {text!r}", remedy=f"one of {', '.join(choices)}")
+        raise ScriptError(
+            f"{key}: invalid value {text!r}", remedy=f"It takes one of {', '.join(choices)}."
+        )

@@ -32,7 +32,8 @@ def plan(view: View, request: Options) -> Plot | None:
     known = {**QUANTITIES} | {key: each for one in read.values() for key, each in of(one).items()}
     if name not in known:
         raise ScriptError(
-            f"plotY1: {name!r} is not known over time", remedy=f"one of {', '.join(known)}"
+            f"plotY1: {name!r} is not known over time",
+            remedy=f"It takes one of {', '.join(known)}.",
         )
     quantity = known[name]
     drawn = list(_lines(view, request, quantity, read))

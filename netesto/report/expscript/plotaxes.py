@@ -160,7 +160,7 @@ def y_scale(request: Options, kind: Kind, name: str, low: float, high: float) ->
     if step is not None and not 0 < (high - low) / MAX_STEPS <= step:
         raise ScriptError(
             f"{name}step: steps of {step:g} do not fit an axis from {low:g} to {high:g}",
-            remedy=f"above 0, and not more than {MAX_STEPS} of them",
+            remedy=f"A step is above 0, and there are at most {MAX_STEPS} of them.",
         )
     log = request.get(f"{name}LogScale")
     if log not in {"On", "Off"}:

@@ -85,7 +85,7 @@ def _wanted(view: View, request: Options) -> PlotColumns:
     if len(errors) > 2:
         raise ScriptError(
             f"Y1Error names {len(errors)} columns",
-            remedy="Y1Error=rate.ci95 is half of each bar; Y1Error=low,high are its two ends",
+            remedy="Y1Error=rate.ci95 is half of each bar; Y1Error=low,high are its two ends.",
         )
     return PlotColumns(
         x=request.get("plotX"),
@@ -357,7 +357,7 @@ def _style(request: Options) -> Style:
     if min(width, height, axis) <= 0 or max(width, height) > 20000 or axis > 100:
         raise ScriptError(
             f"a plot of {width:g} by {height:g} pixels, {axis:g} inches wide, cannot be drawn",
-            remedy="plotSize=1800,900 and plotXLen=6.5 are the defaults",
+            remedy="The defaults are plotSize=1800,900 and plotXLen=6.5.",
         )
     palette = request.chosen("plotPalette", "safe", "classic", "grey")
     background = request.number("BkgLevel")

@@ -44,7 +44,7 @@ class Report:
             except OSError as error:
                 raise ResultsError(
                     f"{path}: cannot write: {error.strerror}",
-                    remedy="-o FILE writes the page to another place",
+                    remedy="-o FILE writes the page to another place.",
                 ) from error
 
 
@@ -130,13 +130,13 @@ class Runner:
             through = "".join(f", through {one.name}" for one in way[1:])
             raise ScriptError(
                 f"{path} sources itself{through}",
-                remedy="this would never end; a script may source itself with other variables, if"
-                " an If ends it",
+                remedy="This would never end; a script may source itself with other variables, if"
+                " an If ends it.",
             )
         if len(self._sources) >= SOURCES_MAX:
             raise ScriptError(
                 f"{path}: more than {SOURCES_MAX} nested files",
-                remedy="source the files one after the other, from one script",
+                remedy="Source the files one after the other, from one script.",
             )
         outer, self._variables = self._variables, dict(variables)
         self._sources.append(own)
@@ -166,7 +166,7 @@ class Runner:
                     self._do(*command)
                 except RecursionError:
                     raise ScriptError(
-                        f"{command[0]}: too deeply nested", remedy="write it in several steps"
+                        f"{command[0]}: too deeply nested", remedy="Write it in several steps."
                     ) from None
 
     def _do(self, key: str, value: str) -> None:
@@ -182,7 +182,7 @@ class Runner:
             case word if word in _OPENING | _INSIDE:
                 raise ScriptError(
                     f"unmatched {key}",
-                    remedy="in a script file, For=… ends with EndFor, If=… with EndIf",
+                    remedy="In a script file, For=… ends with EndFor, If=… with EndIf.",
                 )
             case _:
                 self.session.do(key, value)
@@ -190,7 +190,7 @@ class Runner:
     def _source_command(self, value: str) -> None:
         name, *rest = (part.strip() for part in value.split(","))
         if not name:
-            raise ScriptError("source names no file", remedy="source=FILE,name=value,…")
+            raise ScriptError("source names no file", remedy="Write: source=FILE,name=value,…")
         path = Path(name)
         beside = Path(self._place.file).parent / name
         if not path.exists() and beside.exists():
@@ -220,7 +220,7 @@ class Runner:
         if match is None:
             raise ScriptError(
                 f"For: {value!r} is not of the form NAME in VALUES",
-                remedy="For = bw in 10mbit, 100mbit   or   For = ca in distinct(ca)",
+                remedy="Write: For = bw in 10mbit, 100mbit   or: For = ca in distinct(ca)",
             )
         distinct = _DISTINCT.fullmatch(match["values"].strip())
         self._of_ids.discard(match["name"])
@@ -258,7 +258,7 @@ class Runner:
 
     def _warn(self, text: str, *, where: str = "") -> None:
         if self._strict:
-            raise ScriptError(text, remedy="(a warning, which --strict makes an error)")
+            raise ScriptError(text, remedy="This is a warning, which --strict makes an error.")
         line = f"{where or f'{self._place.file}:{self._place.line}'}: {text}"
         self._logged.append(f"warning: {line}")
         self._tell_warning(line)
@@ -277,7 +277,7 @@ def _as_line(word: str, place: Place) -> str:
         return f"source={value}"
     if key == "--file" or (word.startswith("-") and not equals):
         raise ScriptError(
-            f"{key!r} has no value", place=place, remedy="write --file=SCRIPT,name=value,…"
+            f"{key!r} has no value", place=place, remedy="Write: --file=SCRIPT,name=value,…"
         )
     return word
 
@@ -297,7 +297,7 @@ def _extent(block: Sequence[JoinedLine], start: int) -> tuple[int, int]:
     raise ScriptError(
         f"{block[start].text!r} is not closed",
         place=block[start].place,
-        remedy=f"a line End{word.capitalize()} ends it",
+        remedy=f"A line End{word.capitalize()} ends it.",
     )
 
 

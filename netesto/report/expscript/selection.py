@@ -67,7 +67,7 @@ def parse(text: str) -> Condition:
     condition = parser.any_of()
     if not parser.at_end():
         raise ScriptError(
-            f"Select: ')' without '(' in {text!r}", remedy="(a==1;b==2),c==3 groups conditions"
+            f"Select: ')' without '(' in {text!r}", remedy="(a==1;b==2),c==3 groups conditions."
         )
     return condition
 
@@ -103,7 +103,7 @@ class _SelectionParser:
         inner = self.any_of()
         self._depth -= 1
         if not self._skip(")"):
-            raise ScriptError(f"Select: a '(' is not closed in {self._text!r}", remedy="add a ')'")
+            raise ScriptError(f"Select: a '(' is not closed in {self._text!r}", remedy="Add a ')'.")
         return inner
 
     def _skip(self, character: str) -> bool:
@@ -141,7 +141,7 @@ def _clause_of(match: re.Match[str]) -> Condition:
     except re.error as error:
         raise ScriptError(
             f"Select: {pattern!r} is not a regular expression: {error}",
-            remedy="expName=~/^1s3c.*fs$/ finds names of that form",
+            remedy="expName=~/^1s3c.*fs$/ finds names of that form.",
         ) from None
     return Clause(column, operator, (pattern,))
 
@@ -162,13 +162,13 @@ def _checked(clause: Clause) -> Clause:
         if len(bounds) != 2 or None in bounds or len({bound.kind for bound in bounds if bound}) > 1:
             raise ScriptError(
                 f"Select: {written!r} is not a range",
-                remedy=f"write {clause.column}<>low:high, with two numbers; both are left out",
+                remedy=f"Write {clause.column}<>low:high, with two numbers; both are left out.",
             )
     if clause.operator in _COMPARISONS and None in _bounds(clause):
         raise ScriptError(
             f"Select: {written!r} compares with {clause.value!r}, which is not a number",
-            remedy="a number may end in K, M or G, or have a unit: 64K, 10mbit, 20ms; == and [has]"
-            " compare texts",
+            remedy="A number may end in K, M or G, or have a unit: 64K, 10mbit, 20ms; == and [has]"
+            " compare texts.",
         )
     return clause
 
@@ -330,7 +330,7 @@ def _span(item: str, ids: DataColumn) -> list[int]:
     first, _, last = item.partition("..")
     bounds = [numerals.drawable(first), numerals.drawable(last)]
     if bounds[0] is None or bounds[1] is None:
-        raise ScriptError(f"Rows: {item!r} is not a range of experiments", remedy="write 12..15")
+        raise ScriptError(f"Rows: {item!r} is not a range of experiments", remedy="Write: 12..15")
     with np.errstate(invalid="ignore"):
         whole = np.floor(ids.numbers)
         inside = (whole >= np.floor(bounds[0])) & (whole <= np.floor(bounds[1]))
@@ -349,7 +349,7 @@ def sort(view: View, text: str) -> View:
     keys = items(text)
     if not keys:
         raise ScriptError(
-            "Sort: no column", remedy="Sort=bw,-rate sorts by bw, then rate downwards"
+            "Sort: no column", remedy="Sort=bw,-rate sorts by bw, then rate downwards."
         )
     rows = view.rows
     for key in reversed(keys):

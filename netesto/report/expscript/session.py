@@ -124,7 +124,8 @@ class ReportSession:
         """The data as selected. ScriptError if none has been read."""
         if self._view is None:
             raise ScriptError(
-                "no data has been read", remedy="File=bbr/exp must come first, it reads bbr/exp.csv"
+                "no data has been read",
+                remedy="File=bbr/exp must come first; it reads bbr/exp.csv.",
             )
         return self._view
 
@@ -177,7 +178,7 @@ class ReportSession:
         sources = {label: _csv_path(path) for label, path in assignments(items(value)).items()}
         if not sources:
             raise ScriptError(
-                "Join names no file", remedy="Join = old=results/old, new=results/new"
+                "Join names no file", remedy="Write: Join = old=results/old, new=results/new"
             )
         data = dataset.join(sources, decimals=self._decimals, warn=self._warn)
         self._loaded(data, f"Join={value}")
@@ -316,7 +317,7 @@ class ReportSession:
         for form in forms:
             if form not in known:
                 raise ScriptError(
-                    f"{key}: unknown format {form!r}", remedy=f"choose from {', '.join(known)}"
+                    f"{key}: unknown format {form!r}", remedy=f"Choose from {', '.join(known)}."
                 )
         return forms
 
@@ -329,7 +330,7 @@ class ReportSession:
         """
         if contents and (_FILE_NAME.fullmatch(name) is None or name in {".", ".."}):
             raise ScriptError(
-                f"invalid file name {name!r}", remedy="write a name without folder and suffix"
+                f"invalid file name {name!r}", remedy="Write a name without folder and suffix."
             )
         for form, content in contents:
             path = (self._folder or Path()) / folder / f"{name}.{form}"
@@ -351,8 +352,8 @@ class ReportSession:
         if scheme is not None and scheme["name"].lower() not in LINKED_SCHEMES:
             raise ScriptError(
                 f"relPath: {scheme['name']}: URLs are not allowed",
-                remedy="write a folder (../results), or a URL of http, https or file;"
-                " for a folder whose name has a colon, ./a:b",
+                remedy="Write a folder (../results), or a URL of http, https or file;"
+                " for a folder whose name has a colon, ./a:b.",
             )
         self._prefix = prefix
 
@@ -375,7 +376,7 @@ def _identity(path: Path) -> tuple[object, ...]:
 def _csv_path(value: str) -> Path:
     """A CSV file without its suffix; a results folder means the exp.csv in it."""
     if not value.strip():
-        raise ScriptError("File names no file", remedy="File=bbr/exp reads bbr/exp.csv")
+        raise ScriptError("File names no file", remedy="File=bbr/exp reads bbr/exp.csv.")
     path, given = Path(f"{value}.csv"), Path(value)
     if path.exists():
         return path
