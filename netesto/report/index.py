@@ -1,9 +1,13 @@
 """The index of a results folder: all rows of exp.csv, sortable and filterable in the browser. Of a
-very large table it has the aggregate rows, and of these the columns that are shown at first."""
+very large table it has the aggregate rows, and of these the columns that are shown at first, with
+links to pages that have all rows."""
 
+import contextlib
+import itertools
+import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
@@ -40,6 +44,10 @@ _WIDE = frozenset(
 # megabytes.
 ENTIRE_MAX = 5000
 
+# In the results folder, of a larger table: N.html, with N from 1, have all its rows, each of them
+# rendering.ROWS_MAX rows, or one experiment with more.
+ROWS = "rows"
+
 Row = Mapping[str, str]
 
 
@@ -69,54 +77,138 @@ class IndexColumn:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """An experiment's rows; `page` is the link to its page, "" without one."""
+    """An experiment's rows; `page` is the link to its page, "" without one. `rows_page` is the
+    number of the page in ROWS that has all of them, "" without one."""
 
     number: str
     page: str
     status: str
     whole: Row
     groups: Sequence[Row]
+    rows_page: str = ""
 
 
-def write(folder: Path) -> None:
-    """Write exp.html beside exp.csv, and update the links between the experiments' pages.
+def write(folder: Path, *, is_final: bool = True) -> None:
+    """Write exp.html beside exp.csv, with its pages in ROWS, and update the links between the
+    experiments' pages.
 
-    ResultsError if exp.csv cannot be read or the page cannot be written.
+    Pages in ROWS take as long as all the rest: without them, because more rows will follow, the
+    index is not `is_final`; it says so, and is no younger than exp.csv. ResultsError if exp.csv
+    cannot be read or a page cannot be written.
     """
     omitted = set(map(str, repeated.of(folder)))
     rows, count = _rows(folder, omitted)
     is_entire = count <= ENTIRE_MAX
     filled = columns(rows)
     found = [each for each in filled if is_entire or each.is_main]
-    cells = _HtmlRows(found)
     found_experiments = experiments(rows, folder)
-    shown_rows = [row for one in found_experiments for row in (one.whole, *one.groups)]
-    is_large = count > rendering.ROWS_MAX
+    pages: Mapping[str, str] = {}
+    if is_final and not is_entire:
+        known = {each.number: each for each in found_experiments}
+        pages = _write_pages(folder, filled, _parts(_each(folder, omitted), known))
+        found_experiments = [
+            replace(each, rows_page=pages.get(each.number, "")) for each in found_experiments
+        ]
     known_runs = runs.records(folder)
-    html = rendering.rendered(
-        "index.html.j2",
-        title=folder.resolve().name,
-        columns=found,
-        has_status=any(each.name == "status" for each in found),
-        experiments=found_experiments,
+    html = _rendered(
+        folder,
+        found,
+        found_experiments,
+        is_entire=is_entire,
+        is_final=is_final,
         left=runs.left(known_runs),
         certainty=certainty.sentences(runs.certainty(known_runs)),
         findings=Counter(each.kind for each in imported.read_findings(folder)),
         omitted=[*repeated.warnings(folder)] if omitted else [],
+        columns_left_out=len(filled) - len(found),
+    )
+    durable.replace(folder / PAGE, html, lasting=False)
+    if not (is_final or is_entire):
+        with durable.writing(folder / PAGE):
+            at_ns = (folder / store.TABLE).stat().st_mtime_ns
+            os.utime(folder / PAGE, ns=(at_ns, at_ns))
+    _remove_pages(folder, set(pages.values()))
+    neighbours.relink(folder)
+
+
+def _rendered(
+    folder: Path,
+    columns: Sequence[IndexColumn],
+    experiments: Sequence[IndexEntry],
+    **values: object,
+) -> Iterator[str]:
+    """The index, or a page of it, which has no other `values`."""
+    cells = _HtmlRows(columns)
+    rows = [row for one in experiments for row in (one.whole, *one.groups)]
+    is_text = not values.get("is_entire")
+    is_large = is_text or len(rows) > rendering.ROWS_MAX
+    text = (lambda _, text: text) if is_text else cells.text
+    texts = ([text(each.name, row[each.name]) for row in rows] for each in columns)
+    return rendering.rendered(
+        "index.html.j2",
+        title=folder.resolve().name,
+        columns=columns,
+        has_status=any(each.name == "status" for each in columns),
+        experiments=experiments,
         cells=cells.of,
         line=_one_line,
         between_tabs=cells.between_tabs,
-        is_entire=is_entire,
-        columns_left_out=len(filled) - len(found),
+        is_part=not values,
+        is_text=is_text,
         is_large=is_large,
-        widest=rendering.widest(
-            [cells.text(each.name, row[each.name]) for row in shown_rows] for each in found
-        )
-        if is_large
-        else "",
+        widest=rendering.widest(texts) if is_large else "",
+        **{"is_entire": True, "left": {}, "certainty": [], "findings": {}, "omitted": [], **values},
     )
-    durable.replace(folder / PAGE, html, lasting=False)
-    neighbours.relink(folder)
+
+
+def _parts(rows: Iterator[Row], known: Mapping[str, IndexEntry]) -> Iterator[list[IndexEntry]]:
+    """These experiments with all their rows, as many at once as a page has."""
+    part: list[IndexEntry] = []
+    count = 0
+    for number, own in itertools.groupby(rows, _number):
+        if number not in known:
+            continue
+        groups = [row for row in own if not csvfile.is_aggregate(row)]
+        if part and count + 1 + len(groups) > rendering.ROWS_MAX:
+            yield part
+            part, count = [], 0
+        part.append(replace(known[number], groups=groups))
+        count += 1 + len(groups)
+    if part:
+        yield part
+
+
+def _write_pages(
+    folder: Path, filled: Sequence[IndexColumn], parts: Iterator[Sequence[IndexEntry]]
+) -> dict[str, str]:
+    """Write the pages with all rows; the number of the page of each experiment. `filled` are the
+    columns of aggregate rows."""
+    durable.make_folder(folder / ROWS)
+    known = {each.name for each in filled}
+    pages: dict[str, str] = {}
+    for number, part in enumerate(parts, start=1):
+        names = [name for name in part[0].whole if name not in known]
+        own = columns([{name: row[name] for name in names} for one in part for row in one.groups])
+        html = "".join(_rendered(folder, [*filled, *own], part))
+        path = folder / ROWS / f"{number}.html"
+        if not path.is_file() or path.read_bytes() != html.encode():
+            durable.replace(path, html, lasting=False)
+        pages |= dict.fromkeys((one.number for one in part), str(number))
+    return pages
+
+
+def _remove_pages(folder: Path, kept: Collection[str]) -> None:
+    """Remove the pages in ROWS but for these, and the folder if it is empty."""
+    with contextlib.suppress(OSError):
+        for path in (folder / ROWS).glob("*.html"):
+            if path.stem.isdecimal() and path.stem not in kept:
+                path.unlink()
+        (folder / ROWS).rmdir()
+
+
+def _each(folder: Path, omitted: Collection[str]) -> Iterator[Row]:
+    """The rows of exp.csv but for those of omitted experiments."""
+    return (row for row in csvfile.each(folder / store.TABLE) if _number(row) not in omitted)
 
 
 def _rows(folder: Path, omitted: Collection[str]) -> tuple[list[Row], int]:
@@ -124,10 +216,7 @@ def _rows(folder: Path, omitted: Collection[str]) -> tuple[list[Row], int]:
     many there are."""
     rows: list[Row] = []
     count = 0
-    for row in csvfile.each(folder / store.TABLE):
-        if _number(row) in omitted:
-            continue
-        count += 1
+    for count, row in enumerate(_each(folder, omitted), start=1):
         if count == ENTIRE_MAX + 1:
             rows = [*filter(csvfile.is_aggregate, rows)]
         if count <= ENTIRE_MAX or csvfile.is_aggregate(row):
@@ -188,6 +277,8 @@ class _HtmlRows:
             if each.name not in {"exp", "status"}
         ]
         self._in_ms = {each.name for each in columns if column(each.name).in_ms}
+        names = [name for name, _ in self._columns]
+        self._places_in_ms = [pair for pair in enumerate(names) if pair[1] in self._in_ms]
         self._shown: dict[tuple[str, bool], str] = {}
 
     def text(self, name: str, text: str) -> str:
@@ -204,17 +295,30 @@ class _HtmlRows:
         return Markup("".join(cells))  # noqa: S704 - every text in it is escaped
 
     def between_tabs(self, entry: IndexEntry) -> Markup:
-        """The aggregate row of an experiment as index.js expands it: whether it has a page, its
-        number, its status, the cells."""
-        texts = (self.text(name, entry.whole[name]) for name, _ in self._columns)
-        status = [_one_line(entry.status)] if "status" in entry.whole else []
-        words = ["1" if entry.page else "0", _one_line(entry.whole["exp"]), *status, *texts]
-        return Markup("\t".join(words))  # noqa: S704 - every text in it is escaped
+        """The rows of an experiment, a line each, as index.js expands them: the kind, the number,
+        the status, cells with zeros at their end. The kind of a group's row is "-"; else whether
+        the experiment has a page, and where its groups are: "0" in the next lines, the number of
+        a page, or ""."""
+        kind = f"{1 if entry.page else 0}{0 if entry.groups else entry.rows_page}"
+        lines = [self._words(kind, entry.whole, entry.status)]
+        lines += [self._words("-", row, row.get("status", "")) for row in entry.groups]
+        return Markup("\n".join(lines))  # noqa: S704 - every text in it is escaped
+
+    def _words(self, kind: str, row: Row, status: str) -> str:
+        cells = [row[name] for name, _ in self._columns]
+        for at, name in self._places_in_ms:
+            cells[at] = shown(row[name], name)
+        words = [kind, row["exp"], *([status] if "status" in row else []), *cells]
+        line = "\t".join(words)
+        # Of a whole line that is much faster.
+        if line.count("\t") == len(words) - 1 and "\n" not in line and "\r" not in line:
+            return escape(line)
+        return "\t".join(map(_one_line, words))
 
 
 def _one_line(text: str) -> Markup:
     """Escaped; each row of the index is one line of its page, perhaps with tabs between cells."""
-    escaped = escape(text).replace("\n", "&#10;").replace("\t", "&#9;")
+    escaped = escape(text).replace("\n", "&#10;").replace("\r", "&#13;").replace("\t", "&#9;")
     return Markup(escaped)  # noqa: S704 - escaped here
 
 

@@ -67,7 +67,8 @@ def _environment() -> jinja2.Environment:
 def widest(columns: Iterable[Sequence[str]]) -> str:
     """For each column of texts the row with the longest one, which determines the width of the
     column."""
-    return " ".join(str(max(range(len(each)), key=lambda at: len(each[at]))) for each in columns)
+    sizes = ([*map(len, each)] for each in columns)
+    return " ".join(str(each.index(max(each))) for each in sizes)
 
 
 def _text(name: str) -> Markup:

@@ -36,7 +36,7 @@ class Index:
 
         began_s = time.monotonic()
         if began_s >= self._due_s:
-            index.write(folder)
+            index.write(folder, is_final=False)
             ended_s = time.monotonic()
             self._due_s = ended_s + PAUSE * (ended_s - began_s)
 

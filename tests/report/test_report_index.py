@@ -1,3 +1,4 @@
+import re
 import shutil
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from netesto.report import index, neighbours
 from netesto.report.index import IndexColumn
 from netesto.report.neighbours import Neighbours
 from netesto.results import runs
+from netesto.results.store import experiments
 from netesto.system import process
 from results import samples
 
@@ -223,12 +225,12 @@ def test_a_large_index_knows_the_widest_row_of_each_column(large):
     assert 'data-widest="298 18 297 0"' in large
 
 
-def in_browser(folder: Path) -> str:
-    """The index of a folder as HTML when its scripts have run."""
+def in_browser(folder: Path, page: str = neighbours.PAGE) -> str:
+    """The index of a folder, or a page of it, as HTML when its scripts have run."""
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     return process.run(
         [CHROMIUM, *options, f"--user-data-dir={folder / 'profile'}",
-         "--virtual-time-budget=5000", "--dump-dom", f"file://{folder / neighbours.PAGE}"],
+         "--virtual-time-budget=5000", "--dump-dom", f"file://{folder}/{page}"],
         timeout=240,
     ).stdout  # fmt: skip
 
@@ -239,6 +241,11 @@ def test_a_browser_makes_elements_of_some_experiments_only(large, tmp_path):
     assert 20 < shown.count("<tr class=") < 200
     assert "400 experiments;" in shown
     assert 'class="fold" aria-expanded="false" aria-label="groups of experiment 1"' in shown
+
+
+def lines_of(html):
+    """The rows of a very large index, or of one of its pages."""
+    return html.partition("<tbody>")[2].partition("</tbody>")[0].split("\n")[1:-1]
 
 
 @pytest.fixture
@@ -260,13 +267,13 @@ def very_large(tmp_path):
 def test_a_very_large_index_has_the_aggregate_rows_and_main_columns_as_texts_between_tabs(
     very_large,
 ):
-    lines = very_large.partition("<tbody>")[2].partition("</tbody>")[0].split("\n")[1:-1]
+    lines = lines_of(very_large)
     assert (lines[0], lines[2], len(lines)) == (
-        "1\t1.0\tok\t1\ta&#9;&lt;b&gt;",
-        "0\t3.0\tfailed\t3\ta&#9;&lt;b&gt;",
+        "11\t1.0\tok\t1\ta&#9;&lt;b&gt;",
+        "01\t3.0\tfailed\t3\ta&#9;&lt;b&gt;",
         2001,
     )
-    assert "lists those of experiment N; exp.csv has them all, with 1 more column." in very_large
+    assert "opens the rows of its groups, with 1 more column." in very_large
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
@@ -278,4 +285,95 @@ def test_a_browser_makes_rows_of_the_texts_of_a_very_large_index(very_large, tmp
         '<a href="1/exp.html">1.0</a></th><td><span class="badge ok">ok</span></td>'
         '<td class="number">1</td><td class="wide">a\t&lt;b&gt;</td></tr>'
     ) in shown
-    assert '<tr class="whole bad" aria-rowindex="4"><th scope="row">3.0</th>' in shown
+    assert (
+        '<tr class="whole bad" aria-rowindex="4"><th scope="row"><a class="rows"'
+        ' href="rows/1.html#exp=3.0" aria-label="groups of experiment 3">▸</a>3.0</th>'
+    ) in shown
+
+
+def test_the_pages_of_a_very_large_index_have_all_rows_once(very_large, tmp_path):
+    pages = sorted((tmp_path / "rows").iterdir(), key=lambda path: int(path.stem))
+    lines = [line.split("\t") for path in pages for line in lines_of(path.read_text())]
+    assert [line[1] for line in lines] == [
+        f"{number}.{group}" for number in range(1, 2002) for group in range(3)
+    ]
+    assert lines[0] == ["10", "1.0", "ok", "1", "a&#9;&lt;b&gt;", "5"]
+    assert lines[7] == ["-", "3.1", "failed", "3", "a&#9;&lt;b&gt;", "5"]
+
+
+def test_the_index_links_each_experiment_to_the_page_that_has_its_rows(very_large, tmp_path):
+    linked = {line.split("\t")[1]: line.split("\t")[0][1:] for line in lines_of(very_large)}
+    found = {
+        line.split("\t")[1]: path.stem
+        for path in (tmp_path / "rows").iterdir()
+        for line in lines_of(path.read_text())
+        if not line.startswith("-")
+    }
+    assert linked == found
+
+
+def test_a_page_of_rows_has_no_more_than_a_table_with_all_its_elements(very_large, tmp_path):
+    counts = [len(lines_of(path.read_text())) for path in (tmp_path / "rows").iterdir()]
+    assert sorted(counts) == [9, *[999] * 6]
+
+
+def test_pages_of_rows_are_no_experiments(very_large, tmp_path):
+    assert experiments(tmp_path) == [1]
+
+
+def test_a_page_of_rows_that_is_the_same_is_not_written_again(very_large, tmp_path):
+    before = [path.stat().st_ino for path in sorted((tmp_path / "rows").iterdir())]
+    index.write(tmp_path)
+    assert [path.stat().st_ino for path in sorted((tmp_path / "rows").iterdir())] == before
+
+
+def test_pages_of_rows_that_are_not_needed_any_more_are_removed(very_large, tmp_path):
+    (tmp_path / "rows" / "8.html").touch()
+    (tmp_path / "rows" / "own.html").touch()
+    index.write(tmp_path)
+    names = {path.name for path in (tmp_path / "rows").iterdir()}
+    assert names == {*(f"{number}.html" for number in range(1, 8)), "own.html"}
+
+
+def test_an_index_that_has_all_rows_has_no_other_pages(very_large, tmp_path):
+    (tmp_path / "exp.csv").write_text("exp,status\n1.0,ok\n1.1,ok\n")
+    index.write(tmp_path)
+    assert not (tmp_path / "rows").exists()
+
+
+def test_during_a_run_a_very_large_index_has_no_pages_of_rows_and_says_so(very_large, tmp_path):
+    index.write(tmp_path, is_final=False)
+    html = (tmp_path / neighbours.PAGE).read_text()
+    assert (lines_of(html)[0].split("\t")[0], (tmp_path / "rows").exists()) == ("1", False)
+    assert "in exp.csv until the run ends, or <code>netesto report" in html
+
+
+def test_during_a_run_a_very_large_index_is_no_younger_than_its_table(very_large, tmp_path):
+    index.write(tmp_path, is_final=False)
+    paths = [tmp_path / "exp.csv", tmp_path / neighbours.PAGE]
+    assert len({path.stat().st_mtime_ns for path in paths}) == 1
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+def test_a_link_to_the_rows_of_an_experiment_shows_these_and_no_others(very_large, tmp_path):
+    shown = in_browser(tmp_path, "rows/1.html#exp=3.0").partition("</thead>")[2]
+    assert re.findall(r'<tr class="([a-z ]*)"[^>]*><th scope="row">.*?([\d.]+)</th>', shown) == [
+        ("whole bad", "3.0"),
+        ("group", "3.1"),
+        ("group", "3.2"),
+    ]
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+def test_a_browser_shows_cells_of_a_page_of_rows_as_the_index_does(tmp_path):
+    cells = [("60.0", "40790.722"), ("0.0001", ""), ("62.50", "62.5"), ("100", "5"), ("60+...", "")]
+    rows = [
+        f"{number}.{group},{rate},{rtt}\n"
+        for number in range(1, 2502)
+        for group, (rate, rtt) in enumerate(cells)
+    ]
+    (tmp_path / "exp.csv").write_text("exp,rate,rtt\n" + "".join(rows))
+    index.write(tmp_path)
+    shown = in_browser(tmp_path, "rows/1.html#exp=1.0").partition("</thead>")[2]
+    found = re.findall(r'<td class="[^"]*">(.*?)</td><td class="[^"]*">(.*?)</td></tr>', shown)
+    assert found == [(index.shown(rate, "rate"), index.shown(rtt, "rtt")) for rate, rtt in cells]

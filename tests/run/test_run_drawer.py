@@ -16,7 +16,8 @@ def drawn(monkeypatch):
     moments = []
     now = [100.0]
 
-    def write(_):
+    def write(_, *, is_final=True):
+        del is_final
         moments.append(now[0])
         now[0] += 1
 

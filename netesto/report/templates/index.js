@@ -3,18 +3,26 @@
   const scroll = document.querySelector(".scroll");
   if (!scroll) return;
   const holder = scroll.querySelector(".large");
-  // Of a very large table a row is its texts between tabs: whether it has a page, its number, its status, cells.
+  // Of a very large table a row is its texts between tabs: its kind (see between_tabs), its number, status, cells.
+  const trimmed = (text) => (/^-?\d+\.\d+$/.test(text) ? text.replace(/\.?0+$/, "") : text);
   const expand = (line, heads) => {
     if (line.startsWith("<")) return line;
-    const [hasPage, exp, ...texts] = line.split("\t");
+    const [kind, exp, ...texts] = line.split("\t");
+    const [isGroup, number, place] = [kind === "-", exp.split(".")[0], kind.slice(1)];
     const status = heads[1]?.dataset.name === "status" ? texts[0] : "ok";
     const cells = [...heads].slice(1).map((head, i) => {
-      const text = texts[i] ?? "";
+      const text = trimmed(texts[i] ?? "");
       if (head.dataset.name !== "status") return `<td class="${head.className}">${text}</td>`;
+      if (isGroup) return `<td${text === "ok" ? "" : ' class="marked"'}>${text}</td>`;
       return `<td><span class="badge ${["ok", "partial"].includes(text) ? text : "failed"}">${text}</span></td>`;
     });
-    const number = hasPage === "1" ? `<a href="${exp.split(".")[0]}/exp.html">${exp}</a>` : exp;
-    return `<tr class="whole${status === "ok" ? "" : " bad"}"><th scope="row">${number}</th>${cells.join("")}</tr>`;
+    const row = (kinds, head) => `<tr class="${kinds}"><th scope="row">${head}</th>${cells.join("")}</tr>`;
+    if (isGroup) return row("group", exp);
+    const label = `aria-label="groups of experiment ${number}">▸`;
+    const fold = place === "0" ? `<button type="button" class="fold" hidden aria-expanded="true" ${label}</button>`
+      : place && `<a class="rows" href="rows/${place}.html#exp=${exp}" ${label}</a>`;
+    const shown = kind.startsWith("1") ? `<a href="${number}/exp.html">${exp}</a>` : exp;
+    return row(`whole${status === "ok" ? "" : " bad"}`, fold + shown);
   };
   const large = holder && virtual.open(holder, expand);
   const table = large ? large.table : scroll.querySelector("table");
@@ -33,7 +41,8 @@
   const experiments = large ? grouped(large.lines) : [...table.tBodies].map((body) => ({
     body, texts: [...body.rows].map((row) => [...row.cells].map((cell) => cell.textContent).map(withoutFold)),
   }));
-  for (const experiment of experiments) experiment.folded = true;
+  const allGroups = document.getElementById("all-groups");
+  for (const experiment of experiments) experiment.folded = !allGroups?.defaultChecked;
   const textsOf = (experiment) =>
     experiment.texts ??= experiment.lines.map((line) => virtual.textsOf(line).map(withoutFold));
 
@@ -90,7 +99,7 @@
     const again = large ? table.querySelector(`tr[aria-rowindex="${place}"] .fold`) : button(experiment);
     again?.focus();
   });
-  document.getElementById("all-groups")?.addEventListener("change", (event) => {
+  allGroups?.addEventListener("change", (event) => {
     for (const experiment of experiments) experiment.folded = !event.target.checked;
     show();
   });
@@ -99,5 +108,7 @@
     table.classList.toggle("brief", !event.target.checked);
   });
   filter.form.hidden = false;
+  // The index links to the rows of one experiment.
+  if (location.hash.startsWith("#exp=")) filter.value = location.hash.slice(1);
   apply();
 })();

@@ -7,7 +7,7 @@ const virtual = (() => {
   const HEIGHT_MAX = 8e6;
   // On paper, and when all is selected to be copied.
   const ELEMENTS_MAX = 5000;
-  const entities = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&#34;": '"', "&#39;": "'", "&quot;": '"', "&#x27;": "'", "&#10;": "\n", "&#9;": "\t" };
+  const entities = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&#34;": '"', "&#39;": "'", "&quot;": '"', "&#x27;": "'", "&#10;": "\n", "&#13;": "\r", "&#9;": "\t" };
 
   // The texts of a row's cells, from its line of HTML.
   const textsOf = (line) => line.split(/<t[dh]\b/).slice(1).map((cell) => cell.slice(cell.indexOf(">") + 1)
