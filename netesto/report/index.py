@@ -77,15 +77,13 @@ class IndexColumn:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """An experiment's rows; `page` is the link to its page, "" without one. `rows_page` is the
-    number of the page in ROWS that has all of them, "" without one."""
+    """An experiment's rows; `page` is the link to its page, "" without one."""
 
     number: str
     page: str
     status: str
     whole: Row
     groups: Sequence[Row]
-    rows_page: str = ""
 
 
 def write(folder: Path, *, is_final: bool = True) -> None:
@@ -106,9 +104,6 @@ def write(folder: Path, *, is_final: bool = True) -> None:
     if is_final and not is_entire:
         known = {each.number: each for each in found_experiments}
         pages = _write_pages(folder, filled, _parts(_each(folder, omitted), known))
-        found_experiments = [
-            replace(each, rows_page=pages.get(each.number, "")) for each in found_experiments
-        ]
     known_runs = runs.records(folder)
     html = _rendered(
         folder,
@@ -116,6 +111,7 @@ def write(folder: Path, *, is_final: bool = True) -> None:
         found_experiments,
         is_entire=is_entire,
         is_final=is_final,
+        pages=pages,
         left=runs.left(known_runs),
         certainty=certainty.sentences(runs.certainty(known_runs)),
         findings=Counter(each.kind for each in imported.read_findings(folder)),
@@ -157,7 +153,7 @@ def _rendered(
         is_text=is_text,
         is_large=is_large,
         widest=rendering.widest(texts) if is_large else "",
-        **{"is_entire": True, "left": {}, "certainty": [], "findings": {}, "omitted": [], **values},
+        **{"is_entire": True, "pages": {}, **values},
     )
 
 
@@ -294,12 +290,12 @@ class _HtmlRows:
         cells = (f"{opening}{self.text(name, row[name])}</td>" for name, opening in self._columns)
         return Markup("".join(cells))  # noqa: S704 - every text in it is escaped
 
-    def between_tabs(self, entry: IndexEntry) -> Markup:
+    def between_tabs(self, entry: IndexEntry, pages: Mapping[str, str]) -> Markup:
         """The rows of an experiment, a line each, as index.js expands them: the kind, the number,
         the status, cells with zeros at their end. The kind of a group's row is "-"; else whether
         the experiment has a page, and where its groups are: "0" in the next lines, the number of
-        a page, or ""."""
-        kind = f"{1 if entry.page else 0}{0 if entry.groups else entry.rows_page}"
+        one of `pages`, or ""."""
+        kind = f"{1 if entry.page else 0}{0 if entry.groups else pages.get(entry.number, '')}"
         lines = [self._words(kind, entry.whole, entry.status)]
         lines += [self._words("-", row, row.get("status", "")) for row in entry.groups]
         return Markup("\n".join(lines))  # noqa: S704 - every text in it is escaped

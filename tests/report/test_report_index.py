@@ -317,6 +317,12 @@ def test_a_page_of_rows_has_no_more_than_a_table_with_all_its_elements(very_larg
     assert sorted(counts) == [9, *[999] * 6]
 
 
+def test_a_page_of_rows_leads_back_to_the_index(very_large, tmp_path):
+    html = (tmp_path / "rows" / "1.html").read_text()
+    base, link = re.findall(r'<(?:base|nav><a) href="(.*?)"', html)
+    assert (tmp_path / "rows" / base / link).resolve() == tmp_path / neighbours.PAGE
+
+
 def test_pages_of_rows_are_no_experiments(very_large, tmp_path):
     assert experiments(tmp_path) == [1]
 
