@@ -43,4 +43,4 @@ def _record_crash(path: Path, error: GuestError) -> None:
     with plan, Store(made.guest.out) as results:
         crashed.record(job.session_of(made, plan, watcher), results, error)
     if made.guest.pages:
-        Drawer(made.guest.out).finish(within_s=math.inf)
+        Drawer(made.guest.out, has_index=False).finish(within_s=math.inf)

@@ -56,10 +56,12 @@ def finish_index(folder: Path, *, is_changed: bool) -> None:
 
 
 class Drawer:
-    """Draws the missing pages in a results folder that a guest writes to."""
+    """Draws the missing pages in a results folder that a guest writes to. That of a part needs no
+    index (`has_index`): the run that adopts it draws one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, has_index: bool = True) -> None:
         self._folder = folder
+        self._has_index = has_index
         self._looked_s = 0.0
         self._drawn: set[int] = set()
         self._index = Index()
@@ -117,9 +119,10 @@ class Drawer:
             self._drawn.add(exp)
         rows = self._table_bytes()
         if rows != self._rows:
-            if time.monotonic() >= latest_s:
+            if self._has_index and time.monotonic() >= latest_s:
                 return False
-            self._index.update(self._folder)
+            if self._has_index:
+                self._index.update(self._folder)
             self._rows = rows
         return True
 

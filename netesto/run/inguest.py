@@ -61,9 +61,10 @@ class GuestRequest:
         made = {"kernel": Kernel(**kernel), "out": Path(value["out"]), "added": added}
         return cls(**{**value, **made})
 
-    def carry_out(self, job: Path, warn: Warn) -> int:
-        """Carry out the job in a file inside a guest; the exit status. GuestError if it crashes, or
-        if its kernel is another one than when the run began."""
+    def carry_out(self, job: Path, warn: Warn, *, is_part: bool = False) -> int:
+        """Carry out the job in a file inside a guest, the whole or a part of a run; the exit
+        status. GuestError if it crashes, or if its kernel is another one than when the run
+        began."""
         # In the guest its job is read as well, but no other guest is started.
         from netesto.lab import guest
         from netesto.lab.watch import STALL_S
@@ -77,7 +78,7 @@ class GuestRequest:
         if self.pages:
             from netesto.run.drawer import Drawer
 
-            drawer = Drawer(self.out)
+            drawer = Drawer(self.out, has_index=not is_part)
         # In real time a guest must not share its processor.
         draws_beside = self.kernel.ground.is_simulated or len(os.sched_getaffinity(0)) > 1
         outcome = None
@@ -125,7 +126,7 @@ def request_of(job: Path) -> GuestRequest:
 def run_part(job: Path, warn: Warn, on_crash: Callable[[GuestError], None]) -> int:
     """Carry out the job in a file, which is a part of a run, in a guest; the exit status."""
     try:
-        return request_of(job).carry_out(job, warn)
+        return request_of(job).carry_out(job, warn, is_part=True)
     except GuestError as error:
         # The others go on.
         on_crash(error)

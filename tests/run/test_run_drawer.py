@@ -1,6 +1,8 @@
+import math
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -105,3 +107,14 @@ def test_where_all_pages_are_drawn_no_time_is_needed(pages, tmp_path):
     folder = with_experiments(tmp_path, drawn=["1", "2"], missing=[])
     assert drawer.Drawer(folder).finish(within_s=0)
     assert pages == []
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_a_part_of_a_run_has_pages_and_no_index(monkeypatch, tmp_path, has_index):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "exp.csv").write_text("exp,status\n1.0,ok\n")
+    drawn: list[Path] = []
+    monkeypatch.setattr(page, "write", drawn.append)
+    monkeypatch.setattr(index, "write", drawn.append)
+    drawer.Drawer(tmp_path, has_index=has_index).finish(within_s=math.inf)
+    assert drawn == [tmp_path / "1", *([tmp_path] if has_index else [])]
