@@ -94,6 +94,8 @@ class Drawer:
             is_done = False
         if self._error is not None:
             raise self._error
+        if is_done and self._has_index:
+            finish_index(self._folder, is_changed=False)
         return is_done
 
     def _draw(self, latest_s: float = math.inf) -> bool:

@@ -115,6 +115,14 @@ def test_a_part_of_a_run_has_pages_and_no_index(monkeypatch, tmp_path, has_index
     (tmp_path / "exp.csv").write_text("exp,status\n1.0,ok\n")
     drawn: list[Path] = []
     monkeypatch.setattr(page, "write", drawn.append)
-    monkeypatch.setattr(index, "write", drawn.append)
+    monkeypatch.setattr(index, "write", lambda folder, **_: drawn.append(folder))
     drawer.Drawer(tmp_path, has_index=has_index).finish(within_s=math.inf)
     assert drawn == [tmp_path / "1", *([tmp_path] if has_index else [])]
+
+
+def test_of_a_large_table_a_finished_run_has_pages_with_all_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(index, "ENTIRE_MAX", 1)
+    folder = with_experiments(tmp_path, drawn=["1"], missing=[])
+    (folder / "exp.csv").write_text("exp,status\n1.0,ok\n1.1,ok\n")
+    drawer.Drawer(folder).finish(within_s=math.inf)
+    assert (folder / "rows" / "1.html").exists()
