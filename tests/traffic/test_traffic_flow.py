@@ -826,10 +826,8 @@ def test_every_request_that_a_stall_delays_has_the_delay_in_its_latency(tmp_path
     assert told[0] == 0, told
     # One is due every 2 ms, and each is answered behind the one before it.
     times_us = completions.read(path)
-    assert (times_us.max() >= 200_000, (times_us[1:] - times_us[:-1]).min() >= -2000.01) == (
-        True,
-        True,
-    )
+    assert times_us.max() >= 200_000
+    assert (times_us[1:] - times_us[:-1]).min() >= -2000.01
 
 
 def swallow(listener: socket.socket, port: int, connections: list[socket.socket]) -> None:
