@@ -1,7 +1,7 @@
 """Turns commands of the language into requests to agents. Pure."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 
 from netesto import traffic
@@ -27,6 +27,8 @@ OFFERED_SHARE = 1.2
 # Mbit/s of payload on links of 1 Mbit/s; its sender reached 0.915 of it, as its sleeps overran. A
 # datagram of 1400 bytes is 1442 on the wire: 0.95 are 0.979 of the link.
 TRACE_SHARES: Mapping[str, float] = {"TRACE_TCP": 0.915, "TRACE_UDP": 0.95}
+
+_A_BITRATE = "Write for example: bitrate=1mbit"
 
 
 def group_request(
@@ -72,7 +74,8 @@ def group_request(
         found = {name: (end.host, str(address(end, family))) for name, end in ends.items()}
         flow = replace(flow, trace=part.placed(found).text)
         if flow.test in TRACE_SHARES and flow.bitrate_bps is None and part.is_paced:
-            flow = replace(flow, bitrate_bps=_paced_bps(command, client[0], changed_rates_bps))
+            paced_bps = _paced_bps(command, client[0], ends.values(), changed_rates_bps)
+            flow = replace(flow, bitrate_bps=paced_bps)
     if tool.paces_datagrams and flow.test == "UDP_STREAM" and flow.bitrate_bps is None:
         flow = replace(flow, bitrate_bps=_offered_bps(client[0], server[0], changed_rates_bps))
     return between(command, flow, (client[0].host, addresses[0]), (server[0].host, addresses[1]))
@@ -150,23 +153,31 @@ def _offered_bps(
 def _paced_bps(
     command: steps.DoTrace,
     client: Endpoint,
+    peers: Iterable[Endpoint],
     changed_rates_bps: Mapping[tuple[str, str], float | None],
 ) -> float:
-    """The payload that a flow of a trace offers, of the rate of its sender's first link.
-    MissingError without such a rate."""
-    for links in client.paths.values():
-        for link in links[:1]:
-            rate_bps = changed_rates_bps.get(link.ends, link.rate_bps)
-            if rate_bps is not None:
-                return TRACE_SHARES[command.flow.test] * rate_bps
-    raise unpaced(client.host)
+    """The payload that a flow of a trace offers, of the rate of its sender's first link to these
+    peers. MissingError without such a rate, or if there are several."""
+    # Paths to other hosts are of other commands.
+    first = [link for peer in peers for link in client.paths.get(peer.host, ())[:1]]
+    rates = {changed_rates_bps.get(link.ends, link.rate_bps) for link in first}
+    if len(rates) > 1:
+        raise MissingError(
+            f"DO_TRACE needs bitrate= here: the first links of {client.host} to the hosts of the"
+            " trace have different rates",
+            remedy=_A_BITRATE,
+        )
+    (rate_bps,) = rates or {None}
+    if rate_bps is None:
+        raise unpaced(client.host)
+    return TRACE_SHARES[command.flow.test] * rate_bps
 
 
 def unpaced(host: str) -> MissingError:
     """A host's flows of a trace have no rate."""
     return MissingError(
         f"DO_TRACE needs bitrate= here: the first link of {host} has no rate",
-        remedy="Write for example: bitrate=1mbit",
+        remedy=_A_BITRATE,
     )
 
 

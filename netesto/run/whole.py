@@ -19,6 +19,7 @@ from netesto.errors import AgentError, LabError, NetestoError, ScriptError, Stop
 from netesto.lab import carrying, drawing, leftovers, netns, plan, probe
 from netesto.lab.agents import Nursery
 from netesto.lab.netns import Lab
+from netesto.lab.topology import Topology
 from netesto.language import steps
 from netesto.language.plan import Totals
 from netesto.model import Endpoint
@@ -143,7 +144,7 @@ class _Whole:
             self._watcher.say(text)
             for note in plan.notes(built):
                 self._watcher.say(note)
-            pairs = _pairs(self._head.commands, planned)
+            pairs = _all_pairs(self._head.commands, planned, network)
             hosts = labs.endpoints(lab, built, pairs, ground=ground)
             inventory = planned.at(hosts)
             measured = self._measure(lab, built, _pairs(self._own, planned))
@@ -304,6 +305,19 @@ def _pairs(
     return {
         (inventory.find(command.host).host, inventory.find(command.server).host): None
         for command in _flows(commands)
+    }
+
+
+def _all_pairs(
+    commands: Iterable[steps.RemoteCommand], inventory: Inventory, network: Topology
+) -> dict[tuple[str, str], None]:
+    """These, and those of a host of several links and each peer of its traces: on one link all of
+    its flows begin."""
+    traces = [each for each in commands if isinstance(each, steps.DoTrace)]
+    hosts = ((inventory.find(command.host).host, command.peers) for command in traces)
+    several = [(host, peers) for host, peers in hosts if len(network.links_of(host)) > 1]
+    return _pairs(commands, inventory) | {
+        (host, inventory.find(peer).host): None for host, peers in several for peer in peers
     }
 
 

@@ -1,7 +1,7 @@
 """Commands of the language as requests of agents."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from netesto.controller import requests
 from netesto.errors import MissingError, ScriptError, WorldError
 from netesto.language import steps
 from netesto.model import LabLink
+from netesto.traces import played
 
 group_request = partial(requests.group_request, family=4, changed_rates_bps={})
 
@@ -125,6 +126,43 @@ def test_a_rate_of_a_link_that_the_script_has_changed_is_the_one_that_counts():
 
 def test_a_rate_that_was_given_is_not_changed():
     assert datagrams(10e6, bitrate_bps=1e6).bitrate_bps == 1e6
+
+
+def trace_rate_bps(*first_bps: float | None, elsewhere_bps: float | None = None):
+    """The rate of a's datagrams of a trace to b and c, to which its first links have these rates;
+    before them is the path of another command, to a host beyond a link of another rate."""
+    peers = {name: replace(B, host=name) for name in ("b", "c")[: len(first_bps)]}
+    head = played.HostPart(end_us=1e6, drain_s=1, peers=tuple(peers), count=1)
+    links = {"d": [LabLink(("a", "3"), elsewhere_bps)]} | {
+        name: [LabLink(("a", name), rate_bps), LabLink((name, "z"), 1e3)]
+        for name, rate_bps in zip(peers, first_bps, strict=True)
+    }
+    able = replace(info("a"), tools={"native": "1"})
+    asked = do_client(test="TRACE_UDP", tool="native", trace=head.text)
+    members = {each.name: getattr(asked, each.name) for each in fields(asked)}
+    command = steps.DoTrace(**members, peers=tuple(peers))
+    client = replace(A, paths=links)
+    made = group_request(command, (client, able), (peers["b"], able), peers=peers)
+    return made.bitrate_bps
+
+
+def test_a_trace_has_the_rate_of_its_own_first_link_not_of_that_to_hosts_of_other_commands():
+    assert trace_rate_bps(2e6, elsewhere_bps=10e6) == 0.95 * 2e6
+
+
+def test_a_trace_that_begins_on_links_of_one_rate_has_it():
+    assert trace_rate_bps(2e6, 2e6) == 0.95 * 2e6
+
+
+@pytest.mark.parametrize("rates_bps", [(2e6, 10e6), (2e6, None)])
+def test_a_trace_that_begins_on_links_of_different_rates_needs_one(rates_bps):
+    with pytest.raises(MissingError, match="to the hosts of the trace have different rates"):
+        trace_rate_bps(*rates_bps)
+
+
+def test_a_trace_without_a_rate_on_its_own_first_link_is_refused():
+    with pytest.raises(MissingError, match="the first link of a has no rate"):
+        trace_rate_bps(None, elsewhere_bps=10e6)
 
 
 def test_datagrams_that_nothing_limits_are_refused_in_simulated_time():
