@@ -194,7 +194,10 @@ def _write_pages(
 
 
 def _remove_pages(folder: Path, kept: Collection[str]) -> None:
-    """Remove the pages in ROWS but for these, and the folder if it is empty."""
+    """Remove the pages in ROWS but for these, and the folder if it is empty; nothing behind a
+    symbolic link, where other files may be."""
+    if (folder / ROWS).is_symlink():
+        return
     with contextlib.suppress(OSError):
         for path in (folder / ROWS).glob("*.html"):
             if path.stem.isdecimal() and path.stem not in kept:

@@ -383,3 +383,13 @@ def test_a_browser_shows_cells_of_a_page_of_rows_as_the_index_does(tmp_path):
     shown = in_browser(tmp_path, "rows/1.html#exp=1.0").partition("</thead>")[2]
     found = re.findall(r'<td class="[^"]*">(.*?)</td><td class="[^"]*">(.*?)</td></tr>', shown)
     assert found == [(index.shown(rate, "rate"), index.shown(rtt, "rtt")) for rate, rtt in cells]
+
+
+def test_pages_behind_a_symbolic_link_are_not_removed(tmp_path: Path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "77.html").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / index.ROWS).symlink_to(tmp_path / "own")
+    (tmp_path / "out" / "exp.csv").write_text("exp,status\n1.0,ok\n")
+    index.write(tmp_path / "out")
+    assert (tmp_path / "own" / "77.html").read_text() == "mine"
