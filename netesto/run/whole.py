@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import platform
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -311,14 +312,17 @@ def _pairs(
 def _all_pairs(
     commands: Iterable[steps.RemoteCommand], inventory: Inventory, network: Topology
 ) -> dict[tuple[str, str], None]:
-    """These, and those of a host of several links and each peer of its traces: on one link all of
-    its flows begin."""
-    traces = [each for each in commands if isinstance(each, steps.DoTrace)]
-    hosts = ((inventory.find(command.host).host, command.peers) for command in traces)
-    several = [(host, peers) for host, peers in hosts if len(network.links_of(host)) > 1]
-    return _pairs(commands, inventory) | {
-        (host, inventory.find(peer).host): None for host, peers in several for peer in peers
-    }
+    """These, and those of a host and the peers of its traces: all of them if it has several links,
+    else one, because all of its flows begin on one link."""
+    found = _pairs(commands, inventory)
+    for command in commands:
+        if isinstance(command, steps.DoTrace):
+            host = inventory.find(command.host).host
+            others = (peer for peer in command.peers if inventory.find(peer).host != host)
+            several = len(network.links_of(host)) > 1
+            for peer in others if several else itertools.islice(others, 1):
+                found[host, inventory.find(peer).host] = None
+    return found
 
 
 def _pages() -> tuple[Callable[[Path], None], Callable[[Path], None]]:
