@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -80,8 +80,16 @@ FOLDERS: Mapping[str, str] = {"bash": "_shtab_compgen_dirs", "zsh": "_files -/"}
 def add_path(
     command: argparse.ArgumentParser, *names: str, complete: Mapping[str, str] = _FILES, **how: Any
 ) -> None:
-    """A file (with `FOLDERS` a folder) that shells complete: a Path, unless `type` is given."""
-    argument = command.add_argument(*names, **{"type": Path, **how})
+    """A file (with `FOLDERS` a folder) that shells complete: a Path, unless `type` is given. An
+    empty text is refused: as a Path it would be the current directory."""
+    kind: Callable[[str], Any] = how.pop("type", Path)
+
+    def given(text: str) -> Any:
+        if not text:
+            raise argparse.ArgumentTypeError("it is empty, as an unset variable would be")
+        return kind(text)
+
+    argument = command.add_argument(*names, type=given, **how)
     argument.complete = dict(complete)  # type: ignore[attr-defined]  # read by shtab, not argparse
 
 

@@ -525,3 +525,20 @@ def test_a_host_that_an_installation_is_given_twice_is_named(tmp_path, monkeypat
     status = cli.main(["hosts", "install", "h1", "root@h2", "h2"])
     said = "netesto: host h2 is given twice"
     assert (status, capsys.readouterr().err.splitlines()[0]) == (2, said)
+
+
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [
+        (["run", "a.nts", "--out", ""], "-o/--out"),
+        (["run", "a.nts", "--lib="], "--lib"),
+        (["run", ""], "SCRIPT"),
+        (["show", ""], "DIR"),
+        (["report", ""], "DIR"),
+        (["compare", "", "results"], "BASE"),
+    ],
+)
+def test_an_empty_path_is_refused_instead_of_being_the_current_folder(capsys, words, argument):
+    status, text = run(capsys, *words)
+    first = f"netesto: argument {argument}: it is empty, as an unset variable would be"
+    assert (status, text.splitlines()[0]) == (2, first)
