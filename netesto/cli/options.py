@@ -385,7 +385,7 @@ def _worker(commands: Commands) -> None:
     worker.add_argument("address", metavar="ADDRESS", help="of the scheduler")
     worker.add_argument("--jobs", type=values.count, metavar="N",
         help="cells at a time (default: as many as this machine has processors, and memory for)")
-    worker.add_argument("--port", type=values.whole, default=0, metavar="N",
+    worker.add_argument("--port", type=values.port, default=0, metavar="N",
         help="the TCP port on which the worker listens (default: any)")
     add_flag(worker, "--insecure", what="use a scheduler in a network, without TLS")
 

@@ -13,6 +13,7 @@ would repeat the task if their worker ended.
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import os
 import secrets
 import signal
@@ -20,6 +21,7 @@ import socket
 import zipfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent import futures
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +29,10 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from distributed import Client, Future, KilledWorker, Security
+from distributed.comm import CommClosedError
 
 from netesto.agent import tools
-from netesto.errors import MissingError, UsageError
+from netesto.errors import MissingError, UsageError, WorldError
 from netesto.flowspec import FlowSpec
 from netesto.lab.kernels import Kernel
 from netesto.language.steps import DoClient, RemoteCommand
@@ -306,6 +309,8 @@ class Cluster:
             await _reach(self._address)
         except OSError as error:
             raise no_scheduler(self._address, error) from error
+        # What happens to the connection is in this class's errors; Dask would add its stacks.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         client = Client(
             self._address.text,
             security=self._address.security,
@@ -335,8 +340,18 @@ class Cluster:
     async def _connected(self) -> AsyncIterator[None]:
         async with self._connection() as client:
             self._client = client
-            yield
+            try:
+                yield
+            except (CommClosedError, futures.CancelledError) as error:
+                raise self._lost() from error
             await asyncio.gather(*self._calls, return_exceptions=True)
+
+    def _lost(self) -> WorldError:
+        """The error of a scheduler that ends during a run, or that is no longer reached."""
+        return WorldError(
+            f"the scheduler at {self._address.text} has gone, and the cells that ran are lost",
+            remedy="Start it and its workers again, and continue with --resume.",
+        )
 
     async def more(self) -> int:
         while True:
@@ -372,7 +387,7 @@ class Cluster:
         except asyncio.CancelledError:
             if (current := asyncio.current_task()) is not None and current.cancelling():
                 raise
-            return TaskEnd(status.FAILED, f"the scheduler at {self._address.text} has gone")
+            raise self._lost() from None
         finally:
             future.release()
         if found.is_damaged:

@@ -15,6 +15,7 @@ import os
 import platform
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from distributed.comm import connect
 
 import netesto
 from netesto.agent import tools
+from netesto.errors import WorldError
 from netesto.files import atomic, paths
 from netesto.lab import kernels, netns
 from netesto.lab.kernels import Kernel
@@ -37,6 +39,7 @@ from netesto.run.workers import LocalWorkers
 from netesto.schema import registered
 from netesto.system import interrupts, owned, process
 from netesto.traffic import TOOLS
+from netesto.units import counted
 
 # What a worker tells its scheduler of, as resources: places for parts, memory for their guests, and
 # as many as it has places of each traffic tool and each installed kernel. A task needs one of each.
@@ -174,13 +177,15 @@ async def serve(
     say: Callable[[str], None],
 ) -> None:
     """Carry out parts for the scheduler at an address, until it or a signal ends this. One of
-    NO_SCHEDULER without one."""
+    NO_SCHEDULER without one; WorldError if the port cannot be listened on."""
     global _here  # noqa: PLW0603 - Dask calls functions, which find their worker here
     logging.getLogger("distributed").setLevel(logging.WARNING)
     resources = _resources(processors.places)
     # A worker of Dask would wait for a scheduler without end.
     options = security.get_connection_args("worker") if security is not None else {}
     await (await connect(address, timeout=CONNECT_S, **options)).close()
+    if port:
+        _check_port(host or "", port)
     with owned.temporary_folder() as folder:
         async with Worker(
             address,
@@ -200,11 +205,26 @@ async def serve(
             for number in interrupts.not_ignored():
                 loop.add_signal_handler(number, _end, number)
             own = places_name()
-            say(f"{resources[own]:.0f} places, {resources[MEMORY]:.0f} MiB, for {address}: {own}")
+            places = counted(processors.places, "place")
+            say(f"{places}, {resources[MEMORY]:.0f} MiB, for {address}: {own}")
             for name in resources:
                 if name.startswith(FAULT):
                     say(name)
             await worker.finished()
+            if _here.closing is None:
+                say(f"the scheduler at {address} has gone")
+
+
+def _check_port(host: str, port: int) -> None:
+    """WorldError if no worker can listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise WorldError(
+            f"cannot listen on port {port}: {os.strerror(error.errno or 0)}",
+            remedy="Another worker may have it. Choose another one with --port.",
+        ) from error
 
 
 def _end(number: signal.Signals) -> None:

@@ -22,6 +22,7 @@ from netesto.run.session import RunEnd, RunSession, record_of, script_name, tell
 from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
 from netesto.run.workers import LocalWorkers, Workers, need_dask
 from netesto.system import proc
+from netesto.units import counted
 
 
 def plan(
@@ -172,7 +173,7 @@ def _workers(session: RunSession, kernel: Kernel, jobs: int) -> Iterator[Workers
     if (partition := slurm.partition_of(request.on)) is None:
         found = workers_at(cluster.address_of(request.on, insecure=request.insecure))
         found.examine()
-        session.watcher.say(f"{found.places} places on the workers of {request.on}")
+        session.watcher.say(f"{counted(found.places, 'place')} on the workers of {request.on}")
         yield found
         return
     parts = sum(not part.is_idle for part in session.plan.outer)

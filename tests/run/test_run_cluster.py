@@ -26,7 +26,7 @@ from distributed import Client
 
 from netesto.agent import tools
 from netesto.cli.display import Display
-from netesto.errors import MissingError, UsageError
+from netesto.errors import MissingError, UsageError, WorldError
 from netesto.files import paths
 from netesto.grounds import LAB, SIM
 from netesto.lab.kernels import Kernel
@@ -153,7 +153,7 @@ class World:
         env = {"XDG_CACHE_HOME": str(self.folder / f"{name}-cache"), "TMPDIR": str(temporary)}
         words = [self.address, str(self.folder), PART.replace("RUN", self.name), str(damaged)]
         argv = [sys.executable, "-P", "-c", WORKER, *words]
-        child = started(self.stack, argv, self.folder / name, env, "1 places")
+        child = started(self.stack, argv, self.folder / name, env, "1 place,")
         self.workers.append(child)
         return child
 
@@ -236,15 +236,19 @@ def started(
     )
 
 
+def started_scheduler(stack: contextlib.ExitStack, log: Path) -> tuple[str, process.Child]:
+    """A scheduler, and its address."""
+    env = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+    words = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+    child = started(stack, [*process.python("dask"), *words], log, env, "Scheduler at:")
+    return log.read_text().partition("Scheduler at:")[2].split()[0], child
+
+
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a scheduler."""
-    log = tmp_path_factory.mktemp("scheduler") / "log"
-    env = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
-    words = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
     with contextlib.ExitStack() as stack:
-        started(stack, [*process.python("dask"), *words], log, env, "Scheduler at:")
-        yield log.read_text().partition("Scheduler at:")[2].split()[0]
+        yield started_scheduler(stack, tmp_path_factory.mktemp("scheduler") / "log")[0]
 
 
 @pytest.fixture(autouse=True)
@@ -528,6 +532,21 @@ def test_a_scheduler_that_is_not_there_is_reported(tmp_path):
     assert caught.value.message == "no scheduler at tcp://127.0.0.1:9: Connection refused"
 
 
+def test_a_scheduler_that_ends_during_a_run_ends_it_and_what_was_measured_is_kept(tmp_path):
+    with contextlib.ExitStack() as stack:
+        address, scheduler = started_scheduler(stack, tmp_path / "scheduler")
+        world = World(tmp_path, stack, address)
+        world.start_worker()
+        held = world.hold(3)
+        soon(lambda: world.executed == [1, 2, 3], scheduler.kill)
+        with pytest.raises(WorldError) as caught:
+            world.run(tmp_path / "out")
+        held.unlink()
+    message = f"the scheduler at {address} has gone, and the cells that ran are lost"
+    assert caught.value.message == message
+    assert rows(tmp_path / "out") == OK_ROWS[:2]
+
+
 def test_a_host_whose_name_is_unknown_is_reported(monkeypatch, tmp_path):
     async def unknown(*_: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -564,11 +583,18 @@ def test_a_server_that_is_no_scheduler_is_reported(other_server, tmp_path):
     assert caught.value.message == message
 
 
-def serving(address: str) -> Coroutine[object, object, None]:
+def serving(address: str, *, port: int = 0) -> Coroutine[object, object, None]:
     """A worker for the scheduler at an address."""
     return onworker.serve(
-        f"tcp://{address}", LocalWorkers(1), host="127.0.0.1", port=0, security=None, say=print
+        f"tcp://{address}", LocalWorkers(1), host="127.0.0.1", port=port, security=None, say=print
     )
+
+
+def test_a_worker_whose_port_another_program_has_ends(scheduler, other_server):
+    port = other_server.rpartition(":")[2]
+    with pytest.raises(WorldError) as caught:
+        asyncio.run(serving(scheduler.removeprefix("tcp://"), port=int(port)))
+    assert caught.value.message == f"cannot listen on port {port}: Address already in use"
 
 
 def test_a_worker_without_a_scheduler_ends(monkeypatch):
