@@ -103,7 +103,9 @@ class GuestRequest:
             outcome, pages_s = status.INTERRUPTED, 0
         finally:
             if drawer and not drawer.finish(within_s=pages_s):
-                warn(f"no time to draw all pages; netesto report {self.out} draws them")
+                # The results of a part move to the folder of the run.
+                folder = "" if is_part else f" {self.out}"
+                warn(f"no time to draw all pages; netesto report{folder} draws them")
         if self.packs and outcome == status.OK:
             from netesto.results import packed, store
 
