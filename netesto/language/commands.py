@@ -67,7 +67,8 @@ DO_TRACE_ARGUMENTS: tuple[Argument, ...] = (
         "bitrate",
         Kind.TEXT,
         "rate of the payload of each flow; by default 0.915 (tcp) or 0.95 (udp) of the rate of the"
-        " sender's first link. `none`: as much as TCP takes",
+        " first link to the hosts of its flows; if several have different rates it is needed."
+        " `none`: as much as TCP takes",
     ),
     Argument(
         "drain",
