@@ -93,7 +93,7 @@ class Cluster:
         argv = [*launcher, "netesto", "worker", ADDRESS, "--jobs", "1"]
         child = self.world[name].start(argv, stdout=log)
         try:
-            await_text(log, " places, ")
+            await_text(log, " MiB, for ")
             yield log
         finally:
             process.end(child)
