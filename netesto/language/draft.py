@@ -380,14 +380,12 @@ class Draft:
         numbers = [name for name, kind in kinds.items() if kind != "text"]
         for name in names:
             if name not in numbers:
-                lists = "fields.txt lists the columns."
-                what, remedy = (
-                    ("has texts, which have no mean", lists)
-                    if name in kinds
-                    else ("is not measured", hint(name, numbers, otherwise=lists))
-                )
+                what = "has texts, which have no mean" if name in kinds else "is not measured"
+                meant = [] if name in kinds else numbers
                 raise ColumnError(
-                    f"until: column {name} {what}", near=(f"{name}:", "until="), remedy=remedy
+                    f"until: column {name} {what}",
+                    near=(f"{name}:", "until="),
+                    remedy=hint(name, meant, otherwise="fields.txt lists the columns."),
                 )
 
     def column_kinds(self) -> Mapping[str, steps.ColumnKind] | None:

@@ -277,11 +277,8 @@ class Plan:
         unlike those of its head."""
         if self.head.sources:
             return self.head.commands
-        every = (step for step in self.steps() if isinstance(step, RemoteCommand))
-        found: dict[Hashable, RemoteCommand] = {}
-        for command in every:
-            found.setdefault(command.demands, command)
-        return [*found.values()]
+        own = (step for step in self.steps() if isinstance(step, RemoteCommand))
+        return [*{command.demands: command for command in own}.values()]
 
     def slice(self, part: Part) -> "Plan":
         """A plan of this part alone. Its head has only this part and those within it, or only the

@@ -109,6 +109,7 @@ def write(folder: Path, *, is_final: bool = True) -> None:
         folder,
         found,
         found_experiments,
+        is_part=False,
         is_entire=is_entire,
         is_final=is_final,
         pages=pages,
@@ -131,12 +132,17 @@ def _rendered(
     folder: Path,
     columns: Sequence[IndexColumn],
     experiments: Sequence[IndexEntry],
-    **values: object,
+    *,
+    is_part: bool,
+    is_entire: bool,
+    pages: Mapping[str, str],
+    **facts: object,
 ) -> Iterator[str]:
-    """The index, or a page of it, which has no other `values`."""
+    """The index, with `facts` about all experiments, or a page of it (`is_part`). It has all rows
+    (`is_entire`), or those of each experiment are on the page with the number in `pages`."""
     cells = _HtmlRows(columns)
     rows = [row for one in experiments for row in (one.whole, *one.groups)]
-    is_text = not values.get("is_entire")
+    is_text = is_part or not is_entire
     is_large = is_text or len(rows) > rendering.ROWS_MAX
     text = (lambda _, text: text) if is_text else cells.text
     texts = ([text(each.name, row[each.name]) for row in rows] for each in columns)
@@ -149,11 +155,13 @@ def _rendered(
         cells=cells.of,
         line=_one_line,
         between_tabs=cells.between_tabs,
-        is_part=not values,
+        is_part=is_part,
+        is_entire=is_entire,
+        pages=pages,
         is_text=is_text,
         is_large=is_large,
         widest=rendering.widest(texts) if is_large else "",
-        **{"is_entire": True, "pages": {}, **values},
+        **facts,
     )
 
 
@@ -185,7 +193,9 @@ def _write_pages(
     for number, part in enumerate(parts, start=1):
         names = [name for name in part[0].whole if name not in known]
         own = columns([{name: row[name] for name in names} for one in part for row in one.groups])
-        html = "".join(_rendered(folder, [*filled, *own], part))
+        html = "".join(
+            _rendered(folder, [*filled, *own], part, is_part=True, is_entire=True, pages={})
+        )
         path = folder / ROWS / f"{number}.html"
         if not path.is_file() or path.read_bytes() != html.encode():
             durable.replace(path, html, lasting=False)

@@ -121,9 +121,9 @@ class Drawer:
             self._drawn.add(exp)
         rows = self._table_bytes()
         if rows != self._rows:
-            if self._has_index and time.monotonic() >= latest_s:
-                return False
             if self._has_index:
+                if time.monotonic() >= latest_s:
+                    return False
                 self._index.update(self._folder)
             self._rows = rows
         return True

@@ -318,10 +318,10 @@ def _all_pairs(
     for command in commands:
         if isinstance(command, steps.DoTrace):
             host = inventory.find(command.host).host
-            others = (peer for peer in command.peers if inventory.find(peer).host != host)
-            several = len(network.links_of(host)) > 1
-            for peer in others if several else itertools.islice(others, 1):
-                found[host, inventory.find(peer).host] = None
+            peers = (inventory.find(peer).host for peer in command.peers)
+            others = (peer for peer in peers if peer != host)
+            count = None if len(network.links_of(host)) > 1 else 1
+            found |= {(host, peer): None for peer in itertools.islice(others, count)}
     return found
 
 
