@@ -377,11 +377,12 @@ SAME_CLOCK = ClockOffset(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class LabLink:
-    """A direction of a link of a lab: the node that sends and the other one, and its rate in bit/s;
-    None if it is not shaped."""
+    """A direction of a link of a lab: the node that sends and the other one, its rate in bit/s,
+    None if it is not shaped, and whether the script `changes` the link."""
 
     ends: tuple[str, str]
     rate_bps: float | None
+    changes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

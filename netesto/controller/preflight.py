@@ -14,6 +14,9 @@ from netesto.language.finding import Finding
 from netesto.limits import allowed, needs
 from netesto.model import Endpoint, HostInfo
 
+# Of a link that the script changes: the run tells which rate it has, if any.
+_SOME_RATE_BPS = 1e6
+
 
 def suffixes(commands: Sequence[steps.RemoteCommand]) -> tuple[str, ...]:
     """The suffixes that HOST_SUFFIX has appended to names of hosts."""
@@ -132,12 +135,13 @@ def missing(
             yield finding(f"{host.host}: its agent may not use {which}, only {usable}")
     try:
         client_at, server_at = endpoints[command.host], endpoints[command.server]
+        links = (link for path in client_at.paths.values() for link in path)
         requests.group_request(
             command,
             (client_at, info),
             (server_at, server),
             family=family,
-            changed_rates_bps={},
+            changed_rates_bps={link.ends: _SOME_RATE_BPS for link in links if link.changes},
             peers=endpoints,
         )
     except WorldError as error:

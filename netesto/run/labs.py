@@ -100,7 +100,11 @@ def endpoints(
     paths: defaultdict[str, dict[str, Sequence[LabLink]]] = defaultdict(dict)
     for source, destination in pairs:
         paths[source][destination] = [
-            LabLink((end.node.name, end.link.other(end.node.name)), end.settings.rate_bps)
+            LabLink(
+                (end.node.name, end.link.other(end.node.name)),
+                end.settings.rate_bps,
+                changes=end.link.changes,
+            )
             for end in built.path(source, destination)
         ]
     return [

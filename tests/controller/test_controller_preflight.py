@@ -10,7 +10,7 @@ from netesto.hostsettings import Qdisc, Sysctl
 from netesto.language import steps
 from netesto.language.finding import Finding
 from netesto.language.steps import Requirement
-from netesto.model import Endpoint, HostInfo
+from netesto.model import Endpoint, HostInfo, LabLink
 
 A = Endpoint(host="a", agent="", addresses={4: ip_address("10.0.0.1")})
 B = Endpoint(host="b", agent="", addresses={4: ip_address("10.0.0.2")})
@@ -97,10 +97,12 @@ def test_all_that_is_required_and_missing_is_told_with_its_line_before_a_run():
     ]
 
 
-def missing(command: steps.RemoteCommand, **infos: HostInfo) -> list[tuple[str, str]]:
-    """What is missing on hosts a and b, and what to do about it."""
+def missing(
+    command: steps.RemoteCommand, client: Endpoint = A, **infos: HostInfo
+) -> list[tuple[str, str]]:
+    """What is missing on hosts a, which is `client`, and b, and what to do about it."""
     known = {"a": info("a"), "b": info("b")} | infos
-    found = preflight.missing(command, known, {"a": A, "b": B}, family=4)
+    found = preflight.missing(command, known, {"a": client, "b": B}, family=4)
     return [(finding.message, finding.remedy) for finding in found]
 
 
@@ -195,6 +197,27 @@ def test_a_host_without_an_address_of_the_family_is_one_finding_of_all():
             "It has 10.0.0.1; choose the version with --family.",
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "lacking"),
+    [
+        (False, [
+            "a→b: UDP_STREAM needs bitrate= here: in simulated time, no link on its path limits it"
+        ]),
+        (True, []),
+    ],
+)  # fmt: skip
+def test_a_link_that_the_script_changes_may_get_its_rate_in_the_run(changes, lacking):
+    """LAB pair                     # without rate=
+    SET_LINK host=h1 rate=10mbit
+    DO_CLIENT host=h1 server=h2 test=UDP_STREAM
+    """
+    path = [LabLink(("a", "b"), None, changes=changes)]
+    client = replace(A, is_simulated=True, paths={"b": path})
+    able = info("a", tools={"native": "1"}), info("b", tools={"native": "1"})
+    found = missing(do_client(test="UDP_STREAM"), client, a=able[0], b=able[1])
+    assert [message for message, _ in found] == lacking
 
 
 def test_what_no_tool_there_can_do_is_missing_with_what_to_do():
