@@ -97,10 +97,14 @@ def test_all_that_is_required_and_missing_is_told_with_its_line_before_a_run():
     ]
 
 
-def missing(
-    command: steps.RemoteCommand, client: Endpoint = A, **infos: HostInfo
+def missing(command: steps.RemoteCommand, **infos: HostInfo) -> list[tuple[str, str]]:
+    """What is missing on hosts a and b, and what to do about it."""
+    return missing_between(A, command, **infos)
+
+
+def missing_between(
+    client: Endpoint, command: steps.RemoteCommand, **infos: HostInfo
 ) -> list[tuple[str, str]]:
-    """What is missing on hosts a, which is `client`, and b, and what to do about it."""
     known = {"a": info("a"), "b": info("b")} | infos
     found = preflight.missing(command, known, {"a": client, "b": B}, family=4)
     return [(finding.message, finding.remedy) for finding in found]
@@ -215,8 +219,8 @@ def test_a_link_that_the_script_changes_may_get_its_rate_in_the_run(changes, lac
     """
     path = [LabLink(("a", "b"), None, changes=changes)]
     client = replace(A, is_simulated=True, paths={"b": path})
-    able = info("a", tools={"native": "1"}), info("b", tools={"native": "1"})
-    found = missing(do_client(test="UDP_STREAM"), client, a=able[0], b=able[1])
+    a, b = info("a", tools={"native": "1"}), info("b", tools={"native": "1"})
+    found = missing_between(client, do_client(test="UDP_STREAM"), a=a, b=b)
     assert [message for message, _ in found] == lacking
 
 
