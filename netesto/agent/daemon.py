@@ -123,7 +123,7 @@ class _PreparedHost:
     join: Callable[[], None]
     sampler: Sampler
     tools: Tools
-    asked: concurrent.futures.Future[str] = field(default_factory=concurrent.futures.Future)
+    end_reason: concurrent.futures.Future[str] = field(default_factory=concurrent.futures.Future)
     loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -133,7 +133,7 @@ class _PreparedHost:
     def end(self, reason: str = _REQUESTED) -> None:
         """Ask it to end, unless it does."""
         with contextlib.suppress(concurrent.futures.InvalidStateError):
-            self.asked.set_result(reason)
+            self.end_reason.set_result(reason)
 
     @contextlib.contextmanager
     def served(self) -> Iterator[None]:
@@ -352,7 +352,7 @@ async def _serve(
             log.warning("files of an earlier run were never fetched", extra={"run": run})
         # Before a controller requests it.
         finding_out = asyncio.create_task(_find_out(premises.tools))
-        asked = asyncio.create_task(_asked(host))
+        asked = asyncio.create_task(_end_reason(host))
         ends: list[Coroutine[object, object, object]] = [shut_down.wait()]
         # Only its controller reaches the agents of a lab, and simulated time serves nothing else.
         if not premises.is_in_lab:
@@ -381,9 +381,9 @@ async def _serve(
         log.info("ended")
 
 
-async def _asked(host: _PreparedHost) -> str:
+async def _end_reason(host: _PreparedHost) -> str:
     """Return, when the host is to end, the reason."""
-    return await asyncio.wrap_future(host.asked)
+    return await asyncio.wrap_future(host.end_reason)
 
 
 async def _listening(

@@ -131,7 +131,7 @@ class FlowJob:
 
     async def _client(self, stack: contextlib.AsyncExitStack) -> process.BackgroundCommand:
         """The tool's client, which waits for its instant; without netesto-flow, at the instant."""
-        held = _held(self._argv)
+        held = _launcher(self._argv)
         if not held:
             self._set_ready()
             start_s = await self._start.start_s() + self._late_s
@@ -276,7 +276,7 @@ class FlowJob:
         self._start.emit(replace(event, exp=of.exp, group=of.group, instance=self._instance))
 
 
-def _held(command: Sequence[str]) -> list[str]:
+def _launcher(command: Sequence[str]) -> list[str]:
     """The command of a client that reports when it is ready, waits for its start instant, and
     reports when it began (start.c of netesto-flow). Empty if netesto-flow or the tool is
     missing."""

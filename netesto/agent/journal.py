@@ -97,8 +97,8 @@ class Journal:
         self._path = path
         self._ground = ChangeScope.here()
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        self._known = replay(text.splitlines(), self._ground)
-        self._number = self._known.highest
+        self._entries = replay(text.splitlines(), self._ground)
+        self._number = self._entries.highest
         self._file = path.open("ab", buffering=0)
         # End a line that a kill cut short.
         self._unwritten = b"\n" if text and not text.endswith("\n") else b""
@@ -168,7 +168,7 @@ class Journal:
 
     def remains(self) -> Remains:
         """What is left to undo and to end here."""
-        return self._known.remains()
+        return self._entries.remains()
 
     def _check_place(self) -> None:
         """AgentError if the file at the path is no longer the open one."""
@@ -182,7 +182,7 @@ class Journal:
 
     def _append(self, entry: dict[str, object]) -> None:
         """AgentError if it is not on disk on return."""
-        self._known.note(entry)
+        self._entries.note(entry)
         self._unwritten += json.dumps(entry).encode() + b"\n"
         try:
             while self._unwritten:
@@ -211,7 +211,7 @@ class Known:
         self._ground = ground
         self._changes: dict[int, Change] = {}
         self._lives: dict[str, None] = {}
-        self._left: list[str] = []
+        self._differences: list[str] = []
         self._unread: list[int] = []
 
     def read(self, line: int, entry: Any) -> None:
@@ -245,9 +245,9 @@ class Known:
                 if self._is_here(entry):
                     self._changes = {n: each for n, each in changes.items() if each.thing != thing}
             case {"left": str(sentence)}:
-                self._left.append(sentence)
+                self._differences.append(sentence)
             case {"told": int(count)}:
-                del self._left[: max(0, count)]
+                del self._differences[: max(0, count)]
             case {"life": str(life), "boot": str(boot)}:
                 if boot == self._ground.boot:
                     self._lives[life] = None
@@ -265,7 +265,7 @@ class Known:
 
     def remains(self) -> Remains:
         changes = tuple(reversed(self._changes.values()))
-        left, unread = tuple(self._left), tuple(self._unread)
+        left, unread = tuple(self._differences), tuple(self._unread)
         return Remains(changes, tuple(self._lives), self.highest, left, unread)
 
 

@@ -31,11 +31,11 @@ class Reread(Generic[Content]):
         self._read = read
         self._what = what
         self._changed = changed
-        self._known = (_signature(path), read())
+        self._last = (_signature(path), read())
 
     def now(self) -> Content:
         """The content."""
-        known, content = self._known
+        known, content = self._last
         if self._path is None or (signature := _signature(self._path)) == known:
             return content
         before = content
@@ -46,7 +46,7 @@ class Reread(Generic[Content]):
         else:
             log.info(f"{self._what} read again", extra={"file": str(self._path)})  # noqa: G004 - a fixed word
             self._changed(before, content)
-        self._known = (signature, content)
+        self._last = (signature, content)
         return content
 
 

@@ -165,7 +165,7 @@ class Service:
         return FinishedExperiment(tuple(entries), time_sync, tuple(content), tuple(changed))
 
     async def fetch(self, exp: int, paths: Sequence[str]) -> AsyncGenerator[FilePiece, None]:
-        folder = self._premises.spool.experiment(self._held().run, exp)
+        folder = self._premises.spool.experiment(self._current_session().run, exp)
         for path in paths:
             with contextlib.closing(spool.pieces(folder, path)) as pieces:
                 for content in pieces:
@@ -185,7 +185,7 @@ class Service:
     def acting(self) -> Iterator[Session]:
         """The hold, for a call that changes the host. AgentError if a file of the agent cannot be
         written."""
-        session = self._held()
+        session = self._current_session()
         try:
             with session.call():
                 yield session
@@ -198,7 +198,7 @@ class Service:
                 " errors of the disk.",
             ) from error
 
-    def _held(self) -> Session:
+    def _current_session(self) -> Session:
         if self._session is None:
             raise AgentError("the hold has ended")
         return self._session

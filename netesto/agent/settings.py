@@ -28,7 +28,7 @@ class Settings:
         # What was set last of each thing, and what the kernel showed of it then.
         self._set: dict[Thing, Change] = {}
         # Differences that were found before a command of the script changed things itself.
-        self._found: list[str] = []
+        self._found_differences: list[str] = []
 
     async def apply(self, setting: Setting) -> Applied:
         """Make one setting; if that fails, leave everything as it was and raise the reason."""
@@ -43,7 +43,7 @@ class Settings:
     async def changed(self) -> list[str]:
         """A sentence for each thing that is not as this run has set it."""
         async with self._turn:
-            return [*self._found, *await self._differences()]
+            return [*self._found_differences, *await self._differences()]
 
     async def _differences(self) -> list[str]:
         each = [(change, await things.shown(change.thing)) for change in self._set.values()]
@@ -58,7 +58,7 @@ class Settings:
 
     async def _run(self, command: Command) -> Applied:
         """Run a command, which may change what was set: the script has requested that."""
-        self._found += await self._differences()
+        self._found_differences += await self._differences()
         said = await commands.run(self._premises.commands, command.name, command.values)
         made_s = self._premises.clock.now()
         for change in self._set.values():

@@ -63,30 +63,32 @@ class Tools:
     `found` yet, the first call determines them for all later ones."""
 
     def __init__(self, known: Mapping[str, Tool], found: Abilities | None = None) -> None:
-        self._known = known
-        self._found = found
-        self._asked: asyncio.Task[Abilities] | None = None
+        self._programs = known
+        self._abilities = found
+        self._search: asyncio.Task[Abilities] | None = None
 
     async def found(self) -> Abilities:
         """What this machine can do now: tools may have been installed, or replaced."""
-        if self._found is None or self._found.programs != _programs(self._known.values()):
-            if self._asked is None or self._asked.done():
-                self._asked = asyncio.create_task(self._find_out())
-            return await asyncio.shield(self._asked)
-        return self._found
+        if self._abilities is None or self._abilities.programs != _programs(
+            self._programs.values()
+        ):
+            if self._search is None or self._search.done():
+                self._search = asyncio.create_task(self._find_out())
+            return await asyncio.shield(self._search)
+        return self._abilities
 
     async def _find_out(self) -> Abilities:
-        self._found = await asyncio.to_thread(abilities, self._known)
-        return self._found
+        self._abilities = await asyncio.to_thread(abilities, self._programs)
+        return self._abilities
 
     async def get(self, name: str) -> tuple[Tool, str]:
         """The driver for the installed version of the tool, and that version. MissingError if the
         tool is unknown; a tool that is not installed has no version, and fails when it is
         started."""
-        tool = self._known.get(name)
+        tool = self._programs.get(name)
         if tool is None:
             raise MissingError(f"{name}: no such traffic tool")
-        installed = (self._found or await self.found()).tools.get(name)
+        installed = (self._abilities or await self.found()).tools.get(name)
         return (tool.for_version(installed.version), installed.version) if installed else (tool, "")
 
 

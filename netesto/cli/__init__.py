@@ -42,10 +42,10 @@ def guarded(run: Callable[[], int], *, debug: bool = False) -> int:
     """
     printing.settle()
     with interrupts.handled():
-        return _told(run, debug=debug)
+        return _status_of(run, debug=debug)
 
 
-def _told(run: Callable[[], int], *, debug: bool) -> int:
+def _status_of(run: Callable[[], int], *, debug: bool) -> int:
     try:
         return _printed(run)
     except NetestoError as error:

@@ -144,7 +144,7 @@ def summary(options: argparse.Namespace) -> int:
 def _with_names(data: summaries.Data, options: argparse.Namespace) -> summaries.Data:
     """The runs with the names of `--names` for their tests."""
     names: Mapping[str, str] = options.names or {}
-    _named({run.test: None for run in data.runs}, options)
+    _renamed({run.test: None for run in data.runs}, options)
     runs = [replace(run, test=names.get(run.test, run.test)) for run in data.runs]
     return replace(data, runs=runs)
 
@@ -154,7 +154,7 @@ def _completions(options: argparse.Namespace) -> str:
         return _by_affected(options)
     times, count, faults = cases.times(options.folder)
     _tell_incomplete(times, count, faults)
-    found, failed = _cases(times, options, "completion times", _TIMED), _named(count, options)
+    found, failed = _cases(times, options, "completion times", _TIMED), _renamed(count, options)
     if options.format == "csv":
         return completions.to_csv(found)
     table = completions.table(found, failed, marks=options.format == "text")
@@ -207,10 +207,10 @@ def _cases(
     """The cases with the names of `--names`. UsageError if there are none."""
     if not found:
         raise UsageError(f"{options.folder}: no {what} here", remedy=remedy)
-    return _named(found, options)
+    return _renamed(found, options)
 
 
-def _named(found: Mapping[str, _T], options: argparse.Namespace) -> dict[str, _T]:
+def _renamed(found: Mapping[str, _T], options: argparse.Namespace) -> dict[str, _T]:
     """Cases with the names of `--names`, in its order."""
     return cases.renamed(found, options.names or {})
 
@@ -238,7 +238,7 @@ def _steady(options: argparse.Namespace) -> str:
             f" last {skip}",
             remedy="Run longer flows, or leave out fewer intervals with --skip.",
         )
-    named = _named(found, options)
+    named = _renamed(found, options)
     if options.format == "csv":
         return steady.to_csv(named)
     return _formatted(steady.rows(named), options)

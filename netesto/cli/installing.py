@@ -50,12 +50,12 @@ def install(options: argparse.Namespace) -> int:
     path = options.hosts or HOSTS_FILE
     _check_writable(path, hosts)
     kept = payload.foreseen if options.dry_run else payload.kept
-    supply = Supply(_wanted(options), printing.out, kept=kept)
+    supply = Supply(_wanted_host(options), printing.out, kept=kept)
 
     async def planned(host: Target, facts: Facts) -> HostPlan:
         return plan.install(facts, await supply.to(facts), name=host.name)
 
-    done = _carry_out(hosts, planned, dry=options.dry_run, taken=_taken(path, hosts))
+    done = _carry_out(hosts, planned, dry=options.dry_run, taken=_other_addresses(path, hosts))
     if options.dry_run:
         return done.tell("", "nothing to do")
     outcome = done.tell("installed", "up to date: nothing to do")
@@ -129,7 +129,7 @@ def _cannot_write(path: Path, error: OSError) -> WorldError:
     return WorldError(f"{path}: cannot write: {error.strerror}")
 
 
-def _taken(path: Path, hosts: Sequence[Target]) -> dict[str, str]:
+def _other_addresses(path: Path, hosts: Sequence[Target]) -> dict[str, str]:
     """The addresses of the other hosts in the hosts file, each with its host."""
     if not path.exists() or path.suffix in ansible.SUFFIXES:
         return {}
@@ -142,7 +142,7 @@ def _taken(path: Path, hosts: Sequence[Target]) -> dict[str, str]:
     }
 
 
-def _wanted(options: argparse.Namespace) -> WantedHost:
+def _wanted_host(options: argparse.Namespace) -> WantedHost:
     remote_folder = paths.data_folder() / "remote"
     bundled = payload.read_bundle(options.bundle) if options.bundle else []
     return WantedHost(

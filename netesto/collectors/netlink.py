@@ -41,11 +41,11 @@ class Netlink:
 
     def ask(self, kind: int, request: bytes) -> list[bytes]:
         """The contents of the replies to a request, after its execution."""
-        return _contents(self._asked(kind, request, _NLM_F_ACK)[0])
+        return _contents(self._exchange(kind, request, _NLM_F_ACK)[0])
 
     def ask_runs(self, kind: int, request: bytes) -> list[bytes]:
         """The replies to a request with their headers, many in one `bytes` (see `runs`)."""
-        return self._asked(kind, request, _NLM_F_ACK)[0]
+        return self._exchange(kind, request, _NLM_F_ACK)[0]
 
     def dump(self, kind: int, request: bytes) -> list[bytes]:
         """The contents of the messages of a dump: all objects of a request, at one instant."""
@@ -54,12 +54,12 @@ class Netlink:
     def dump_runs(self, kind: int, request: bytes) -> list[bytes]:
         """The messages of a dump with their headers, many in one `bytes` (see `runs`)."""
         for _ in range(_DUMPS_MAX):
-            found, is_interrupted = self._asked(kind, request, _NLM_F_DUMP)
+            found, is_interrupted = self._exchange(kind, request, _NLM_F_DUMP)
             if not is_interrupted:
                 return found
         raise OSError(errno.EINTR, "the kernel's state changed during the dump")
 
-    def _asked(self, kind: int, request: bytes, flags: int) -> tuple[list[bytes], int]:
+    def _exchange(self, kind: int, request: bytes, flags: int) -> tuple[list[bytes], int]:
         """The runs of replies, and whether something changed between two of them (not 0)."""
         self._sequence += 1
         length, flags = _HEADER.size + len(request), flags | _NLM_F_REQUEST

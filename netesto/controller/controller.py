@@ -61,7 +61,7 @@ class Controller:
         self._index = index
         self._background = Background()
         # Commands in progress while the script continues.
-        self._begun: list[Future[None]] = []
+        self._running: list[Future[None]] = []
         # How many settings of each host are in manifests.
         self._recorded: dict[str, int] = {}
         self._never = threading.Event()
@@ -133,14 +133,14 @@ class Controller:
         if isinstance(command, steps.DoServer) or (
             isinstance(command, steps.DoClient) and command.hold
         ):
-            self._begun.append(self._background.begin(self._run.carry_out(command)))
+            self._running.append(self._background.begin(self._run.carry_out(command)))
             return
         self._settle()
         self._background.call(self._run.carry_out(command))
 
     def _settle(self) -> None:
         """Wait for the commands in progress."""
-        begun, self._begun = self._begun, []
+        begun, self._running = self._running, []
         try:
             for future in begun:
                 future.result()
@@ -205,7 +205,7 @@ class Controller:
         """End everything now and keep what was measured: each open experiment stays partial. If
         `in_haste`, skip what takes long."""
         latest_s = time.monotonic() + (PAGES_S if in_haste else math.inf)
-        begun, self._begun = self._begun, []
+        begun, self._running = self._running, []
         self._background.cancel(begun)
         self._background.call(self._run.abort(in_haste=in_haste))
         experiments = list(self._run.progress.experiments.values())

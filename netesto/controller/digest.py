@@ -186,7 +186,7 @@ class _Index:
         return self._pings[pair]
 
 
-def _carried(files: RawFiles, manifest: Manifest) -> CarriedLinks:
+def _program_links(files: RawFiles, manifest: Manifest) -> CarriedLinks:
     """The links that programs carried. A stress test begins with its link."""
     read = partial(carried.read, is_whole=_is_stress(manifest))
     paths = filter(LINK_STATES.is_raw, sorted(files.known))
@@ -253,7 +253,7 @@ def _links(
         ),
         busy=None if _is_stress(manifest) else busy,
         ways=files.read(link_loads.RAW_WAYS, link_loads.read_ways, ()),
-        programs=_carried(files, manifest),
+        programs=_program_links(files, manifest),
     )
 
 
@@ -435,7 +435,7 @@ def _group(
     request = record.request
     client, server = hosts[request.client], hosts[request.server]
     info = manifest.hosts[request.client].info
-    recorded = files.read(f"raw/{request.client}/group.{request.group}.json", _told, {})
+    recorded = files.read(f"raw/{request.client}/group.{request.group}.json", _client_record, {})
     counters = _counters(recorded)
     instances = tuple(
         _instance(files, index, record, instance, client=client, server=server)
@@ -685,7 +685,7 @@ def _under_load(
     )
 
 
-def _told(path: Path) -> Mapping[str, Any]:
+def _client_record(path: Path) -> Mapping[str, Any]:
     """The record of a group by the client's agent; empty if it is unreadable."""
     try:
         group = jsontext.read(path)

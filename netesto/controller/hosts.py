@@ -37,7 +37,7 @@ class Hosts:
         self.held: dict[str, HostConnection] = {}
         # Including those that were released: manifests contain them.
         self.known: dict[str, HostConnection] = {}
-        self._made = functools.partial(
+        self._connection_of = functools.partial(
             HostConnection, clock=clock, listener=listener, shares_clock=shares_clock
         )
         self._tickets: Mapping[str, str] = {}
@@ -114,7 +114,7 @@ class Hosts:
             return self.held.get(endpoint.host) or await self._open(endpoint)
 
     async def _open(self, endpoint: Endpoint) -> HostConnection:
-        connection = self._made(endpoint, connect=self.connect)
+        connection = self._connection_of(endpoint, connect=self.connect)
         self.held[endpoint.host] = connection
         try:
             await connection.open(run=self.run, ticket=self._tickets.get(endpoint.host, ""))

@@ -147,7 +147,9 @@ def load(text: str, *, aliases: Mapping[str, str] | None = None) -> Inventory:
             warnings = [f"{path}: without effect here: {', '.join(ignored)}"]
         endpoints = [Endpoint(host=name, agent=str(address)) for name, address in found.items()]
     else:
-        endpoints = _read(path) if is_file else [_named(word.strip()) for word in text.split(",")]
+        endpoints = (
+            _read(path) if is_file else [_ssh_endpoint(word.strip()) for word in text.split(",")]
+        )
         if not is_file and path.suffix and (meant := nearest(text, _files_of_hosts(path.parent))):
             warnings = [f"--hosts {text}: interpreted as the name of a host. Did you mean {meant}?"]
     [(name, count)] = Counter(endpoint.host for endpoint in endpoints).most_common(1)
@@ -180,7 +182,7 @@ def _listed(host: hostlist.ListedHost) -> Endpoint:
     with contextlib.suppress(ValueError):
         address = ip_address(host.hostname)
         addresses = {address.version: address}
-    return Endpoint(host=host.name, agent=_named(host.hostname).agent, addresses=addresses)
+    return Endpoint(host=host.name, agent=_ssh_endpoint(host.hostname).agent, addresses=addresses)
 
 
 def _files_of_hosts(folder: Path) -> list[str]:
@@ -211,7 +213,7 @@ def parse_map(text: str) -> Mapping[str, str]:
     return aliases
 
 
-def _named(word: str) -> Endpoint:
+def _ssh_endpoint(word: str) -> Endpoint:
     """A host that ssh reaches under this name."""
     address: AgentAddress | None = None
     user, at, host = word.rpartition("@")

@@ -40,7 +40,7 @@ class Progress:
         self.latest_end_s = self.latest_data_s = math.inf
         self._held = held
         self._observer = observer
-        self._warnings = self._left = 0
+        self._warnings = self._settings_left = 0
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -75,8 +75,8 @@ class Progress:
                 self.warn(None, text)
             return
         if event.kind == "left":
-            self._left += 1
-            if self._left <= WARNINGS_MAX:
+            self._settings_left += 1
+            if self._settings_left <= WARNINGS_MAX:
                 self._observer.warn(f"{host.name}: {event.text}")
                 self._observer.setting_left(f"{host.name}: {event.text}")
             return

@@ -83,7 +83,7 @@ class RunOnHosts:
         family: int = 4,
         tools: frozenset[str] = frozenset(),
     ) -> None:
-        self.progress = Progress(self._held, clock=network.clock, observer=observer)
+        self.progress = Progress(self._connection_to, clock=network.clock, observer=observer)
         self.hosts = Hosts(
             inventory,
             connect=connect,
@@ -108,7 +108,7 @@ class RunOnHosts:
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._places = asyncio.Semaphore(AT_ONCE)
 
-    def _held(self, name: str) -> HostConnection | None:
+    def _connection_to(self, name: str) -> HostConnection | None:
         return self.hosts.held.get(name)
 
     # ---- commands ------------------------------------------------------------------------

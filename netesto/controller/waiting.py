@@ -52,7 +52,7 @@ class _Queues(contextlib.AsyncExitStack):
         self._connect = connect
         self._observer = observer
         self._run = run
-        self._told = ""
+        self._shown_text = ""
 
     async def tickets(self, endpoints: Iterable[Endpoint]) -> dict[str, str]:
         """Wait for our turn at each agent that responds."""
@@ -80,8 +80,8 @@ class _Queues(contextlib.AsyncExitStack):
             self.host, self.first, others = host, place.ahead[0], len(place.ahead) - 1
             text = f"waiting: {host}: in use by {self.first}"
             text += f", and {others} more before us" if others else ""
-            if text != self._told:
+            if text != self._shown_text:
                 self._observer.say(text)
-                self._told = text
+                self._shown_text = text
             self._observer.doing(text)
         raise AssertionError("a queue has no end")

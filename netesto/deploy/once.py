@@ -99,11 +99,11 @@ def agents(
             made = Brought(host, folder / f"{number}.sock", each, its, holder=holder)
             made.start(each)
             started.append(made)
-        asyncio.run(_begun(started, wait_s, say))
+        asyncio.run(_wait_until_ready(started, wait_s, say))
         yield {each.host.name: each for each in started}
 
 
-async def _begun(
+async def _wait_until_ready(
     started: "Sequence[Brought]", wait_s: float | None, say: Callable[[str], None]
 ) -> None:
     """Returns when all agents are ready. AgentError names every one that will not be."""
@@ -226,7 +226,7 @@ class Brought:
         self._place = f"/tmp/netesto-{secrets.token_hex(8)}"  # noqa: S108
         self._logs = (socket.with_suffix(f".{number}.log") for number in itertools.count(1))
         self._log: Path
-        self._said: remote.Spoken
+        self._message: remote.Spoken
         self._voice: _Voice
         self._is_let_go = False
 
@@ -253,8 +253,8 @@ class Brought:
         return f"{self._place}/agent.sock"
 
     def _ask(self, request: Mapping[str, Any], archives: Sequence[bytes]) -> None:
-        self._asked = request, archives
-        self._said = remote.spoken(request, archives)
+        self._install_request = request, archives
+        self._message = remote.spoken(request, archives)
         forward = f"{self.socket}:{self._agent_socket}"
         # An ssh that was killed leaves its socket behind.
         options = ("-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindUnlink=yes")
@@ -269,7 +269,7 @@ class Brought:
             raise
         finally:
             os.close(reader)
-        self._voice = _Voice(pipe, self._said.data)
+        self._voice = _Voice(pipe, self._message.data)
 
     @property
     def is_gone(self) -> bool:
@@ -354,7 +354,7 @@ class Brought:
         ):
             self._close()
             await ssh.pause()
-            self._ask(*self._asked)
+            self._ask(*self._install_request)
             in_time = await process.wait_until_async(is_told, timeout=timeout)
         if ends := self._ends(stage, or_stage):
             if "error" not in ends[0]:
@@ -373,7 +373,7 @@ class Brought:
         return [each for each in self._replies() if each.get("stage") in stages or "error" in each]
 
     def _replies(self) -> Sequence[Mapping[str, Any]]:
-        return self._said.replies(self._printed())
+        return self._message.replies(self._printed())
 
     def _printed(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")

@@ -191,7 +191,7 @@ class _HostInstallation:
         prefix = self.places.prefix
         self.archive = wanted.code(facts.machine)
         self.code = f"{prefix}/{self.archive.name}"
-        self.others = f"{prefix}/{_folder_of(packages, facts, wanted.requirements)}"
+        self.requirements_folder = f"{prefix}/{_folder_of(packages, facts, wanted.requirements)}"
         self.texts = {self.places.launcher: self._launcher()}
         config = self.places.config
         self.keeps_config = self.installed is not None and (
@@ -228,7 +228,7 @@ class _HostInstallation:
 
     def _python(self, *words: str) -> list[str]:
         """The command that runs a module of ours there."""
-        path = f"PYTHONPATH={self.code}:{self.others}"
+        path = f"PYTHONPATH={self.code}:{self.requirements_folder}"
         return ["env", path, self.facts.python, "-P", "-s", "-m", *words]
 
     def _launcher(self) -> str:
@@ -263,14 +263,14 @@ class _HostInstallation:
         """The record of the finished installation."""
         places, installed = self.places, self.installed
         files = {path: _digest(text) for path, text in self.texts.items()}
-        made = installed.record.get("made", []) if installed else self._made()
+        made = installed.record.get("made", []) if installed else self._new_folders()
         if self.keeps_config and installed is not None:
             files[places.config] = installed.record["files"][places.config]
         return {
             "version": __version__,
             "name": self.name,
             "files": dict(sorted(files.items())),
-            "folders": sorted([self.code, self.others]),
+            "folders": sorted([self.code, self.requirements_folder]),
             "service": self._service(),
             "spool": f"{places.state}/spool",
             # They stay when everything else is removed.
@@ -281,7 +281,7 @@ class _HostInstallation:
             **({"device": self.device} if self.device else {}),
         }
 
-    def _made(self) -> list[str]:
+    def _new_folders(self) -> list[str]:
         """The folders that the installation makes, and that others may use; inner ones first."""
         own = [*self.texts, self.places.record, self.places.state]
         absent = sorted(self.facts.absent, reverse=True)
@@ -335,16 +335,20 @@ class _HostInstallation:
         facts, places, installed = self.facts, self.places, self.installed
         folders = set(installed.record["folders"]) - set(installed.changed) if installed else set()
         old = (
-            sorted(set(installed.record["folders"]) - {self.code, self.others}) if installed else []
+            sorted(set(installed.record["folders"]) - {self.code, self.requirements_folder})
+            if installed
+            else []
         )
         yield Step("", "folder", {"path": places.prefix, "mode": 0o755})
         # First, so that an interrupted installation can be repeated, and removed.
         yield self._write_record(
-            {**self.record(), "folders": sorted({self.code, self.others, *old})}
+            {**self.record(), "folders": sorted({self.code, self.requirements_folder, *old})}
         )
         yield from self._tools()
-        if self.others not in folders:
-            yield _packages_step(facts, self.packages, self.others, self.wanted.requirements)
+        if self.requirements_folder not in folders:
+            yield _packages_step(
+                facts, self.packages, self.requirements_folder, self.wanted.requirements
+            )
         if self.code not in folders:
             words = f"netesto {__version__} to {self.code}"
             yield _unpack(words, self.archive, self.code, facts)

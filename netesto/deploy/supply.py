@@ -24,7 +24,7 @@ class Supply:
     def __init__(self, wanted: WantedHost, say: Say, *, kept: Kept = payload.kept) -> None:
         self._wanted = wanted
         self._say = say
-        self._kept = kept
+        self._download = kept
         # Why packages for a kind of host cannot be downloaded.
         self._failed: dict[str, str] = {}
         # The first host of a kind downloads, the others find what it got.
@@ -39,7 +39,7 @@ class Supply:
             kind = f"Python {facts.python_version} on {facts.machine}"
             if kind not in self._failed:
                 try:
-                    found = await self._kept(facts.python_version, facts.machine, self._say)
+                    found = await self._download(facts.python_version, facts.machine, self._say)
                 except ProcessError as error:
                     self._failed[kind] = error.message
                 else:

@@ -37,7 +37,7 @@ class ClientCommand:
     pins_server: bool = False
 
 
-def _named(name: str) -> _Give:
+def _field(name: str) -> _Give:
     return lambda value: {name: value}
 
 
@@ -85,17 +85,17 @@ def _by_name(table: Mapping[str, _Give]) -> dict[str, _Give]:
 
 # iperf3's options, and what each means for DO_CLIENT: those with a value, and the others.
 _VALUED = _by_name({
-    "-t --time": _named("dur"),
-    "-O --omit": _named("omit"),
-    "-i --interval": _named("interval"),
-    "-C --congestion --linux-congestion": _named("ca"),
-    "-P --parallel": _named("parallel"),
+    "-t --time": _field("dur"),
+    "-O --omit": _field("omit"),
+    "-i --interval": _field("interval"),
+    "-C --congestion --linux-congestion": _field("ca"),
+    "-P --parallel": _field("parallel"),
     "--fq-rate": _scaled("pacing", 1000),
     "-b --bitrate --bandwidth": _scaled("bitrate", 1000),
     "-A --affinity": _pair,
     "-w --window": _buffers,
     "-l --length": _scaled("len", 1024),
-    "-M --set-mss": _named("mss"),
+    "-M --set-mss": _field("mss"),
     "-S --tos": partial(_dscp, unit=4),
     "--dscp": partial(_dscp, unit=1),
     "-p --port --cport -B --bind --logfile -c --client": _ignored,

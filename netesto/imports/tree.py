@@ -307,12 +307,12 @@ def _run(
         beside=tuple((side, found[name]) for side, name in named if name in found),
         job=found.get("jobmeta.json"),
         meta=found.get(f"{host}-meta.json"),
-        wanted=_wanted(client, commands.get(client.section, ())),
+        wanted=_commands_of(client, commands.get(client.section, ())),
         siblings=siblings,
     )
 
 
-def _wanted(client: _Placed, known: Sequence[tuple[Path, str]]) -> tuple[str, ...]:
+def _commands_of(client: _Placed, known: Sequence[tuple[Path, str]]) -> tuple[str, ...]:
     """The commands of a section in the job files that are nearest: in a folder above the run, else
     anywhere."""
     for folder in client.file.path.parents:

@@ -95,7 +95,7 @@ class _TopologyReader:
         self._note_unknown(topology, _TOPOLOGY)
         nodes: _Nodes = {}
         for key, kind in (("hosts", "host"), ("switches", "router")):
-            for name, value, entry in _named(topology.required(key, "topology"), key):
+            for name, value, entry in _entries(topology.required(key, "topology"), key):
                 if entry is not None:
                     self._note_unknown(entry, ("ip",) if kind == "host" else ())
                 address = _address(entry, "ip") if kind == "host" else ""
@@ -110,7 +110,7 @@ class _TopologyReader:
                 self._note_unknown(ends[2], _PROPERTIES)
             own = ends[2].table(f"link {at + 1}") if len(ends) == 3 else {}
             given = {
-                key: _given(own.get(key), members.get(default))
+                key: _or_default(own.get(key), members.get(default))
                 for key, default in _DEFAULTS.items()
             }
             links.append(self._link(value, ends[0], ends[1], given, nodes))
@@ -274,7 +274,7 @@ def _address(entry: Value | None, key: str) -> str:
 # ---- nodes and numbers -------------------------------------------------------------------------
 
 
-def _named(value: Value, what: str) -> Iterator[tuple[str, Value, Value | None]]:
+def _entries(value: Value, what: str) -> Iterator[tuple[str, Value, Value | None]]:
     """The names in an object, or a list, with their places and what the object says of them."""
     if isinstance(value.content, tuple):
         for entry in value.content:
@@ -303,7 +303,7 @@ def _decimal(number: float) -> str:
     return f"{Decimal(str(number)):f}"
 
 
-def _given(own: Value | None, default: Value | None) -> Value | None:
+def _or_default(own: Value | None, default: Value | None) -> Value | None:
     """The value of a link, or the default; null is like nothing."""
     return default if own is None or own.content is None else own
 

@@ -342,7 +342,7 @@ class _Guest:
         self._orders = orders
         self._clock = clock
         self._uptime = os.open("/proc/uptime", os.O_RDONLY | os.O_CLOEXEC)
-        self._heard = b""
+        self._unread = b""
         self._woken, wake = os.pipe()
         for end in (self._woken, wake):
             os.set_blocking(end, False)
@@ -398,10 +398,10 @@ class _Guest:
 
     def _obey(self) -> None:
         try:
-            self._heard += os.read(self._orders, CHUNK_BYTES)
+            self._unread += os.read(self._orders, CHUNK_BYTES)
         except OSError:
             return
-        *orders, self._heard = self._heard.split(b"\n")
+        *orders, self._unread = self._unread.split(b"\n")
         for order in orders:
             self._carry_out(order.decode().split())
 

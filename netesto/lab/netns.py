@@ -122,7 +122,7 @@ class Lab:
         """`command` for a person: names of hosts resolve to their addresses, in a separate mount
         namespace that ends with the command; aliases, as words, stand for hosts and addresses."""
         named = self.record.aliases
-        argv = [self._meant(word) if word in named else word for word in argv]
+        argv = [self._address_of(word) if word in named else word for word in argv]
         [*enter, program] = self.command(named.get(node, node), argv[:1])
         files = Path(self.record.files)
         if not files.is_dir():
@@ -133,7 +133,7 @@ class Lab:
         put = f"mount --bind {shlex.quote(str(names))} /etc/hosts 2>/dev/null"
         return [*enter, "/bin/sh", "-c", f'{put}; exec "$@"', "sh", program, *argv[1:]]
 
-    def _meant(self, alias: str) -> str:
+    def _address_of(self, alias: str) -> str:
         """The IPv4 address of the host that an alias means; a real address of the lab is itself."""
         if alias in self.record.places:
             return alias

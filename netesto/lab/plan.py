@@ -288,7 +288,7 @@ def plan(topology: Topology, *, prefix: str, maker: Maker = Maker()) -> LabPlan:
     middles = _middles(ends, maker)
     links = Node(addressing.free_name(LINKS, {node.name for node in topology.nodes}), "wires")
     cables = tuple(_cables(prefix, ends, middles, links))
-    carried = tuple(_carried(ends, middles))
+    carried = tuple(_program_links(ends, middles))
     if any(middles):
         namespaces = (*namespaces, _wires(prefix, middles, links, carried))
     return LabPlan(prefix, topology, maker, ways, namespaces, cables, carried)
@@ -332,7 +332,9 @@ def socket_name(tap: str) -> str:
     return f".{tap}"
 
 
-def _carried(ends: Sequence[LinkEnd], middles: Sequence[_Middle | None]) -> Iterator[ProgramLink]:
+def _program_links(
+    ends: Sequence[LinkEnd], middles: Sequence[_Middle | None]
+) -> Iterator[ProgramLink]:
     joined: set[frozenset[str]] = set()
     for end, middle in zip(ends[::2], middles, strict=True):
         if middle is not None and middle[1].settings.is_carried:

@@ -94,12 +94,12 @@ def _with_single(
     links = list(topology.links)
     for name, given in single.items():
         _refuse_unknown(given, LINK_SETTINGS, f"{what}: {name}")
-        place, sender = _meant(topology, name, what)
+        place, sender = _direction_of(topology, name, what)
         links[place] = _changed(links[place], given, sender, f"{what}: {name}")
     return replace(topology, links=tuple(links))
 
 
-def _meant(topology: Topology, name: str, what: str) -> tuple[int, str]:
+def _direction_of(topology: Topology, name: str, what: str) -> tuple[int, str]:
     """The place of the link that a name means, and the node whose packets it is about: "" for both
     directions."""
     nodes = {node.name for node in topology.nodes}

@@ -66,8 +66,8 @@ def check_kinds(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> Column
             if {one, other} == {"text", "number"} and operator not in {"==", "!="}:
                 text, number_ = (left, right) if one == "text" else (right, left)
                 raise ColumnError(
-                    f"{operator} does not compare a text ({_shown(text)}) with a number"
-                    f" ({_shown(number_)})",
+                    f"{operator} does not compare a text ({_text_of(text)}) with a number"
+                    f" ({_text_of(number_)})",
                     near=(operator,),
                     remedy="Texts have no order: compare them with == or !=.",
                 )
@@ -80,7 +80,7 @@ def _check_arithmetic(tree: ast.Expression, kinds: Mapping[str, ColumnKind]) -> 
     parts = ast.operands(tree)
     for part in parts:
         if check_kinds(part, kinds) == "text":
-            text = _shown(part)
+            text = _text_of(part)
             raise ColumnError(f"{text} is not a number", near=(text,))
     if isinstance(tree, ast.Call):
         function(tree)
@@ -98,7 +98,7 @@ def _kind_beside(
     return check_kinds(tree, kinds)
 
 
-def _shown(tree: ast.Expression) -> str:
+def _text_of(tree: ast.Expression) -> str:
     """A part of a claim, for a message."""
     match tree:
         case ast.Name(text=text) | ast.Number(text=text) | ast.QuotedText(text=text):

@@ -132,7 +132,7 @@ class Draft:
             self._is_lab_given = True
         self._requirements: dict[steps.Requirement, None] = {}
         self._warnings: list[Warned] = []
-        self._told: set[Hashable] = set()
+        self._warned_once: set[Hashable] = set()
         self._commands: dict[Hashable, steps.RemoteCommand] = {}
         self._numbered: dict[int, steps.RemoteCommand] = {}
         self._rewriting: dict[int, steps.RemoteCommand] = {}
@@ -146,7 +146,7 @@ class Draft:
         # What waits for START_FLOWS.
         self._held: list[steps.DoClient] = []
         self._filled: dict[str, None] = {}
-        self._named: set[str] = set()
+        self._checked: set[str] = set()
         self._echoes: list[str] = []
         self._entangled = 0
         # The outermost part that an experiment began in; None for the rest.
@@ -355,7 +355,7 @@ class Draft:
 
         ScriptError if that is not for scripts to say.
         """
-        if self._columns is None or name in self._named:
+        if self._columns is None or name in self._checked:
             return
         table = self._columns.table
         try:
@@ -364,7 +364,7 @@ class Draft:
             column = ColumnError(error.message, remedy=error.remedy)
             column.place = place
             raise column from None
-        self._named.add(name)
+        self._checked.add(name)
         near = table.nearest(name)
         if not there and (near or not is_factor):
             meant = f"; did you mean {near}?" if near else ""
@@ -400,8 +400,8 @@ class Draft:
     ) -> None:
         """A warning to the author, such as a macro defined twice. Of those with the same key
         `once` only the first counts: loops would repeat it."""
-        if once is None or once not in self._told:
-            self._told.add(once)
+        if once is None or once not in self._warned_once:
+            self._warned_once.add(once)
             self._warnings.append(Warned(message, place, chain))
 
     # ---- steps ---------------------------------------------------------------------------

@@ -59,11 +59,11 @@ class Printer:
             self._write(json.dumps({"summary": summary}))
         else:
             most = "at most " if least is not None else ""
-            self._write(f"# {most}{_shown(totals)}{self._beside()}")
+            self._write(f"# {most}{_totals_text(totals)}{self._beside()}")
             for until in head.untils:
                 self._write(f"# {until}")
             if least is not None:
-                self._write(f"# at least {_shown(least)}")
+                self._write(f"# at least {_totals_text(least)}")
 
     def _beside(self) -> str:
         if not self._unknown:
@@ -104,7 +104,7 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if text else ""
 
 
-def _shown(totals: Totals) -> str:
+def _totals_text(totals: Totals) -> str:
     return (
         f"{counted(totals.experiments, 'experiment')}, {counted(totals.flows, 'flow')},"
         f" about {format_time(_whole(totals.seconds))}"

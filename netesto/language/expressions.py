@@ -306,7 +306,7 @@ class Arithmetic:
                     raise MisuseError(f"{text[:20]}… has too many digits", remedy=_FEWER)
                 return lambda _: constant
             case ast.Name(text=name):
-                return lambda frame: self._named(name, frame)
+                return lambda frame: self._variable(name, frame)
             case ast.Variable(name=name):
                 return self._leaf(name) if direct else lambda _: _undefined(name)
             case _:
@@ -326,7 +326,7 @@ class Arithmetic:
 
         return value
 
-    def _named(self, name: str, frame: Frame) -> Value:
+    def _variable(self, name: str, frame: Frame) -> Value:
         text = self._scope.value(name, frame)
         if text is None:
             raise MisuseError(

@@ -66,13 +66,13 @@ class Interpreter:
         self._library_path = tuple(library_path)
         self._definitions = dict(definitions)
         self._max_iterations = max_iterations
-        self._kept = kept
+        self._sources = kept
         self._machine = Machine(draft, max_iterations=max_iterations)
         self._machine.attempts = attempts or {}
         self._machine.remote.read_file = self._read_file
         self._walk = Walk(self._machine, self._source, forgive=forgive)
         self._files: dict[Path, SourceFile] = {}
-        self._found: dict[tuple[str, str], str] = {}
+        self._resolved: dict[tuple[str, str], str] = {}
         for name, value in definitions.items():
             self._machine.scope.set(check_name(name), value)
 
@@ -96,7 +96,7 @@ class Interpreter:
         """The plan of what was interpreted so far (`like`: see Draft.plan)."""
         return self._machine.draft.plan(
             sources=tuple(self._files.values()),
-            found=tuple((file, word, path) for (file, word), path in self._found.items()),
+            found=tuple((file, word, path) for (file, word), path in self._resolved.items()),
             definitions=self._definitions,
             max_iterations=self._max_iterations,
             like=like,
@@ -105,19 +105,19 @@ class Interpreter:
     def _read_file(self, name: str, from_file: str) -> tuple[Path, str]:
         """The path and the text of a file that is no script: beside the script, or in the working
         directory. It is among the sources of the plan."""
-        kept = self._kept.get((from_file, name)) if self._kept is not None else None
+        kept = self._sources.get((from_file, name)) if self._sources is not None else None
         path = Path(kept.path) if kept else beside(name, from_file=from_file)
         key = path.resolve()
         if key not in self._files:
             text = kept.text if kept else texts.read(path, most_mib=1024)
             self._files[key] = SourceFile(str(path), text, is_script=False)
-        self._found[from_file, name] = self._files[key].path
+        self._resolved[from_file, name] = self._files[key].path
         return path, self._files[key].text
 
     def _source(self, name: str, row: ast.LineLayout) -> None:
         from_file = row.line.file
-        kept = self._kept.get((from_file, name)) if self._kept is not None else None
-        if self._kept is None:
+        kept = self._sources.get((from_file, name)) if self._sources is not None else None
+        if self._sources is None:
             path = find_source(name, from_file=from_file, library_path=self._library_path)
         elif kept is not None:
             path = Path(kept.path)
@@ -129,7 +129,7 @@ class Interpreter:
             )
         key = path.resolve()
         known = self._files.get(key)
-        self._found[from_file, name] = known.path if known else str(path)
+        self._resolved[from_file, name] = known.path if known else str(path)
         if known:
             return
         try:

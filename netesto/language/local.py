@@ -393,7 +393,7 @@ def _check_values(name: str, values: Sequence[str]) -> None:
             )
 
 
-def _given(words: Sequence[str]) -> dict[str, str]:
+def _by_key(words: Sequence[str]) -> dict[str, str]:
     """The words of a SWEEP, by what is before their `=`."""
     return dict(word.partition("=")[::2] for word in words)
 
@@ -402,7 +402,7 @@ def check_factors(words: Sequence[str]) -> None:
     """MisuseError if a SWEEP has no factor, or one twice, or one of a range of repetitions and the
     rule for it without the other."""
     check_once("SWEEP", words)
-    given = _given(words)
+    given = _by_key(words)
     reps = given.get("reps", "")
     if "until" in given and ".." not in reps and "$" not in reps:
         raise MisuseError(
@@ -449,7 +449,7 @@ def cells_of(machine: Machine, words: Words) -> SweepCells:
     factors = dict(sweep_word(word) for word in words)
     repetitions = factors.pop("reps", range(1, 2))
     order = factors.pop("order", ["given"])
-    until = _until(machine, _given(words)) if factors.pop("until", None) else None
+    until = _until(machine, _by_key(words)) if factors.pop("until", None) else None
     cells = math.prod(map(len, factors.values()))
     count = len(repetitions) * cells
     machine.spend(count)

@@ -56,10 +56,10 @@ class Level:
         self.values, self._text = {self.name: value}, ""
 
     def __str__(self) -> str:
-        self._text = self._text or self._shown()
+        self._text = self._text or self._values_text()
         return self._text
 
-    def _shown(self) -> str:
+    def _values_text(self) -> str:
         shown = [
             f"{name}={value if len(value) <= SHOWN_LENGTH else value[:SHOWN_LENGTH] + '…'}"
             for name, value in islice(self.values.items(), SHOWN_VALUES)

@@ -66,7 +66,7 @@ class Walk:
         self._steps: dict[int, Steps] = {}
         self._files: list[Body] = []
         # Warnings of conditions, by their lines and those that lead there, by identity as well.
-        self._told: set[tuple[object, ...]] = set()
+        self._warned: set[tuple[object, ...]] = set()
         self._handlers: Mapping[str, Handler] = {
             "RUN": self._run_macro,
             "SOURCE": lambda words, row: source(needed(words[0]), row),
@@ -178,9 +178,9 @@ class Walk:
         machine = self._machine
         # A loop would make the same warning with each pass.
         key = (message, id(row), *[id(level.row) for level in machine.stack])
-        if key in self._told:
+        if key in self._warned:
             return
-        self._told.add(key)
+        self._warned.add(key)
         place, kinds = row.place(operand), machine.draft.column_kinds() or {}
         if kinds.get(name) == "number":
             message += f"; {name} is a result, which ASSERT judges: no script knows it"
@@ -350,7 +350,7 @@ class Walk:
         """The step of a command. MisuseError if it is invalid for any values of its variables."""
         name, raws = row.words[0].text, [word.text for word in row.words[1:]]
         if "$" not in name:
-            return self._named(name, raws, row)
+            return self._step_of(name, raws, row)
         # As if the line contained the value of the variable.
         names_of = self._machine.scope.words_of([name])
         words_of = self._machine.scope.words_of(raws)
@@ -358,15 +358,15 @@ class Walk:
         def step(frame: Frame) -> None:
             named = names_of(frame)
             if len(named) == 1:
-                self._named(needed(named[0]), raws, row)(frame)
+                self._step_of(needed(named[0]), raws, row)(frame)
                 return
             words = (*named, *words_of(frame))
             if words:
-                self._named(needed(words[0]), words[1:], row, is_filled=True)(frame)
+                self._step_of(needed(words[0]), words[1:], row, is_filled=True)(frame)
 
         return step
 
-    def _named(
+    def _step_of(
         self, name: str, raws: Sequence[str], row: ast.LineLayout, *, is_filled: bool = False
     ) -> Step:
         """The step of the command `name` with words as written, or (`is_filled`) substituted."""

@@ -40,7 +40,7 @@ class _ResidualNetwork:
         # More than all limits together: no cut of limits reaches it.
         self._unlimited = sum(finite) + 1
         self._ends: list[str] = []
-        self._left: list[int] = []
+        self._capacity: list[int] = []
         self._out: dict[str, list[int]] = {}
         for arc in arcs:
             weight = self._unlimited if arc.rate_bps is None else self._weight(arc.rate_bps)
@@ -53,7 +53,7 @@ class _ResidualNetwork:
         for start, end, left in ((source, destination, weight), (destination, source, 0)):
             self._out.setdefault(start, []).append(len(self._ends))
             self._ends.append(end)
-            self._left.append(left)
+            self._capacity.append(left)
 
     def cut(self, senders: Collection[str], receivers: Collection[str]) -> Cut:
         # Names of nodes are never empty; these two join all senders, and all receivers.
@@ -80,7 +80,7 @@ class _ResidualNetwork:
             node = pending.popleft()
             for edge in self._out[node]:
                 end = self._ends[edge]
-                if self._left[edge] and end not in levels:
+                if self._capacity[edge] and end not in levels:
                     levels[end] = levels[node] + 1
                     pending.append(end)
         return levels
@@ -93,17 +93,17 @@ class _ResidualNetwork:
         node = start
         while True:
             if node == end:
-                added = min(self._left[edge] for edge in path)
+                added = min(self._capacity[edge] for edge in path)
                 for edge in path:
-                    self._left[edge] -= added
-                    self._left[edge ^ 1] += added
+                    self._capacity[edge] -= added
+                    self._capacity[edge ^ 1] += added
                 total += added
                 path, node = [], start
                 continue
             edges, level = self._out[node], levels[node] + 1
             while place[node] < len(edges):
                 edge = edges[place[node]]
-                if self._left[edge] and levels.get(self._ends[edge]) == level:
+                if self._capacity[edge] and levels.get(self._ends[edge]) == level:
                     break
                 place[node] += 1
             if place[node] < len(edges):

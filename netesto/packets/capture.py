@@ -151,7 +151,10 @@ def _both(
             sent = connection.from_client == by_client
             if payload[sent].any() or (by_client and not payload.any()):
                 time_ns, size = connection.packets.time_ns[sent], int(payload[sent].sum())
-                yield _seen(connection, number, time_ns, (size, size), by_client=by_client), None
+                yield (
+                    _sighting(connection, number, time_ns, (size, size), by_client=by_client),
+                    None,
+                )
         return
     trips = roundtrips.measure(connection)
     both = {
@@ -163,7 +166,7 @@ def _both(
             yield _flow(connection, number, own, trips, by_client=by_client), own
 
 
-def _seen(
+def _sighting(
     connection: CapturedConnection,
     number: int,
     time_ns: Integers,
@@ -206,7 +209,7 @@ def _flow(
     time_ns, sizes = own.segments.time_ns[own.payload > 0], (int(own.payload.sum()), own.size)
     completion_ns = own.completion_ns()
     return replace(
-        _seen(connection, number, time_ns, sizes, by_client=by_client),
+        _sighting(connection, number, time_ns, sizes, by_client=by_client),
         side=_side(trips, by_client=by_client),
         is_whole=own.is_whole,
         mss_bytes=own.mss_bytes,

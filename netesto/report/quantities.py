@@ -140,11 +140,13 @@ def flow_lines(quantity: TimeQuantity, flow: FlowSeries) -> list[FlowLine]:
         # A rate is of the time around its point, which ends later than the last point.
         return [_marked(points, _retransmissions(flow.sockets))] if points[0] else []
     if quantity.of_datagrams is not None and flow.datagrams is not None:
-        points = _known(flow.datagrams.time_s, quantity.of_datagrams(flow.datagrams))
+        points = _known_points(flow.datagrams.time_s, quantity.of_datagrams(flow.datagrams))
         return [FlowLine(points)] if points[0] else []
     found = []
     for socket in flow.sockets:
-        points = _known(socket.time_s, quantity.column(socket)) if quantity.column else ((), ())
+        points = (
+            _known_points(socket.time_s, quantity.column(socket)) if quantity.column else ((), ())
+        )
         if points[0]:
             times = _retransmissions([socket]) if quantity.is_marked else []
             inside = [time for time in times if points[0][0] <= time <= points[0][-1]]
@@ -217,10 +219,10 @@ def queue_lines(quantity: TimeQuantity, series: Series) -> list[OtherLine]:
 def _line(
     label: str, times: Sequence[float], values: Sequence[float | None], *, is_second: bool = False
 ) -> OtherLine:
-    return OtherLine(label, _known(times, values), is_second)
+    return OtherLine(label, _known_points(times, values), is_second)
 
 
-def _known(times: Sequence[float], values: Sequence[float | None]) -> Points:
+def _known_points(times: Sequence[float], values: Sequence[float | None]) -> Points:
     """The points whose value is known."""
     pairs = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
     return [time for time, _ in pairs], [value for _, value in pairs]

@@ -41,7 +41,7 @@ class Parted:
         again = [each.retransmits > 0 for each in transfers]
         if losses is None:
             return cls(times, np.array(again, np.bool_), 0, sum(again))
-        lost = [_lost(each, source, losses) for each in transfers]
+        lost = [_lost_frames(each, source, losses) for each in transfers]
         tails = sum(
             any(loss.is_tail_of(transfer.size) for loss in those)
             for transfer, those in zip(transfers, lost, strict=True)
@@ -63,7 +63,9 @@ class Parted:
         return self.times[masks[name]] if name in masks else self.times
 
 
-def _lost(transfer: CompletedTransfer, source: str, losses: Sequence[Losses]) -> list[LostFrame]:
+def _lost_frames(
+    transfer: CompletedTransfer, source: str, losses: Sequence[Losses]
+) -> list[LostFrame]:
     """The frames with data of a transfer that links lost: ports are used again, times are not."""
     end_s = transfer.start_s + transfer.us / 1e6 + _SLACK_S
     found: list[LostFrame] = []

@@ -30,11 +30,11 @@ def check(folder: Path, manifest: Manifest) -> tuple[Damage, ...]:
         for path, sha256 in sorted(manifest.files.items())
         if (fault := _fault(folder / path, sha256))
     ]
-    new = (path for path in _there(folder) if path not in manifest.files)
+    new = (path for path in _files_of(folder) if path not in manifest.files)
     return (*found, *(Damage(path, "was not there when the experiment ended") for path in new))
 
 
-def _there(folder: Path) -> Iterator[str]:
+def _files_of(folder: Path) -> Iterator[str]:
     return (
         path.relative_to(folder).as_posix()
         for part in _FOLDERS
@@ -45,7 +45,7 @@ def _there(folder: Path) -> Iterator[str]:
 
 def hashes(folder: Path) -> dict[str, str]:
     """The hashes of the raw files that are in an experiment's folder now, by their paths there."""
-    return {path: sha256_of(folder / path) for path in _there(folder)}
+    return {path: sha256_of(folder / path) for path in _files_of(folder)}
 
 
 def is_unchanged(folder: Path, manifest: Manifest, path: str) -> bool:

@@ -68,7 +68,7 @@ def split(
         idle=tuple(idle),
         load=tuple(rtt_us for sent_s, rtt_us in each if load[0] <= sent_s <= load[1]),
         after=tuple(rtt_us for sent_s, rtt_us in each if busy is not None and sent_s > busy[1]),
-        lost=_lost([ping.number for ping in pings]),
+        lost=_lost_count([ping.number for ping in pings]),
     )
 
 
@@ -76,6 +76,6 @@ def _typical(rtts_us: tuple[float, ...]) -> float | None:
     return statistics.median(rtts_us) if len(rtts_us) >= FEWEST else None
 
 
-def _lost(numbers_: list[int]) -> int | None:
+def _lost_count(numbers_: list[int]) -> int | None:
     """The numbers count from 1; 0 is unknown."""
     return max(numbers_) - len({*numbers_}) if numbers_ and min(numbers_) > 0 else None

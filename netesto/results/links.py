@@ -283,8 +283,8 @@ def load(record: LinkRecord, samples: LinkSamples) -> Load:
                 )
                 for name in ("bytes", "packets")
             },
-            "drops": _lost("drops", samples, others[before], _droppers(others[after])),
-            "marks": _lost("marks", samples, others[before], others[after]),
+            "drops": _qdisc_increase("drops", samples, others[before], _droppers(others[after])),
+            "marks": _qdisc_increase("marks", samples, others[before], others[after]),
         }
         for name, count in grown.items():
             known = columns[name][-1]
@@ -324,7 +324,7 @@ def _droppers(installed: Iterable[_Sample]) -> list[_Sample]:
     return [each for each in installed if each[0].parent == "root" or each[0].kind == POLICER]
 
 
-def _lost(
+def _qdisc_increase(
     name: str, samples: LinkSamples, before: Iterable[_Sample], after: Iterable[_Sample]
 ) -> int | None:
     """The increase of a count of qdiscs from one tick to the next; None if no qdisc has it."""

@@ -282,8 +282,8 @@ def _datagrams(flow: InstanceEvidence, zero_s: float) -> DatagramSeries | None:
         lost_percent=tuple(
             _figures(100 * one.lost / one.sent) if one.sent else None for one in each
         ),
-        jitter_ms=tuple(_known(one.jitter_ms) for one in each),
-        delay_ms=tuple(_known(one.delays_ms and one.delays_ms[1]) for one in each),
+        jitter_ms=tuple(_rounded(one.jitter_ms) for one in each),
+        delay_ms=tuple(_rounded(one.delays_ms and one.delays_ms[1]) for one in each),
         reordered=tuple(one.reordered for one in each),
     )
 
@@ -343,8 +343,8 @@ def _socket(samples: Sequence[SocketSample], zero_s: float) -> SocketSeries:
         acked_mbit_per_s=_rates(samples, lambda s: s.bytes_acked),
         cwnd=tuple(sample.cwnd for sample in samples),
         unacked=tuple(sample.unacked for sample in samples),
-        rtt_ms=tuple(_known(sample.rtt_ms) for sample in samples),
-        min_rtt_ms=tuple(_known(sample.min_rtt_ms) for sample in samples),
+        rtt_ms=tuple(_rounded(sample.rtt_ms) for sample in samples),
+        min_rtt_ms=tuple(_rounded(sample.min_rtt_ms) for sample in samples),
         retransmits=_growth([s.total_retransmits for s in samples]),
     )
 
@@ -367,8 +367,8 @@ def _medians(samples: Sequence[SocketSample], zero_s: float) -> SocketSeries:
         acked_mbit_per_s=none,
         cwnd=of(lambda s: s.cwnd),
         unacked=of(lambda s: s.unacked),
-        rtt_ms=of(lambda s: _known(s.rtt_ms)),
-        min_rtt_ms=of(lambda s: _known(s.min_rtt_ms)),
+        rtt_ms=of(lambda s: _rounded(s.rtt_ms)),
+        min_rtt_ms=of(lambda s: _rounded(s.min_rtt_ms)),
         retransmits=none,
     )
 
@@ -467,7 +467,7 @@ def _queues(evidence: ExperimentEvidence) -> Iterable[Queue]:
             time_s=tuple(round(time_s - evidence.started_s, 3) for time_s in queue.time_s),
             drops=_growth(queue.drops),
             marks=_growth(queue.marks),
-            delay_us=tuple(map(_known, queue.delay_us)),
+            delay_us=tuple(map(_rounded, queue.delay_us)),
             replaced_s=tuple(round(time_s - evidence.started_s, 3) for time_s in queue.replaced_s),
         )
 
@@ -510,7 +510,7 @@ def _per_second(times_s: Sequence[float], growth: Column, unit: float = 1.0) -> 
     return (*growth[:1], *rates)
 
 
-def _known(value: float | None) -> float | None:
+def _rounded(value: float | None) -> float | None:
     return None if value is None else _figures(value)
 
 

@@ -63,7 +63,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
                 f"{folder}: this is the folder of an experiment",
                 remedy=f"Its results folder is {folder.parent}.",
             )
-        self._made = [each for each in (folder, *folder.parents) if not each.exists()]
+        self._new_folders = [each for each in (folder, *folder.parents) if not each.exists()]
         durable.make_folder(folder)
         self._lock = _hold(folder / _LOCK)
         self._faults: dict[int, str] = {}
@@ -76,7 +76,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
         self._is_ordered = True
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._made:
+        if kind is not None and self._new_folders:
             self._remove_empty()
         self.close()
 
@@ -88,7 +88,7 @@ class Store(contextlib.AbstractContextManager["Store"]):
             if begun.issuperset(self.folder.iterdir()):
                 for path in begun:
                     path.unlink(missing_ok=True)
-                for made in self._made:
+                for made in self._new_folders:
                     made.rmdir()
 
     def close(self) -> None:

@@ -59,15 +59,15 @@ def read(text: str) -> Test:
             protect=str(reported["protect"]),
             loss=None if "loss" not in reported else float(reported["loss"]),
             seconds=float(reported["seconds"]),
-            recovery_p50_us=_known(reported, "recovery_p50_us"),
-            recovery_max_us=_known(reported, "recovery_max_us"),
+            recovery_p50_us=_number(reported, "recovery_p50_us"),
+            recovery_max_us=_number(reported, "recovery_max_us"),
             **{name: int(reported[name]) for name in (*_COUNTS, *_BUFFERS)},
         )
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise OutputError(f"no result of a stress test: {error}") from None
 
 
-def _known(reported: Mapping[str, Any], name: str) -> float | None:
+def _number(reported: Mapping[str, Any], name: str) -> float | None:
     return None if reported.get(name) is None else float(reported[name])
 
 

@@ -212,11 +212,11 @@ def _line_of(flow: PlayedFlow) -> str:
     if flow.shared is not None:
         use = flow.shared.utilisation
         busy = "" if use is None else f" ({100 * use:.0f} %)"
-        shared = f"; shares {flow.shared.link}{busy} with {_others(flow.shared, flow.name)}"
+        shared = f"; shares {flow.shared.link}{busy} with {_other_flows(flow.shared, flow.name)}"
     return f"    {flow.name}, {flow.seconds:g} s from {flow.asked_start_s:g} s: {said}{shared}"
 
 
-def _others(shared: Shared, own: str) -> str:
+def _other_flows(shared: Shared, own: str) -> str:
     others = Counter(shared.flows)
     others[own] -= 1
     counts = +others

@@ -65,7 +65,7 @@ def with_changes(
         link
         for command, host, setting in _settings(commands, inventory)
         if isinstance(setting, LinkLimits)
-        for link in _meant(network, host, setting, inventory)
+        for link in _limited_links(network, host, setting, inventory)
     }
     links = (replace(link, changes=link in changing) for link in network.links)
     return replace(network, links=tuple(links))
@@ -81,7 +81,7 @@ def with_programs(
     for command, host, setting in _settings(commands, inventory):
         if not isinstance(setting, LinkLimits) or "protect" not in setting.values:
             continue
-        for link in _meant(network, host, setting, inventory):
+        for link in _limited_links(network, host, setting, inventory):
             there, back = (
                 _merged(command, link.sent_by(node), {"emulator": "program"})
                 for node in (link.a, link.b)
@@ -119,7 +119,7 @@ def _warnings(
     for command, host, setting in _settings(commands, inventory):
         match setting:
             case LinkLimits():
-                for link in _meant(network, host, setting, inventory):
+                for link in _limited_links(network, host, setting, inventory):
                     senders = setting.among(host, link.other(host))
                     for end in (each for each in (link.a, link.b) if each in senders):
                         was = directions[link, end]
@@ -167,7 +167,7 @@ def _check_paced(
         link
         for _, host, setting in _settings(commands, inventory)
         if isinstance(setting, LinkLimits) and "rate" in setting.values
-        for link in _meant(network, host, setting, inventory)
+        for link in _limited_links(network, host, setting, inventory)
     }
     for command in commands:
         is_paced = isinstance(command, steps.DoTrace) and command.flow.test in TRACE_SHARES
@@ -185,7 +185,7 @@ def _check_link(
     network: Topology, host: str, command: steps.RemoteCommand, inventory: Inventory
 ) -> None:
     limits = LinkLimits((), command.arguments["to"])
-    link = next(_meant(network, host, limits, inventory), None)
+    link = next(_limited_links(network, host, limits, inventory), None)
     what = f"{command.name} host={command.host} to={command.arguments['to']}"
     place = command.place.narrowed("to=")
     if link is None or not link.settings.is_carried:
@@ -230,7 +230,7 @@ def _at(command: steps.RemoteCommand) -> Iterator[None]:
         ) from None
 
 
-def _meant(
+def _limited_links(
     network: Topology, host: str, limits: LinkLimits, inventory: Inventory
 ) -> Iterator[Link]:
     """The links that a SET_LINK of a host limits."""

@@ -182,7 +182,7 @@ class Cluster:
         self._warn = warn
         # Workers that were warned about, by their addresses; and those that were sent the kernel.
         self._unusable = set[str]()
-        self._sent = dict[str, asyncio.Task[str]]()
+        self._kernels = dict[str, asyncio.Task[str]]()
         self._compressing: asyncio.Task[bytes] | None = None
         self._client: Client | None = None
         self._places = 0
@@ -343,10 +343,10 @@ class Cluster:
             try:
                 yield
             except (CommClosedError, futures.CancelledError) as error:
-                raise self._lost() from error
+                raise self._scheduler_gone() from error
             await asyncio.gather(*self._calls, return_exceptions=True)
 
-    def _lost(self) -> WorldError:
+    def _scheduler_gone(self) -> WorldError:
         """The error of a scheduler that ends during a run, or that is no longer reached."""
         return WorldError(
             f"the scheduler at {self._address.text} has gone, and the cells that ran are lost",
@@ -387,7 +387,7 @@ class Cluster:
         except asyncio.CancelledError:
             if (current := asyncio.current_task()) is not None and current.cancelling():
                 raise
-            raise self._lost() from None
+            raise self._scheduler_gone() from None
         finally:
             future.release()
         if found.is_damaged:
@@ -411,11 +411,11 @@ class Cluster:
 
     async def _send_kernel(self, worker: str) -> str:
         """Send the kernel to a worker, once; why that cannot keep it, "" if it has it or ended."""
-        if worker not in self._sent:
-            self._sent[worker] = asyncio.create_task(self._kept(worker))
-        return await asyncio.shield(self._sent[worker])
+        if worker not in self._kernels:
+            self._kernels[worker] = asyncio.create_task(self._keep_kernel(worker))
+        return await asyncio.shield(self._kernels[worker])
 
-    async def _kept(self, worker: str) -> str:
+    async def _keep_kernel(self, worker: str) -> str:
         assert self._client is not None, "it is connected"
         if self._compressing is None:
             self._compressing = asyncio.create_task(

@@ -35,7 +35,7 @@ def warnings(
             found.append(Warned(text, command.place.narrowed("keep=")))
             break
     if file is None:
-        for command, wanted in _wanted(commands):
+        for command, wanted in _own_commands(commands):
             text = (
                 f"DO_COMMAND name={wanted.name}: in a lab it needs `netesto run --commands FILE`,"
                 " with a table [commands] that allows it"
@@ -60,7 +60,7 @@ def checker(file: Path) -> Callable[[steps.RemoteCommand], None]:
     known = config.read_commands(file)
 
     def check(wanted: steps.RemoteCommand) -> None:
-        for command, each in _wanted([wanted]):
+        for command, each in _own_commands([wanted]):
             try:
                 allowed.argv(known, each.name, each.values)
             except NotAllowedError as error:
@@ -74,7 +74,7 @@ def checker(file: Path) -> Callable[[steps.RemoteCommand], None]:
     return check
 
 
-def _wanted(
+def _own_commands(
     commands: Sequence[steps.RemoteCommand],
 ) -> Iterator[tuple[steps.RemoteCommand, Command]]:
     for command in commands:

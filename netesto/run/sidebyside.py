@@ -114,7 +114,7 @@ class SideBySide:
         self._killed: dict[Task, str] = {}
         self._retried: set[Task] = set()
         # How many tasks, from the first on, have been taken over.
-        self._taken = 0
+        self._taken_count = 0
         # The estimated durations of all tasks but those omitted, and of those that have ended.
         self._planned_s = sum(part.seconds for part in parts)
         self._done_s = 0.0
@@ -136,7 +136,7 @@ class SideBySide:
             finally:
                 # Ended parts are kept, even if an earlier one has not ended.
                 self._take_over(
-                    [task for task in self._tasks[self._taken :] if task in self._ended]
+                    [task for task in self._tasks[self._taken_count :] if task in self._ended]
                 )
         shutil.rmtree(self._folder, ignore_errors=True)
         return RunEnd(
@@ -319,7 +319,7 @@ class SideBySide:
 
     def _take_over_in_order(self) -> None:
         """Take over all parts that are next."""
-        found, end = [], self._taken
+        found, end = [], self._taken_count
         while end < len(self._tasks):
             task = self._tasks[end]
             if task in self._ended:
@@ -328,7 +328,7 @@ class SideBySide:
                 break
             end += 1
         self._take_over(found)
-        self._taken = end
+        self._taken_count = end
 
     def _measured(self, task: Task) -> list[Row]:
         """What the experiments of a part have measured, if that decides about others."""

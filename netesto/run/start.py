@@ -32,7 +32,7 @@ def plan(
     not keep any. Errors of the script are raised, and suspicious things are warnings."""
     ground = grounds.named(request)
     _check_ground(request, ground)
-    plan, columns, out = _asked(request, watch)
+    plan, columns, out = _prepared(request, watch)
     head = plan.head
     grounds.check_script(request, head)
     if watch is not None:
@@ -52,12 +52,14 @@ def run(request: RunRequest, watcher: Watcher) -> RunEnd:
     """Run a script, or a plan. Errors before the first experiment are raised."""
     _check_ground(request, grounds.named(request))
     # All errors of the script appear here, before anything is changed.
-    plan, columns, out = _asked(request, None)
+    plan, columns, out = _prepared(request, None)
     with plan:
         return _run(request, watcher, plan, columns, out)
 
 
-def _asked(request: RunRequest, watch: Callable[[Step], None] | None) -> tuple[Plan, Fields, Path]:
+def _prepared(
+    request: RunRequest, watch: Callable[[Step], None] | None
+) -> tuple[Plan, Fields, Path]:
     """A plan, the columns of exp.csv that it was made with, and its results folder."""
     path = Path(request.script)
     if planning.is_plan(path):

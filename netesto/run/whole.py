@@ -96,7 +96,7 @@ class _Whole:
                     self._head.requirements,
                     wait_s=self._request.wait_s,
                 )
-                left, is_simulated = self._left, self._session.ground.is_simulated
+                left, is_simulated = self._remaining_totals, self._session.ground.is_simulated
                 seconds = left.simulated_s if is_simulated else left.seconds
                 # Otherwise it is known only at the end.
                 if self._head.at_least is None:
@@ -104,7 +104,7 @@ class _Whole:
                 return self._execute(controller, inventory)
 
     @property
-    def _left(self) -> Totals:
+    def _remaining_totals(self) -> Totals:
         """The totals of the script without the skipped parts."""
         whole, passed = self._head.totals, self._passed.parts
         skipped = [part for part in self._head.parts if part.index in passed]
@@ -124,7 +124,7 @@ class _Whole:
             if not self._request.agreed:
                 self._ask(inventory)
             with (
-                self._brought(inventory)
+                self._with_agents(inventory)
                 if self._request.brought
                 else contextlib.nullcontext((inventory, agents.connect)) as (up, connect)
             ):
@@ -165,7 +165,7 @@ class _Whole:
                 self._keep_unfetched(lab)
 
     @contextlib.contextmanager
-    def _brought(self, inventory: Inventory) -> Iterator[tuple[Inventory, Connect]]:
+    def _with_agents(self, inventory: Inventory) -> Iterator[tuple[Inventory, Connect]]:
         """The hosts, each with an agent for this run."""
         from netesto.deploy import once, target
 
@@ -210,7 +210,7 @@ class _Whole:
                 kept.update(dict.fromkeys(command.kept))
         if not changed:
             return
-        seconds = units.format_time(round(self._left.seconds))
+        seconds = units.format_time(round(self._remaining_totals.seconds))
         those = "; ".join(f"{host}: {', '.join(kept)}" for host, kept in changed.items() if kept)
         up_to = "up to " if self._head.at_least is not None else ""
         but = f" except those that hosts keep ({those})" if those else ""

@@ -141,7 +141,7 @@ class _TraceReader:
         self._lines = text.split("\n")
         self._hosts = hosts
         self._destinations: dict[str, str] = {}
-        self._known: dict[str, None] = {}
+        self._declared: dict[str, None] = {}
 
     def trace(self) -> Trace:
         stores = self._stores()
@@ -237,11 +237,11 @@ class _TraceReader:
         found = self._destinations.get(address)
         if found is None:
             self._check_form(number, at, address)
-            found = self._found(number, at, address)
+            found = self._name_of(number, at, address)
             self._destinations[address] = found
         return found
 
-    def _found(self, number: int, at: int, address: str) -> str:
+    def _name_of(self, number: int, at: int, address: str) -> str:
         if self._hosts is None:
             return self._supposed(address)
         host = self._hosts.host_of(address)
@@ -280,7 +280,7 @@ class _TraceReader:
         return {line.split(None, 1)[0] for line in self._lines if line.strip()}
 
     def _check_host(self, number: int, at: int, host: str) -> None:
-        if host in self._known:
+        if host in self._declared:
             return
         hosts = self._hosts
         if hosts is not None and not hosts.others and hosts.address_of(host) is None:
@@ -289,7 +289,7 @@ class _TraceReader:
             raise self._wrong(
                 number, at, f"unknown host {host}", hint(host, names, otherwise=otherwise)
             )
-        self._known[host] = None
+        self._declared[host] = None
 
     def _check_form(self, number: int, at: int, address: str) -> None:
         try:

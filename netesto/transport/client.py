@@ -139,7 +139,7 @@ class AgentClient:
         self._channels: list[grpc.aio.Channel] = []
         self._streams: set[Any] = set()
         self._methods = self._dial(address)
-        self._found: HostInfo | None = None
+        self._info: HostInfo | None = None
         self.on_cut: Callable[[str], None] = lambda _: None
         self.ticket = ""
         self._holding = self._new_holding("", "")
@@ -214,11 +214,11 @@ class AgentClient:
                 remedy=remedy,
             ) from None
         channel.check("agent", message.protocol, message.version, host=self.host)
-        self._found = codec.decode_reply(HostInfo, message, host=self.host)
+        self._info = codec.decode_reply(HostInfo, message, host=self.host)
 
     async def first_info(self) -> HostInfo:
-        assert self._found is not None, "`connect` has reached it"
-        return self._found
+        assert self._info is not None, "`connect` has reached it"
+        return self._info
 
     async def info(self) -> HostInfo:
         message = await self._call("Info", pb.Nothing(), _QUICK_S)

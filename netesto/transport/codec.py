@@ -109,12 +109,12 @@ def decode_reply(kind: type[V], message: Message, *, host: str = "") -> V:
     """`decode` for messages of `host`, which is not trusted: control characters in texts are
     replaced and their length is limited. AgentError if a number is not finite."""
     try:
-        return cast("V", _shown(decode(kind, message)))
+        return cast("V", _printable(decode(kind, message)))
     except ValueError as error:
         raise AgentError(f"{kind.__name__}: {error}", host=host) from None
 
 
-def _shown(value: Any) -> Any:
+def _printable(value: Any) -> Any:
     """A value that is safe to show. ValueError if it contains NaN or an infinite number."""
     match value:
         case str():
@@ -122,11 +122,13 @@ def _shown(value: Any) -> Any:
         case float() if not math.isfinite(value):
             raise ValueError(f"the agent reports {value} instead of a number")
         case tuple():
-            return tuple(map(_shown, value[:ITEMS_MAX]))
+            return tuple(map(_printable, value[:ITEMS_MAX]))
         case dict():
-            return {_shown(key): _shown(value[key]) for key in list(value)[:ITEMS_MAX]}
+            return {_printable(key): _printable(value[key]) for key in list(value)[:ITEMS_MAX]}
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return replace(value, **{name: _shown(each) for name, each in members(value).items()})
+            return replace(
+                value, **{name: _printable(each) for name, each in members(value).items()}
+            )
         case _:
             return value
 

@@ -62,7 +62,7 @@ async def ship(
     if entries:
         _check_room(total, places[0], host)
     # One call for all, because most files are so small that separate calls would take longer.
-    pieces = _given(content) if content else agent.fetch(exp, [entry.path for entry in entries])
+    pieces = _as_stream(content) if content else agent.fetch(exp, [entry.path for entry in entries])
     try:
         async with contextlib.aclosing(pieces), asyncio.timeout(PATIENCE_S) as limit:
             arriving = _Arriving(pieces, host, limit)
@@ -74,7 +74,7 @@ async def ship(
     return {entry.path: entry.sha256 for entry in entries}
 
 
-async def _given(content: Sequence[FilePiece]) -> AsyncGenerator[FilePiece, None]:
+async def _as_stream(content: Sequence[FilePiece]) -> AsyncGenerator[FilePiece, None]:
     for piece in content:
         yield piece
 

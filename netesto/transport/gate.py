@@ -108,7 +108,7 @@ class Gate:
 
     def check(self, token: str) -> None:
         """AgentError unless `token` is that of the present hold."""
-        self._held(token)
+        self._hold_of(token)
 
     def claimed(self, token: str) -> str:
         """Who the holder with this token says it is; "" for anybody else."""
@@ -126,7 +126,7 @@ class Gate:
         """The result of `work`, which the holder requests. Once begun it runs to its end, also
         without its connection; a repeated request with the same number does not repeat it, unless
         the result is too large to `keep`, and `work` gives it as well a second time."""
-        hold = self._held(token)
+        hold = self._hold_of(token)
         hold.acknowledge(stamp)
         task: asyncio.Task[Answer] | None = hold.calls.get(stamp.call) if stamp.call else None
         if task is None:
@@ -198,7 +198,7 @@ class Gate:
     async def rejoin(self, token: str, seen: int) -> AsyncGenerator[tuple[str, Event | None], None]:
         """Continue the hold of `token` after a cut: yield nothing at first, then the events after
         number `seen`. HoldEndedError if that hold is over."""
-        hold = self._held(token)
+        hold = self._hold_of(token)
         if len(hold.connections) >= CONNECTIONS_MAX:
             raise AgentError(f"refused: this hold has {CONNECTIONS_MAX} connections")
         hold.acknowledge(Stamp(seen=seen))
@@ -223,7 +223,7 @@ class Gate:
         if self._hold is not None:
             await self._hold.over.wait()
 
-    def _held(self, token: str) -> _Hold:
+    def _hold_of(self, token: str) -> _Hold:
         hold = self._hold
         if hold is None:
             raise HoldEndedError("the hold has ended")

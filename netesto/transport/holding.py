@@ -42,7 +42,7 @@ class Holding:
         self._join = join
         self._patience_s = patience_s
         self._on_cut = on_cut
-        self._seen = 0
+        self._acknowledged = 0
         self._numbers = itertools.count(1)
         self._pending: set[int] = set()
         # Not while the connection is cut.
@@ -58,15 +58,17 @@ class Holding:
         try:
             while not is_over:
                 try:
-                    async with contextlib.aclosing(self._join(self.token, self._seen)) as replies:
+                    async with contextlib.aclosing(
+                        self._join(self.token, self._acknowledged)
+                    ) as replies:
                         async for token, event in replies:
                             self.token = token
                             if deadline_s is not None:
                                 deadline_s = None
                                 self._is_joined.set()
                                 self._on_cut("")
-                            if event is not None and event.sequence > self._seen:
-                                self._seen = event.sequence
+                            if event is not None and event.sequence > self._acknowledged:
+                                self._acknowledged = event.sequence
                                 yield event
                     is_over = True
                 except ConnectionLostError as error:
@@ -92,7 +94,7 @@ class Holding:
         try:
             while True:
                 await self._is_joined.wait()
-                stamp = Stamp(call=number, pending=min(self._pending), seen=self._seen)
+                stamp = Stamp(call=number, pending=min(self._pending), seen=self._acknowledged)
                 try:
                     return await ask(stamp)
                 except ConnectionLostError:

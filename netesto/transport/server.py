@@ -130,7 +130,7 @@ class AgentServer:
             return self._service.examine(peers, for_run=message.for_run)
 
         if message.for_run:
-            return await self._held(context, examine)
+            return await self._for_holder(context, examine)
         return await self._answer(context, examine)
 
     async def Status(self, _: pb.Nothing, context: Context) -> AgentStatus:
@@ -168,7 +168,7 @@ class AgentServer:
         await self._answer(context, lambda: self._gate.release(_token(context)))
 
     async def Configure(self, message: pb.Setting, context: Context) -> Applied:
-        applied = await self._held(
+        applied = await self._for_holder(
             context, lambda: self._service.configure(codec.to_setting(message))
         )
         self._note(context, "change", setting=applied.words)
@@ -176,36 +176,36 @@ class AgentServer:
 
     async def TakeStats(self, message: pb.TakeStatsRequest, context: Context) -> None:
         tests, tools = tuple(message.tests), tuple(message.tools)
-        await self._held(
+        await self._for_holder(
             context,
             lambda: self._service.take_stats(message.exp, message.order, tests=tests, tools=tools),
         )
 
     async def Expect(self, message: pb.GroupRequest, context: Context) -> Ports:
-        return await self._held(
+        return await self._for_holder(
             context, lambda: self._service.expect(codec.decode_request(GroupRequest, message))
         )
 
     async def Forget(self, message: pb.GroupName, context: Context) -> None:
-        await self._held(context, lambda: self._service.forget(message.exp, message.group))
+        await self._for_holder(context, lambda: self._service.forget(message.exp, message.group))
 
     async def Start(self, message: pb.StartRequest, context: Context) -> None:
-        await self._held(context, lambda: self._service.start(*codec.to_start(message)))
+        await self._for_holder(context, lambda: self._service.start(*codec.to_start(message)))
 
     async def Begin(self, message: pb.BeginRequest, context: Context) -> None:
         groups = tuple(message.groups)
-        await self._held(
+        await self._for_holder(
             context, lambda: self._service.begin(message.exp, groups, message.start_at_s)
         )
 
     async def StartCapture(self, message: pb.CaptureRequest, context: Context) -> None:
-        await self._held(
+        await self._for_holder(
             context,
             lambda: self._service.start_capture(codec.decode_request(CaptureRequest, message)),
         )
 
     async def Finish(self, message: pb.FinishRequest, context: Context) -> FinishedExperiment:
-        return await self._held(
+        return await self._for_holder(
             context,
             lambda: self._service.finish(message.exp, with_time_sync=message.with_time_sync),
             # The names of all files, or small ones themselves.
@@ -233,19 +233,19 @@ class AgentServer:
         await self._answer(context, fetch)
 
     async def Confirm(self, message: pb.ExperimentName, context: Context) -> None:
-        await self._held(context, lambda: self._service.confirm(message.exp))
+        await self._for_holder(context, lambda: self._service.confirm(message.exp))
 
     async def Abort(self, message: pb.AbortRequest, context: Context) -> None:
         exp = message.exp if message.HasField("exp") else None
-        await self._held(context, lambda: self._service.abort(exp))
+        await self._for_holder(context, lambda: self._service.abort(exp))
 
     async def PutBack(self, _: pb.Nothing, context: Context) -> pb.Left:
-        return pb.Left(sentences=await self._held(context, self._service.put_back))
+        return pb.Left(sentences=await self._for_holder(context, self._service.put_back))
 
     async def ShutDown(self, _: pb.Nothing, context: Context) -> None:
-        await self._held(context, self._service.shut_down)
+        await self._for_holder(context, self._service.shut_down)
 
-    async def _held(
+    async def _for_holder(
         self, context: Context, call: Callable[[], Awaitable[Answer]], *, keep: bool = True
     ) -> Answer:
         """The result of `call` for the holder."""

@@ -143,13 +143,13 @@ class Tunnel:
         try:
             async with asyncio.timeout(timeout):
                 session = [*words, "--", self.address.host, _SESSION]
-                while not await self._begun(session, reader):
-                    if is_crowded(self._said()):
+                while not await self._start_session(session, reader):
+                    if is_crowded(self._error_text()):
                         await pause()
                     else:
                         session = [*words, "-N", "--", self.address.host]
         except TimeoutError:
-            said = self._said()
+            said = self._error_text()
             await self.close()
             if is_crowded(said):
                 raise self._failure(*explained(said, self.address)) from None
@@ -163,7 +163,7 @@ class Tunnel:
         finally:
             os.close(reader)
 
-    async def _begun(self, words: Sequence[str], stdin: int) -> bool:
+    async def _start_session(self, words: Sequence[str], stdin: int) -> bool:
         """Start ssh; return whether it still runs when its session, if any, has begun. AgentError
         if it cannot connect and another attempt is useless."""
         log = self._folder / _LOG
@@ -184,10 +184,10 @@ class Tunnel:
                     goes_on = True
         if not is_ready:
             await self._job.wait()
-            if is_crowded(self._said()):
+            if is_crowded(self._error_text()):
                 return False
-            raise self._failure(*explained(self._said(), self.address))
-        self._greeting = len(self._said())
+            raise self._failure(*explained(self._error_text(), self.address))
+        self._greeting = len(self._error_text())
         return goes_on
 
     async def close(self) -> None:
@@ -200,7 +200,7 @@ class Tunnel:
     def last_words(self) -> str:
         """Why ssh has ended; "" if it runs."""
         # It also reports connections that the agent refused.
-        lines = self._said().splitlines()
+        lines = self._error_text().splitlines()
         said = "\n".join(line for line in lines if not line.startswith("channel "))
         if self._job is None or (self._job.status is None and not said):
             return ""
@@ -208,13 +208,13 @@ class Tunnel:
 
     async def unreachable(self) -> AgentError:
         """Why nothing responds behind an open tunnel."""
-        if not self._said() and self._job is not None and self._job.status is None:
+        if not self._error_text() and self._job is not None and self._job.status is None:
             return self._failure(
                 "its agent listens, but does not respond",
                 "Is it stopped, or its host overloaded? Run there: ps -e -o stat,args",
                 kind=NoAnswerError,
             )
-        cause, remedy = explained(self._said(), self.address)
+        cause, remedy = explained(self._error_text(), self.address)
         if "open failed" in cause:
             cause, remedy = await self._inquire()
         return self._failure(cause, remedy)
@@ -270,7 +270,7 @@ class Tunnel:
         except OSError:
             return False
 
-    def _said(self) -> str:
+    def _error_text(self) -> str:
         """Standard error of ssh since the tunnel is open; all of it before."""
         with contextlib.suppress(OSError):
             text = (self._folder / _LOG).read_text(encoding="utf-8", errors="replace")

@@ -52,7 +52,7 @@ class Frame:
 
     request: Options
     kind: Kind
-    wanted: PlotColumns
+    columns: PlotColumns
     samples: Sequence[PlotSample]
     labels: tuple[str, ...]
     panels: tuple[str, ...]
@@ -65,14 +65,14 @@ def x_places(frame: Frame) -> AxisPlaces:
     texts = samples.categories(
         frame.samples,
         frame.request.chosen("plotXOrder", "sorted", "selection", "natural"),
-        are_pairs=frame.wanted.has_pairs,
+        are_pairs=frame.columns.has_pairs,
     )
     numbers = {text: numerals.drawable(text) for text in texts}
     uniform = "xUniform" in frame.request.values and frame.request.get("xUniform") not in {
         "off", "Off",
     }  # fmt: skip
     values = [value for value in numbers.values() if value is not None]
-    if uniform or frame.wanted.has_pairs or len(values) < len(texts):
+    if uniform or frame.columns.has_pairs or len(values) < len(texts):
         index = {text: float(place) for place, text in enumerate(texts)}
         labels = tuple(Tick(place, text) for text, place in index.items())
         return AxisPlaces(Scale(-0.6, len(texts) - 0.4, labels), index.get, 1.0)
@@ -121,7 +121,7 @@ def vertical(frame: Frame, name: str, values: Sequence[float], columns: Sequence
     divisor = _own_divisor(request, name)
     unit = unit_for(request.get(f"{name}Units"), max(values))
     # What is divided has another unit.
-    titles = frame.wanted.titles if not unit and divisor == 1 else {}
+    titles = frame.columns.titles if not unit and divisor == 1 else {}
     names = " and ".join(titles.get(column, column) for column in columns)
     title = request.get(f"plot{name}Title") or names
     if unit:

@@ -59,7 +59,7 @@ BOX_REMARK = (
 def plan(view: View, request: Options) -> Plot | None:
     """The plot; None, with a warning, if plotX or plotY1 is missing or no row can be drawn."""
     kind = next(kind for kind in KINDS if kind == request.chosen("plotType", *KINDS))
-    wanted = _wanted(view, request)
+    wanted = _columns_of(view, request)
     if not wanted.lefts or (not wanted.x and kind not in {"cdf", "box"}):
         request.warn("doPlot: plotX and plotY1 must be given; there is no plot")
         return None
@@ -80,7 +80,7 @@ def plan(view: View, request: Options) -> Plot | None:
     return make(_with_repeats(frame, view))
 
 
-def _wanted(view: View, request: Options) -> PlotColumns:
+def _columns_of(view: View, request: Options) -> PlotColumns:
     errors = tuple(items(request.get("Y1Error")))
     if len(errors) > 2:
         raise ScriptError(
@@ -136,11 +136,11 @@ def _with_repeats(frame: Frame, view: View) -> Frame:
 
 def _over_x(frame: Frame) -> Plot:
     places = x_places(frame)
-    left = vertical(frame, "Y1", left_values(frame), frame.wanted.lefts)
+    left = vertical(frame, "Y1", left_values(frame), frame.columns.lefts)
     right = None
-    if frame.wanted.rights:
+    if frame.columns.rights:
         values = [value for sample in frame.samples for value in sample.right]
-        right = vertical(frame, "Y2", values, frame.wanted.rights)
+        right = vertical(frame, "Y2", values, frame.columns.rights)
         if frame.request.get("Y1eqY2") == "on":
             left, right = equal(frame, left, right)
 
@@ -151,8 +151,8 @@ def _over_x(frame: Frame) -> Plot:
         ]
         return _stacked(found) if frame.kind == "stacked" else found
 
-    title = frame.request.get("plotXTitle") or frame.wanted.titles.get(
-        frame.wanted.x, frame.wanted.x
+    title = frame.request.get("plotXTitle") or frame.columns.titles.get(
+        frame.columns.x, frame.columns.x
     )
     plot = replace(
         _plot(frame, Axis(title, places.scale), left.axis, traces, places.find),
@@ -171,7 +171,7 @@ def _plot(
     find_x: Callable[[str], float | None] = numerals.drawable,
 ) -> Plot:
     """The common part of all plots except those over time; `traces` are those of a panel."""
-    title = f"Plot of {' and '.join((*frame.wanted.lefts, *frame.wanted.rights))}"
+    title = f"Plot of {' and '.join((*frame.columns.lefts, *frame.columns.rights))}"
     panels = {value: traces(value) for value in frame.panels}
     return with_axes(frame.request, frame.kind, title, x=x, left=left, panels=panels, find_x=find_x)
 
@@ -263,7 +263,7 @@ def _stacked(traces: Sequence[LegendEntry]) -> list[LegendEntry]:
 
 def _cdf(frame: Frame) -> Plot:
     """The share of rows at or below each value of Y1, one curve a series."""
-    left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.wanted.lefts)
+    left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.columns.lefts)
     scale = left.axis.scale
     bottom = Tick(scale.low, ticks.label(scale.low, scale.ticks[0].position - scale.low))
     scale = replace(scale, ticks=(bottom, *scale.ticks))
@@ -284,12 +284,12 @@ def _cdf(frame: Frame) -> Plot:
 def _boxes(frame: Frame) -> Plot:
     """One box for each X and series."""
     found = frame.samples
-    if not frame.wanted.x:
+    if not frame.columns.x:
         found = [replace(sample, x="all rows") for sample in found]
     uniform = Options({**frame.request.values, "xUniform": "on"}, frame.request.warn)
     frame = replace(frame, samples=found, request=uniform)
     places = x_places(frame)
-    left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.wanted.lefts)
+    left = vertical(frame, "Y1", [sample.y for sample in frame.samples], frame.columns.lefts)
 
     def traces(title: str) -> Sequence[LegendEntry]:
         return [
@@ -298,7 +298,7 @@ def _boxes(frame: Frame) -> Plot:
             for number, label in enumerate(frame.labels)
         ]  # fmt: skip
 
-    name = frame.wanted.titles.get(frame.wanted.x, frame.wanted.x)
+    name = frame.columns.titles.get(frame.columns.x, frame.columns.x)
     x = Axis(frame.request.get("plotXTitle") or name, places.scale)
     return replace(
         _plot(frame, x, left.axis, traces, places.find),
@@ -327,7 +327,7 @@ def _boxes_of(
 
 def _right_names(frame: Frame) -> tuple[str, ...]:
     """The legend's texts for diamonds and for short lines; a title for both is used for neither."""
-    names = frame.wanted.rights
+    names = frame.columns.rights
     given = frame.request.get("plotY2Title")
     return (given,) if given and len(names) == 1 else names
 
@@ -383,8 +383,8 @@ def _remarks(frame: Frame, plot: Plot) -> tuple[str, ...]:
     how = frame.request.chosen("plotRepeats", "each", "mean", "median")
     if how != "each":
         remarks.append(_of_repeats(how, frame))
-    elif frame.wanted.errors:
-        remarks.append(f"Error bars: {' to '.join(frame.wanted.errors)}.")
+    elif frame.columns.errors:
+        remarks.append(f"Error bars: {' to '.join(frame.columns.errors)}.")
     return tuple(remarks)
 
 

@@ -186,14 +186,14 @@ class ReportSession:
 
     def _cols(self, value: str) -> None:
         names = self.view.data.names if value.strip() == "ALL" else items(value)
-        self._view = replace(self.view, visible=tuple(self._known(names, "Cols")))
+        self._view = replace(self.view, visible=tuple(self._checked_columns(names, "Cols")))
 
     def _remove_cols(self, value: str) -> None:
-        gone = set(self._known(items(value), "RemoveCols"))
+        gone = set(self._checked_columns(items(value), "RemoveCols"))
         visible = tuple(name for name in self.view.visible if name not in gone)
         self._view = replace(self.view, visible=visible)
 
-    def _known(self, names: Sequence[str], what: str) -> list[str]:
+    def _checked_columns(self, names: Sequence[str], what: str) -> list[str]:
         columns = self.view.data.columns
         for name in names:
             if name not in columns:
