@@ -115,8 +115,8 @@ class _Shared:
 
 @dataclass(eq=False, slots=True)
 class _PreparedHost:
-    """A host, and what this process prepared before it had threads. `asked` has the reason when it
-    is to end; `loop` serves it, while it is served."""
+    """A host, and what this process prepared before it had threads. `end_reason` has the reason
+    when it is to end; `loop` serves it, while it is served."""
 
     arguments: argparse.Namespace
     settings: Config
@@ -306,7 +306,7 @@ async def _run(host: _PreparedHost, journal: Journal, shared: _Shared) -> None:
             tools=host.tools,
             ports=PortRange(used=_first_port(settings.host if is_in_lab else None)),
             machine_hosts=arguments.machine_hosts,
-            carried=carried.parse(arguments.carried),
+            program_links=carried.parse(arguments.carried),
             config=None if config_file is None else config_file.now,
         )
         try:
@@ -407,7 +407,7 @@ async def _listening(
 
 
 async def _find_out(tools: Tools) -> None:
-    able = await tools.found()
+    able = await tools.current()
     if able.kernel.unknown:
         log.warning("qdiscs unknown", extra={"reason": able.kernel.unknown})
     for name, reason in able.broken.items():

@@ -41,9 +41,8 @@ class Premises:
     that was named for tests, which may carry the host's management, or else the one by which the
     peers of the present hold are reached; without peers that of the default route. `links` is the
     network namespace of a lab's links, "" outside of a lab; `nodes` those of its routers and its
-    links, by name; `carried` are those links that a program carries. `machine_hosts` share one
-    machine. `config` is the agent.toml as it is now; None
-    in a lab."""
+    links, by name; `program_links` are those that a program carries. `machine_hosts` share one
+    machine. `config` is the agent.toml as it is now; None in a lab."""
 
     host: str
     device: str
@@ -61,7 +60,7 @@ class Premises:
     is_device_named: bool = False
     is_in_lab: bool = False
     machine_hosts: int = 1
-    carried: tuple[CarriedLink, ...] = ()
+    program_links: tuple[CarriedLink, ...] = ()
     config: Callable[[], Config] | None = None
 
     def renew(self) -> None:
@@ -126,7 +125,7 @@ class HostExperiment:
             on_warning=self.warn,
             on_loss=self._lose,
         )
-        self._recording = StateRecording(premises.carried, self.folder)
+        self._recording = StateRecording(premises.program_links, self.folder)
         if self._system.ahead_s:
             self._keep_ahead()
 

@@ -21,7 +21,7 @@ _EXCLUDE = {"lro": "gro_hw", "gro_hw": "lro"}
 _FOLLOWS = {"gso_max_size": "gso_ipv4_max_size", "gro_max_size": "gro_ipv4_max_size"}
 
 
-async def shown(device: str) -> dict[str, str]:
+async def show(device: str) -> dict[str, str]:
     """The attributes of an interface, by the names that scripts use; ip(8) before iproute2 6.3 does
     not show all sizes. AgentError if there is no such interface."""
     link = await asking.output("ip", "-d", "-j", "link", "show", "dev", device)

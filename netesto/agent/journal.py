@@ -132,7 +132,7 @@ class Journal:
             raise
         return self._number
 
-    def made(self, number: int, shows: str) -> None:
+    def note_made(self, number: int, shows: str) -> None:
         """Note what the kernel shows after a change."""
         self._note({"made": number, "shows": shows})
 
@@ -145,15 +145,16 @@ class Journal:
         """Note that a change is undone, was not made, or is no longer ours to undo."""
         self._note({"undone": number})
 
-    def kept(self, thing: Thing) -> None:
+    def note_kept(self, thing: Thing) -> None:
         """Note that the current state of a thing stays on the host: no change of it is undone."""
         self._append({"kept": tagged.record(thing), **asdict(self._ground)})
 
-    def left(self, sentence: str) -> None:
-        """Note a difference to the state before a run, until a controller is `told`."""
+    def note_left(self, sentence: str) -> None:
+        """Note a difference to the state before a run, until `note_told` says that a controller has
+        it."""
         self._note({"left": sentence})
 
-    def told(self, count: int) -> None:
+    def note_told(self, count: int) -> None:
         """Note that a controller has the first `count` sentences about differences."""
         if count:
             self._note({"told": count})

@@ -83,7 +83,7 @@ async def _of_kernel(setting: Sysctl) -> SettingPlan:
         )
     thing = KernelSysctl(setting.name)
     step = thing.setting(setting.requested)
-    return SettingPlan(setting, thing, await thing.shown(), (step,), (), ends_with_run=False)
+    return SettingPlan(setting, thing, await thing.show(), (step,), (), ends_with_run=False)
 
 
 async def _module_parameter(setting: ModuleParameter, _: Premises) -> list[SettingPlan]:
@@ -184,7 +184,7 @@ def plan_netem(setting: Netem, before: RootQdisc | None) -> SettingPlan:
 
 async def _attribute(setting: LinkAttribute, premises: Premises) -> list[SettingPlan]:
     device, name = _device_of(setting, premises), setting.name
-    known = await interfaces.shown(device)
+    known = await interfaces.show(device)
     interfaces.check_there(device, name, setting.value, known)
     before = known[name].partition(" ")[0]
     is_changed = before != setting.value
@@ -224,7 +224,7 @@ async def _limits(setting: LinkLimits, premises: Premises) -> list[SettingPlan]:
         thing = Limits(each.namespace, each.device)
         steps, undo = middles.plan(each, each.after(setting.values), maker)
         one = setting.having(direction=direction)
-        found.append(SettingPlan(one, thing, await thing.shown(), steps, undo))
+        found.append(SettingPlan(one, thing, await thing.show(), steps, undo))
     return found
 
 
@@ -235,7 +235,7 @@ async def _metrics(setting: RouteMetrics, premises: Premises) -> list[SettingPla
     route = await metrics.find(address)
     _check(route.device, premises)
     thing = Route(address)
-    return [SettingPlan(setting, thing, await thing.shown(), *metrics.plan(setting, route))]
+    return [SettingPlan(setting, thing, await thing.show(), *metrics.plan(setting, route))]
 
 
 def _check(device: str, premises: Premises) -> None:

@@ -31,7 +31,7 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word for word in lines[0].split() if word not in _SHOWN_ONLY) if lines else ()
 
 
-async def shown(address: str) -> str:
+async def show(address: str) -> str:
     """The route to this address alone as ip(8) shows it; "" without one."""
     asked = (*_family(address), "route", "show", "exact", address)
     return " ".join((await asking.output("ip", *asked)).split())
@@ -40,7 +40,7 @@ async def shown(address: str) -> str:
 async def find(address: str) -> RouteInUse:
     """AgentError if no route leads there, or more than one at a time."""
     family = _family(address)
-    own = words(await shown(address))
+    own = words(await show(address))
     answer = await asking.output("ip", *family, "-j", "route", "get", address)
     try:
         found = jsontext.parse(answer)[0]

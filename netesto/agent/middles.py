@@ -92,7 +92,7 @@ async def find(namespace: str, device: str) -> tuple[Middle, Middle]:
     )
 
 
-async def shown(namespace: str, device: str) -> str:
+async def show(namespace: str, device: str) -> str:
     """The settings that the interface of a direction records, and what the kernel shows of it, in
     parentheses."""
     link = asking.first(

@@ -55,7 +55,7 @@ class Namespaces:
         os.close(self.mounts)
 
 
-def made(network: Path, names: str) -> Namespaces:
+def make(network: Path, names: str) -> Namespaces:
     """A network namespace, with a mount namespace as of `ip netns exec`: /sys shows its interfaces.
     The file `names` is its /etc/hosts. The only thread of this process is then in them. OSError if
     the network namespace was deleted.

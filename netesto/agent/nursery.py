@@ -169,7 +169,7 @@ def _served(hosts: Sequence[Mapping[str, Any]], names: str) -> list[ServedHost]:
     home, parser = Namespaces.here(), daemon.parser()
     served = []
     for host in hosts:
-        made = namespaces.made(Path(host["namespace"]), names)
+        made = namespaces.make(Path(host["namespace"]), names)
         home.enter()
         served.append(ServedHost(parser.parse_args(host["argv"]), made.join))
     home.close()

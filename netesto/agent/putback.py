@@ -7,7 +7,7 @@ from dataclasses import replace
 from netesto.agent import steps, things
 from netesto.agent.journal import Change, Journal
 from netesto.agent.steps import Write
-from netesto.agent.things import KernelFile, Thing, shown
+from netesto.agent.things import KernelFile, Thing, show
 from netesto.errors import ProcessError
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ async def restore(journal: Journal) -> tuple[int, list[str]]:
         left.append(sentence)
         if sentence not in known:
             known.add(sentence)
-            journal.left(sentence)
+            journal.note_left(sentence)
 
     for line in journal.remains().unread:
         tell(f"line {line} of the journal: not put back: another version of netesto wrote it")
@@ -48,7 +48,7 @@ async def restore(journal: Journal) -> tuple[int, list[str]]:
             log.info("setting gone with its interface", extra={"setting": noted.setting.words})
             continue
         if change.thing not in is_foreign:
-            now = await shown(change.thing)
+            now = await show(change.thing)
             is_foreign[change.thing] = now is not None and not change.is_ours(now)
             if now is not None and is_foreign[change.thing]:
                 tell(changed_since(change, now, "left as it is"))
@@ -62,8 +62,8 @@ async def restore(journal: Journal) -> tuple[int, list[str]]:
             journal.undone(change.number)
             undone += 1
             continue
-        if in_steps and (now := await shown(change.thing)) is not None:
-            journal.made(change.number, now)
+        if in_steps and (now := await show(change.thing)) is not None:
+            journal.note_made(change.number, now)
         tell(f"{change.setting.words}: not put back; the log of the agent has the reason")
     return undone, left
 
@@ -73,7 +73,7 @@ async def _holds(change: Change) -> bool:
     match change.undo:
         case (Write(path, text),):
             file = KernelFile(path)
-            now = await shown(file)
+            now = await show(file)
             if now is not None and not file.is_same(" ".join(text.split()), now):
                 extra = {"setting": change.setting.words, "wanted": text, "now": now}
                 log.error("setting not put back", extra=extra)
@@ -104,8 +104,8 @@ def index(device: str) -> int:
 def changed_since(change: Change, now: str, what_happens: str) -> str:
     """A sentence that somebody else has changed a thing."""
     return (
-        f"{change.setting.words}: another program changed it since, to {change.thing.said(now)},"
-        f" which is {what_happens}"
+        f"{change.setting.words}: another program changed it since,"
+        f" to {change.thing.describe(now)}, which is {what_happens}"
     )
 
 

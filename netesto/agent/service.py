@@ -79,7 +79,7 @@ class Service:
 
     async def info(self) -> HostInfo:
         premises = self._renewed()
-        able = await premises.tools.found()
+        able = await premises.tools.current()
         processors = os.sched_getaffinity(0)
         return HostInfo(
             host=premises.host,

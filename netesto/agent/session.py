@@ -206,7 +206,7 @@ class Session:
         left = await self._settings.restore()
         journal = self._premises.journal
         # The controller gets these by this call, and those of earlier runs as events.
-        journal.told(len(journal.remains().left))
+        journal.note_told(len(journal.remains().left))
         return left
 
     async def close(self, reason: str) -> None:

@@ -46,7 +46,7 @@ class Settings:
             return [*self._found_differences, *await self._differences()]
 
     async def _differences(self) -> list[str]:
-        each = [(change, await things.shown(change.thing)) for change in self._set.values()]
+        each = [(change, await things.show(change.thing)) for change in self._set.values()]
         return [
             f"{change.setting.words}: cannot be read any more, and may have changed"
             if now is None
@@ -62,7 +62,7 @@ class Settings:
         said = await commands.run(self._premises.commands, command.name, command.values)
         made_s = self._premises.clock.now()
         for change in self._set.values():
-            now = await things.shown(change.thing)
+            now = await things.show(change.thing)
             self._set[change.thing] = replace(change, shows=now or "")
         if not commands.is_fine(said):
             self._on_warning(f"{command.words}: {said}")
@@ -89,16 +89,16 @@ class Settings:
             log.info("setting made", extra={"setting": setting.words})
         if plan.warning and not setting.keep:
             self._on_warning(plan.warning)
-        shows = await thing.shown()
+        shows = await thing.show()
         after = await thing.read(shows)
         self._set[thing] = replace(change, shows=shows)
         if setting.keep and plan.ends_with_run:
             # Only now, so that a killed agent's change is put back until here.
-            self._journal.kept(thing)
+            self._journal.note_kept(thing)
             log.info("setting kept", extra={"setting": setting.words})
             return Applied(setting, before, after, made_s)
         if change.number:
-            self._journal.made(change.number, shows)
+            self._journal.note_made(change.number, shows)
         undo = "; ".join(map(steps.words, plan.undo)) if plan.steps else ""
         return Applied(setting, before, after, made_s, undo)
 
@@ -125,7 +125,7 @@ class Settings:
                 await steps.do(step)
         except (ProcessError, OSError) as error:
             if change.number and (
-                await things.shown(plan.thing) == plan.before or await putback.undo(change)
+                await things.show(plan.thing) == plan.before or await putback.undo(change)
             ):
                 self._journal.undone(change.number)
             if isinstance(error, ProcessError):

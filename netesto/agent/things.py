@@ -28,7 +28,7 @@ class Thing(ABC):
         return ""
 
     @abstractmethod
-    async def shown(self) -> str:
+    async def show(self) -> str:
         """What the kernel shows of it, which identifies its state; "" for the kernel's default.
         OSError, AgentError, KeyError or ValueError if there is no such thing."""
 
@@ -40,8 +40,8 @@ class Thing(ABC):
         """Whether nobody has changed it between these two."""
         return now == before
 
-    def said(self, shown: str) -> str:
-        """A state that `shown` returned, in a sentence."""
+    def describe(self, shown: str) -> str:
+        """A state that `show` returned, in a sentence."""
         return shown
 
 
@@ -51,7 +51,7 @@ class KernelFile(Thing):
 
     path: str
 
-    async def shown(self) -> str:
+    async def show(self) -> str:
         return fields(Path(self.path))
 
     def is_same(self, before: str, now: str) -> bool:
@@ -64,7 +64,7 @@ class KernelSysctl(Thing):
 
     name: str
 
-    async def shown(self) -> str:
+    async def show(self) -> str:
         return " ".join((await asking.output(*_IN_FIRST, "sysctl", "-n", self.name)).split())
 
     def is_same(self, before: str, now: str) -> bool:
@@ -85,13 +85,13 @@ class Root(Thing):
     def interface(self) -> str:
         return self.device
 
-    async def shown(self) -> str:
+    async def show(self) -> str:
         return qdiscs.described(await qdiscs.root(self.device))
 
     async def read(self, _: str) -> str:
         return await qdiscs.text_of_root(self.device)
 
-    def said(self, shown: str) -> str:
+    def describe(self, shown: str) -> str:
         return shown.partition(" ")[0] or "the kernel's own qdisc"
 
 
@@ -106,8 +106,8 @@ class Attribute(Thing):
     def interface(self) -> str:
         return self.device
 
-    async def shown(self) -> str:
-        return (await interfaces.shown(self.device))[self.name].partition(" ")[0]
+    async def show(self) -> str:
+        return (await interfaces.show(self.device))[self.name].partition(" ")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class Limits(Thing):
     namespace: str
     device: str
 
-    async def shown(self) -> str:
-        return await middles.shown(self.namespace, self.device)
+    async def show(self) -> str:
+        return await middles.show(self.namespace, self.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ class Route(Thing):
 
     address: str
 
-    async def shown(self) -> str:
-        return await metrics.shown(self.address)
+    async def show(self) -> str:
+        return await metrics.show(self.address)
 
 
 KINDS: Mapping[str, type[Thing]] = tagged.kinds(
@@ -142,10 +142,10 @@ def at(device: str, thing: Thing) -> Thing:
     return replace(thing, device=device) if thing.interface else thing  # type: ignore[type-var]
 
 
-async def shown(thing: Thing) -> str | None:
+async def show(thing: Thing) -> str | None:
     """What the kernel shows of a thing; None if there is none."""
     try:
-        return await thing.shown()
+        return await thing.show()
     except (OSError, NetestoError, KeyError, ValueError):
         return None
 

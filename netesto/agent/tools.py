@@ -67,7 +67,7 @@ class Tools:
         self._abilities = found
         self._search: asyncio.Task[Abilities] | None = None
 
-    async def found(self) -> Abilities:
+    async def current(self) -> Abilities:
         """What this machine can do now: tools may have been installed, or replaced."""
         if self._abilities is None or self._abilities.programs != _programs(
             self._programs.values()
@@ -88,7 +88,7 @@ class Tools:
         tool = self._programs.get(name)
         if tool is None:
             raise MissingError(f"{name}: no such traffic tool")
-        installed = (self._abilities or await self.found()).tools.get(name)
+        installed = (self._abilities or await self.current()).tools.get(name)
         return (tool.for_version(installed.version), installed.version) if installed else (tool, "")
 
 

@@ -118,7 +118,7 @@ def _request(options: argparse.Namespace) -> RunRequest:
         ground=ground,
         kernel=options.kernel,
         hosts=hosts,
-        brought=options.ssh is not None,
+        own_agents=options.ssh is not None,
         bundle=options.bundle,
         lab=_lab(options),
         aliases=aliases,

@@ -62,7 +62,7 @@ def check(options: argparse.Namespace) -> int:
             labs.network(lab), commands, aliases=of_lab, file=options.commands
         ),
         unmet=unmet,
-        known=lambda script: settings.known(settings.fields_for(options.fields, script)),
+        known=lambda script: settings.column_knowledge(settings.fields_for(options.fields, script)),
         refuse=refuse,
         max_iterations=options.max_iterations,
         read=_read,

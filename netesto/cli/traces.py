@@ -27,14 +27,14 @@ def make(options: argparse.Namespace) -> int:
     seed = secrets.randbits(settings.SEED_BITS) if options.seed is None else options.seed
     if options.seed is None:
         printing.err(f"seed {seed}")
-    trace = workload.made(wanted, seed)
+    trace = workload.generate(wanted, seed)
     with printing.into(options.out) as file:
         file.writelines(line.encode() for line in trace_format.lines(trace, hosts))
     return status.OK
 
 
 def _addresses(path: Path | None) -> Addresses | None:
-    return None if path is None else aliases.known(topology.load(path))
+    return None if path is None else aliases.addresses_of(topology.load(path))
 
 
 def store(options: argparse.Namespace) -> int:

@@ -25,11 +25,11 @@ class FactLine:
     host: str
     verdict: Literal["ok", "!", "X"]
     what: str
-    found: str
+    state: str
     remedy: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.verdict:3}{self.host:12} {self.what:19} {self.found}".rstrip()
+        text = f"{self.verdict:3}{self.host:12} {self.what:19} {self.state}".rstrip()
         return f"{text}: {self.remedy}" if self.remedy else text
 
 

@@ -51,9 +51,9 @@ class EachSocket:
         self._threads = 0
 
     def take(self, found: Iterable[bytes], *, patience_s: float) -> list[Reply]:
-        """Ask for the sockets that were `found` (see `SocketDiagnosis.found`), except those that an
-        earlier call still waits for. All replies that are there after at most `patience_s`; later
-        ones are among those of the next call."""
+        """Ask for the sockets that were `found` (see `SocketDiagnosis.messages`), except those that
+        an earlier call still waits for. All replies that are there after at most `patience_s`;
+        later ones are among those of the next call."""
         until_s = time.monotonic() + patience_s
         with self._changed:
             for message in found:

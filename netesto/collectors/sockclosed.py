@@ -62,7 +62,7 @@ class ClosedSockets:
         program = struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(buffer))
         self._netlink.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
-    def heard(self) -> Iterator[bytes]:
+    def reports(self) -> Iterator[bytes]:
         """A netlink message with an inet_diag_msg and its attributes for each socket destroyed
         since the last call.
 

@@ -69,7 +69,7 @@ class SocketDiagnosis(Netlink):
         that passes `filter_` (see `with_ports`); many in one `bytes` (see `netlink.runs`)."""
         return self.dump_runs(TCPDIAG_GETSOCK, _request(_CONNECTED, _EXTENSIONS) + filter_)
 
-    def found(self, filter_: bytes) -> list[bytes]:
+    def messages(self, filter_: bytes) -> list[bytes]:
         """An inet_diag_msg for each of these sockets, without what the kernel reads only when no
         process uses the socket."""
         return self.dump(TCPDIAG_GETSOCK, _request(_CONNECTED, 0) + filter_)

@@ -65,7 +65,7 @@ class SocketRecording(Recording):
                 if self._each is None:
                     self._look_at_all(self._diagnosis)
                 else:
-                    found = self._diagnosis.found(self._filter)
+                    found = self._diagnosis.messages(self._filter)
                     self._add(self._each, found, patience_s=_PATIENCE_S)
         return self._recorder.piece()
 
@@ -86,7 +86,7 @@ class SocketRecording(Recording):
             time_s = self._clock.now()
             # Messages before an error are recorded.
             with self._warning("the final counts of some sockets are missing"):
-                self._recorder.add(time_s, time_s, self._closed.heard())
+                self._recorder.add(time_s, time_s, self._closed.reports())
 
     def last(self) -> bytes:
         if self._each is not None:

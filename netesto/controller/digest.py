@@ -189,7 +189,7 @@ class _Index:
 def _program_links(files: RawFiles, manifest: Manifest) -> CarriedLinks:
     """The links that programs carried. A stress test begins with its link."""
     read = partial(carried.read, is_whole=_is_stress(manifest))
-    paths = filter(LINK_STATES.is_raw, sorted(files.known))
+    paths = filter(LINK_STATES.is_raw, sorted(files.listed))
     return carried.joined(files.read(path, read, None) for path in paths)
 
 
@@ -198,7 +198,7 @@ def _with_losses(
 ) -> list[GroupEvidence]:
     """The groups, whose flows know when links lost frames with their data."""
     lost_s: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for path in filter(LINK_LOSSES.is_raw, sorted(files.known)):
+    for path in filter(LINK_LOSSES.is_raw, sorted(files.listed)):
         for end, times in files.read(path, lostframes.read_lost_s, {}).items():
             lost_s[end] += times
     return [
@@ -400,7 +400,7 @@ def _read_host(files: RawFiles, manifest: Manifest, name: str) -> _HostSamples:
 
 def _system_ahead_s(files: RawFiles, host: str) -> float | None:
     path = f"raw/{host}/{systemtime.NAME}"
-    return files.read(path, systemtime.read, None) if path in files.known else 0.0
+    return files.read(path, systemtime.read, None) if path in files.listed else 0.0
 
 
 def _captures(files: RawFiles, host: str, ahead_s: float) -> Iterator[CaptureEvidence]:
@@ -412,7 +412,7 @@ def _captures(files: RawFiles, host: str, ahead_s: float) -> Iterator[CaptureEvi
             continue
         found = files.read(path, _capture, None, most_bytes=math.inf)
         if found is not None:
-            yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s, found=found)
+            yield CaptureEvidence(host=host, file=path, ahead_s=ahead_s, capture=found)
 
 
 def _capture(path: Path) -> Capture:
@@ -507,7 +507,7 @@ def _captured(
         return ()
     for each in host.captures:
         found = []
-        for flow in each.found.flows:
+        for flow in each.capture.flows:
             own = flow.source_port, flow.destination_port
             client, server = own[::-1] if is_reverse else own
             is_one = server == data_port and (not client_ports or client in client_ports)
@@ -517,7 +517,7 @@ def _captured(
                 found.append(replace(flow, start_s=flow.start_s - each.ahead_s, syn_s=syn_s))
         is_whole = all(flow.is_whole and not flow.missed_bytes for flow in found)
         count = len(client_ports) or len(found)
-        if found and is_whole and len(found) == count and each.found.is_complete:
+        if found and is_whole and len(found) == count and each.capture.is_complete:
             return tuple(found)
     return ()
 

@@ -128,9 +128,8 @@ def overall_status(flows: Sequence[str], reasons: Collection[str]) -> str:
 @dataclass(slots=True)
 class Experiment:
     """What the controller knows of an experiment. `folder` is the one in the results folder.
-    `system` is the time of this machine.
-    `begun` are the hosts whose agents have begun it. `lost` are those of them that were lost since,
-    with the reasons: they take no further part in it."""
+    `system` is the time of this machine. `started` are the hosts whose agents have begun it. `lost`
+    are those of them that were lost since, with the reasons: they take no further part in it."""
 
     exp: int
     exp_name: str
@@ -144,7 +143,7 @@ class Experiment:
     pending_data: set[str] = field(default_factory=set)
     files: dict[str, str] = field(default_factory=dict)
     _reasons: dict[str, None] = field(default_factory=dict)
-    begun: set[str] = field(default_factory=set)
+    started: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     # The statistics that hosts have taken: 0 before, 1 after.

@@ -102,11 +102,11 @@ class Hosts:
     async def ready(self, name: str) -> HostConnection:
         """The connection to the host that a script calls `name`; opened when first needed. Waits
         while it is cut, or lost and about to be back."""
-        connection = await self.named(name)
+        connection = await self.connection(name)
         await connection.ready()
         return connection
 
-    async def named(self, name: str) -> HostConnection:
+    async def connection(self, name: str) -> HostConnection:
         """The connection to the host that a script calls `name`, in whatever state it is."""
         endpoint = self.inventory.find(name)
         # Commands that run together may need a host at once that CLOSE has released.

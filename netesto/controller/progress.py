@@ -113,11 +113,11 @@ class Progress:
             return
         text = f"{host.name}: {reason}"
         for experiment in tuple(self.experiments.values()):
-            if host.name in experiment.begun:
+            if host.name in experiment.started:
                 experiment.lost[host.name] = text
                 experiment.mark_partial(text)
                 self.end_at(host.name, experiment, text)
-            elif host.settings and host.name not in experiment.hosts and experiment.begun:
+            elif host.settings and host.name not in experiment.hosts and experiment.started:
                 # A router: flows may have passed it when it was not as it was set.
                 reason = f"{text}; what was set there did not hold throughout"
                 experiment.mark_partial(invalidates(reason))

@@ -30,19 +30,19 @@ class RawFiles:
     `damaged` are treated as missing, and so are those that cannot be read: `faults` says why."""
 
     folder: Path
-    known: Collection[str]
+    listed: Collection[str]
     damaged: Collection[str]
     faults: dict[str, str] = field(default_factory=dict)
     _kinds: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for path in sorted(self.known):
+        for path in sorted(self.listed):
             folder, _, name = path.rpartition("/")
             self._kinds.setdefault(f"{folder}/{name.partition('.')[0]}", []).append(path)
 
     def find(self, path: str, most_bytes: float = READ_BYTES_MAX) -> Path | None:
         """The path of a file; None if it is missing or damaged, or has more bytes."""
-        if path not in self.known or path in self.damaged or path in self.faults:
+        if path not in self.listed or path in self.damaged or path in self.faults:
             return None
         found = self.folder / path
         try:
@@ -85,12 +85,12 @@ class RawFiles:
 
     def are_damaged(self, paths: Iterable[str]) -> bool:
         return any(
-            path in self.damaged or path in self.faults for path in paths if path in self.known
+            path in self.damaged or path in self.faults for path in paths if path in self.listed
         )
 
     def statistics_folder(self, host: str) -> str:
         """The statistics from before the experiment; those from after it if there are no others."""
-        return next((order for order in ("0", "1") if f"{order}/{host}.sysctl" in self.known), "0")
+        return next((order for order in ("0", "1") if f"{order}/{host}.sysctl" in self.listed), "0")
 
 
 def output(request: GroupRequest, instance: int) -> str:

@@ -159,7 +159,7 @@ def refuse(found: Iterable[Problem]) -> None:
         return
     kind = MissingError if all(not problem.host for problem in errors) else WorldError
     if len(errors) == 1:
-        raise kind(told(errors[0].host, errors[0].message), remedy=errors[0].remedy)
+        raise kind(with_hosts(errors[0].host, errors[0].message), remedy=errors[0].remedy)
     raise kind("\n".join(texts(errors)))
 
 
@@ -184,7 +184,7 @@ def texts(found: Iterable[Problem]) -> list[str]:
         names = [host for host in hosts if host]
         if len(names) > HOSTS_SHOWN:
             names[HOSTS_SHOWN - 1 :] = [f"… ({len(hosts)} hosts)"]
-        text = told(", ".join(names), message)
+        text = with_hosts(", ".join(names), message)
         found_texts.append(f"{text}\n    {remedy}" if remedy else text)
     return found_texts
 
@@ -195,7 +195,7 @@ def _of_any_host(problem: Problem) -> tuple[str, str]:
     return own.sub("HOST", problem.message), own.sub("HOST", problem.remedy)
 
 
-def told(hosts: str, message: str) -> str:
+def with_hosts(hosts: str, message: str) -> str:
     """A problem with the hosts that have it."""
     return f"{hosts}: {message}" if hosts else message
 

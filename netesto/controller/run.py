@@ -162,7 +162,7 @@ class RunOnHosts:
     async def _of(self, experiment: Experiment, name: str) -> HostConnection:
         """The connection to a host that takes part in an experiment. AgentError if it was lost
         meanwhile: an agent that was started again knows nothing of what it began."""
-        connection = await self.hosts.named(name)
+        connection = await self.hosts.connection(name)
         # Also if nothing comes of it: the manifest names the hosts of all flows.
         experiment.use(connection.name)
         if reason := experiment.lost.get(connection.name):
@@ -193,12 +193,12 @@ class RunOnHosts:
                 if lost is not None and host.losses == losses:
                     experiment.lost.setdefault(host.name, lost.message)
                     raise lost from error
-                if host.losses == losses or host.name in experiment.begun:
+                if host.losses == losses or host.name in experiment.started:
                     raise
                 lost = error
                 await host.ready()
             else:
-                experiment.begun.add(host.name)
+                experiment.started.add(host.name)
                 return answer
 
     async def _carry_out(self, command: steps.RemoteCommand) -> None:
@@ -229,11 +229,11 @@ class RunOnHosts:
         self.observer.echo(await asyncio.to_thread(self.network.show_link, a, b))
 
     async def _configure(self, command: steps.Configure) -> None:
-        host = await self.hosts.named(command.host)
+        host = await self.hosts.connection(command.host)
         for name, each in requests.of_agents(
             command, self.hosts.inventory, device=host.info.device, family=self.family
         ):
-            configured = await self.hosts.named(name)
+            configured = await self.hosts.connection(name)
             await configured.configure(each)
             for setting in each.settings:
                 if isinstance(setting, LinkLimits) and "rate" in setting.given:
@@ -282,8 +282,8 @@ class RunOnHosts:
     async def _do_client(self, command: steps.DoClient) -> None:
         experiment = self.experiment(command.exp, command.exp_name)
         client, server = (
-            await self.hosts.named(command.host),
-            await self.hosts.named(command.server),
+            await self.hosts.connection(command.host),
+            await self.hosts.connection(command.server),
         )
         if isinstance(command, steps.DoTrace) and not self.ground.on_one_machine:
             raise MissingError(
@@ -291,7 +291,7 @@ class RunOnHosts:
                 remedy="Run the script without --hosts.",
             )
         others = command.peers if isinstance(command, steps.DoTrace) else (command.server,)
-        receivers = {name: await self.hosts.named(name) for name in others}
+        receivers = {name: await self.hosts.connection(name) for name in others}
         request = requests.group_request(
             command,
             (client.endpoint, client.info),
@@ -357,7 +357,7 @@ class RunOnHosts:
         if experiment is None or name not in experiment.pending_data:
             return
         # CLOSE may have released it without its data.
-        await self.hosts.named(name)
+        await self.hosts.connection(name)
         try:
             await self.fetcher.fetch(experiment, name)
         except AgentError as error:
@@ -370,7 +370,7 @@ class RunOnHosts:
         fail, and it does no more for experiments that have begun: it knows nothing of them."""
         name = self.hosts.inventory.find(command.host).host
         is_exit = isinstance(command, steps.Exit)
-        connection = await self.hosts.named(name) if is_exit else self.hosts.held.get(name)
+        connection = await self.hosts.connection(name) if is_exit else self.hosts.held.get(name)
         if connection is None:
             return
         for experiment in tuple(self.progress.experiments.values()):

@@ -114,7 +114,7 @@ class Starter:
     async def start(self, experiment: Experiment, group: GroupState, start_s: float | None) -> None:
         client = self._hosts.held[group.request.client]
         group.held = False
-        experiment.begun.add(client.name)
+        experiment.started.add(client.name)
         at_s = None if start_s is None else client.to_agent_clock(start_s)
         try:
             await client.agent.start(group.request, group.ports, at_s)

@@ -69,14 +69,14 @@ async def visit(inventory: Inventory, peers: Peers, *, connect: Connect) -> list
 async def ask(inventory: Inventory, *, connect: Connect) -> list[Visited]:
     """The status of every agent of the inventory alone, or the error instead."""
 
-    async def asked(endpoint: Endpoint) -> Visited:
+    async def visited(endpoint: Endpoint) -> Visited:
         try:
             async with in_time(endpoint), await connect(endpoint) as agent:
                 return Visited(endpoint=endpoint, status=await agent.status())
         except NetestoError as error:
             return Visited(endpoint=endpoint, error=error)
 
-    return list(await asyncio.gather(*map(asked, inventory.endpoints.values())))
+    return list(await asyncio.gather(*map(visited, inventory.endpoints.values())))
 
 
 @contextlib.asynccontextmanager

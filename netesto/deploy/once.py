@@ -232,12 +232,12 @@ class Brought:
 
     def start(self, facts: Facts) -> None:
         """Begin to start an agent on the host."""
-        steps, folders = plan.brought(facts, self._wanted)
+        steps, folders = plan.cache_steps(facts, self._wanted)
         listen = f"unix:{self._agent_socket}"
         words = ["--listen", listen, "--state", f"{self._place}/state", "--host", self.host.name]
         request = {
             "do": "once",
-            "steps": remote.sent(steps),
+            "steps": remote.messages(steps),
             "packages": folders,
             "python": facts.python,
             "folder": self._place,

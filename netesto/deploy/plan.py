@@ -405,7 +405,7 @@ def _unpack(words: str, archive: Archive, path: str, facts: Facts) -> Step:
     return Step(words, "unpack", {"path": path, "python": facts.python}, archive)
 
 
-def brought(facts: Facts, wanted: WantedHost) -> tuple[list[Step], list[str]]:
+def cache_steps(facts: Facts, wanted: WantedHost) -> tuple[list[Step], list[str]]:
     """The steps that put the agent's packages into the cache, and its folders there. AgentError if
     there are no packages for the host."""
     code, requirements = wanted.code(facts.machine), wanted.requirements

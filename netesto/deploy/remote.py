@@ -60,7 +60,7 @@ async def act(host: Target, plan: HostPlan) -> None:
         "lock": plan.facts.places.lock,
         # It has this text if somebody else was faster.
         "goal": {"path": plan.facts.places.record, "text": plan.record},
-        "steps": sent(plan.steps),
+        "steps": messages(plan.steps),
     }
     following = archives(plan.steps)
     reply = await _ask(host, request, following, sudo=plan.facts.sudo, timeout=ACT_S)
@@ -88,7 +88,7 @@ def archives(steps: Sequence[Step]) -> list[bytes]:
     return [step.archive.data() for step in steps if step.archive is not None]
 
 
-def sent(steps: Sequence[Step]) -> list[tuple[str, Mapping[str, Any]]]:
+def messages(steps: Sequence[Step]) -> list[tuple[str, Mapping[str, Any]]]:
     """The steps as `onhost` takes them."""
     return [
         (step.kind, {**step.values, "size": len(step.archive.data())})

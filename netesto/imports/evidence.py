@@ -175,7 +175,7 @@ def _cpu(loads: Iterable[CpuLoad], started_s: float) -> tuple[CpuSample, ...]:
     no time zone: the first sample is taken to be one interval after the start of the run."""
     found = []
     for load in loads:
-        for sample in load.kept:
+        for sample in load.counted:
             cores = {
                 cpu: values
                 for cpu, values in sample.cores.items()

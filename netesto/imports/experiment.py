@@ -59,7 +59,9 @@ def build(
         files.add(file, found.client if side == "sender" else found.server)
     cpu: dict[str, CpuFile] = {}
     for each in run.cpu:
-        path = files.add(each.file, found.client if each.told.side == "sender" else found.server)
+        path = files.add(
+            each.file, found.client if each.cpu_file.side == "sender" else found.server
+        )
         cpu[path] = cpu_file(each, found.loads[each.file.name], files.hashes[path])
     known = _manifest(exp, found, files.hashes, run_name)
     seen = evidence.build(
@@ -100,7 +102,7 @@ def build(
 def cpu_file(each: CpuSource, load: CpuLoad | OutputError, sha256: str) -> CpuFile:
     """The part of an mpstat file that summaries need; without cores if it was not read."""
     cores = load.cores() if isinstance(load, CpuLoad) else ()
-    return replace(each.told, sha256=sha256, cores=cores)
+    return replace(each.cpu_file, sha256=sha256, cores=cores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class _Files:
 
 def kept_name(file: File, prefix: str = "") -> str:
     """The name of a file where it is kept."""
-    name = f"{prefix}{tree.shown(file.path.name)}"
+    name = f"{prefix}{tree.printable_name(file.path.name)}"
     return name.encode()[:_NAME_BYTES_MAX].decode(errors="ignore")
 
 
@@ -157,7 +159,7 @@ def _manifest(exp: int, found: RunSource, hashes: Mapping[str, str], run_name: s
         if flow.status != OK
     ]
     if reason:
-        failures = [f"{tree.shown(found.run.output.path.name)}: {reason}"]
+        failures = [f"{tree.printable_name(found.run.output.path.name)}: {reason}"]
     duration_s = max(group.request.omit_s for group in groups) + (found.output.duration_s or 0.0)
     ended_s = max((flow.ended_s or 0.0 for flow in flows), default=0.0)
     ended_s = max(ended_s, started_s + duration_s)
@@ -182,7 +184,7 @@ def _manifest(exp: int, found: RunSource, hashes: Mapping[str, str], run_name: s
                 found.client,
                 found.client_kernel,
                 found.client_address,
-                device=found.told("NIC", "nic"),
+                device=found.value("NIC", "nic"),
                 tools={tool: version} if version and not found.is_of_server else {},
             ),
             found.server: _host(

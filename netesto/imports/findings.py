@@ -72,7 +72,7 @@ def _idle_percent(file: CpuFile) -> float | None:
 
 
 def _job(source: RunSource) -> Iterator[FileRemark]:
-    run, wanted = source.run, source.run.wanted
+    run, wanted = source.run, source.run.commands
     is_wanted = any(commands.is_resolved(source.command, each) for each in wanted)
     if run.job is not None and source.command and wanted and not is_wanted:
         detail = f"used: {source.command}; job file: {wanted[0]}"

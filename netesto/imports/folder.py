@@ -271,7 +271,7 @@ def _keep_loose(
     )
     for each in sources:
         digest = integrity.sha256_of(each.file.path)
-        key = replace(each.told, sha256=digest).key
+        key = replace(each.cpu_file, sha256=digest).key
         if known[key]:
             known[key] -= 1
             continue

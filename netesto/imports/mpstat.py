@@ -31,13 +31,13 @@ class CpuLoad:
     samples: tuple[CpuInterval, ...]
 
     @property
-    def kept(self) -> Sequence[CpuInterval]:
+    def counted(self) -> Sequence[CpuInterval]:
         """The samples that count."""
         return self.samples[FIRST_DROPPED:-LAST_DROPPED]
 
     def cores(self) -> tuple[Core, ...]:
         """The sums over the samples that count."""
-        return cores_of(sample.cores for sample in self.kept)
+        return cores_of(sample.cores for sample in self.counted)
 
 
 def read(data: bytes) -> CpuLoad:

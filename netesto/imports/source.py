@@ -48,7 +48,7 @@ class RunSource:
 
     def of(self, side: Side) -> tuple[CpuLoad, ...]:
         """The complete mpstat files of a side."""
-        found = (self.loads[each.file.name] for each in self.run.cpu if each.told.side == side)
+        found = (self.loads[each.file.name] for each in self.run.cpu if each.cpu_file.side == side)
         return tuple(load for load in found if isinstance(load, CpuLoad))
 
     # ---- the job ---------------------------------------------------------------------------
@@ -75,12 +75,12 @@ class RunSource:
     def arguments(self) -> Mapping[str, str]:
         """The request of the command, as arguments of DO_CLIENT; else that of the section of a job
         file."""
-        asked = self.command or next(iter(self.run.wanted), "")
+        asked = self.command or next(iter(self.run.commands), "")
         found = commands.arguments_of(asked)
         # The harness's substitutions are unknown.
         return {name: text for name, text in found.items() if "{" not in text}
 
-    def told(self, *names: str) -> str:
+    def value(self, *names: str) -> str:
         """A value of the job or of the host, by one of its names."""
         found = (_short(values.get(name)) for values in (self.job, self.meta) for name in names)
         return next((text for text in found if text), "")
@@ -104,7 +104,7 @@ class RunSource:
         found = {"rep": str(self.run.number), **self.run.columns}
         streams = documents.whole(self.planned("num_streams"))
         parallel = str(streams) if streams else self.arguments.get("parallel", "")
-        for name, text in (("parallel", parallel), ("mtu", self.told("MTU", "mtu"))):
+        for name, text in (("parallel", parallel), ("mtu", self.value("MTU", "mtu"))):
             if text:
                 found.setdefault(name, text)
         return found
@@ -146,7 +146,7 @@ class RunSource:
         is_told = len(self._system) > 2 and not self.is_of_server
         kernels = [self._system[2]] if is_told else []
         kernels += [load.kernel for load in self.of("sender")]
-        return next((kernel for kernel in kernels if kernel), self.told("kernel"))
+        return next((kernel for kernel in kernels if kernel), self.value("kernel"))
 
     @property
     def server_kernel(self) -> str:

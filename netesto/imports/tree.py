@@ -55,12 +55,12 @@ class CpuSource:
     """An mpstat file of a run, or of none, and what its path says."""
 
     file: File
-    told: CpuFile
+    cpu_file: CpuFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFiles:
-    """The files of a run. `beside` are kept, at the sender or the receiver. `wanted` are the
+    """The files of a run. `beside` are kept, at the sender or the receiver. `commands` are the
     commands that job files have for its section, `siblings` outputs of other runs of that."""
 
     form: Form
@@ -74,7 +74,7 @@ class RunFiles:
     beside: tuple[tuple[Side, File], ...] = ()
     job: File | None = None
     meta: File | None = None
-    wanted: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
     siblings: tuple[File, ...] = ()
 
 
@@ -96,7 +96,7 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
     """
     root = root.resolve()
     if root.is_file():
-        return [File(root, shown(root.name), root.stat().st_size)], []
+        return [File(root, printable_name(root.name), root.stat().st_size)], []
     files: list[File] = []
     findings: list[FileRemark] = []
     pending = [(root, 0)]
@@ -105,14 +105,14 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            name = shown(folder.relative_to(root).as_posix())
+            name = printable_name(folder.relative_to(root).as_posix())
             findings.append(FileRemark(name, "unlisted", f"cannot be read: {error.strerror}"))
             continue
         if depth and {entry.name for entry in entries} >= _EXPERIMENT:
             continue
         for entry in entries:
             path = folder / entry.name
-            name = shown(path.relative_to(root).as_posix())
+            name = printable_name(path.relative_to(root).as_posix())
             found = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
                 if path == without:
@@ -136,7 +136,7 @@ def walk(root: Path, *, without: Path | None = None) -> tuple[list[File], list[F
     return sorted(files, key=lambda file: file.name), findings
 
 
-def shown(name: str) -> str:
+def printable_name(name: str) -> str:
     """The name or path of a file as a line of UTF-8, which it need not be: other bytes, and what a
     terminal obeys, are written as their numbers."""
     text = os.fsencode(name).decode(errors="backslashreplace")
@@ -173,9 +173,9 @@ def _placed(file: File) -> _Placed:
     """SECTION is the folder of a file, and DATE the nearest one above it that is a date."""
     *above, section = file.path.parent.parts
     if _DATE.fullmatch(section) and above:
-        return _Placed(file, shown(above[-1]), section)
+        return _Placed(file, printable_name(above[-1]), section)
     date = next((part for part in reversed(above) if _DATE.fullmatch(part)), "")
-    return _Placed(file, shown(section), date)
+    return _Placed(file, printable_name(section), date)
 
 
 # By name and section: the files beside the outputs of clients.
@@ -307,7 +307,7 @@ def _run(
         beside=tuple((side, found[name]) for side, name in named if name in found),
         job=found.get("jobmeta.json"),
         meta=found.get(f"{host}-meta.json"),
-        wanted=_commands_of(client, commands.get(client.section, ())),
+        commands=_commands_of(client, commands.get(client.section, ())),
         siblings=siblings,
     )
 
@@ -391,7 +391,7 @@ def listed(files: Iterable[File], text: str, form_of: Callable[[File], Form | No
     findings = []
     counts: dict[tuple[str, ...], int] = defaultdict(int)
     for file in files:
-        match = expression.fullmatch(shown(file.path.name))
+        match = expression.fullmatch(printable_name(file.path.name))
         if match is None:
             findings.append(FileRemark(file.name, "unlisted", "does not match the pattern"))
             continue
@@ -422,6 +422,8 @@ def recognised(files: Iterable[tuple[File, Form | None]]) -> Tree:
             continue
         stem = file.path.name.removesuffix(".gz").rpartition(".")[0] or file.path.name
         runs.append(
-            RunFiles(form=form, section=shown(stem), host="", number=1, date="", output=file)
-        )  # fmt: skip
+            RunFiles(
+                form=form, section=printable_name(stem), host="", number=1, date="", output=file
+            )
+        )
     return Tree(runs=tuple(runs), ignored=tuple(ignored))

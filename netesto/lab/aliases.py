@@ -16,7 +16,7 @@ def of(topology: Topology) -> Mapping[str, str]:
     return {address: host for host, address in numbered.items() if address is not None}
 
 
-def known(topology: Topology) -> Addresses:
+def addresses_of(topology: Topology) -> Addresses:
     """The addresses of hosts: aliases, and behind them those that the lab gives them (IPv4)."""
     named, routes = of(topology), Routes(topology)
     own = {str(routes.tested(topology.node(name)).addresses[0].ip): name for name in topology.hosts}

@@ -24,13 +24,13 @@ READY_TIMEOUT_S = 20.0
 
 def start(plan: LabPlan, record: Record) -> None:
     """Start the programs, each of which is ready. LabError if one cannot be started."""
-    for link in plan.carried:
+    for link in plan.program_links:
         _start(plan, record, link)
 
 
 def words(plan: LabPlan, record: Record) -> str:
     """The ends and the socket of each link that is carried, for agents: `a:b:SOCKET,…`."""
-    return ",".join(f"{link.a}:{link.b}:{_control(record, link)}" for link in plan.carried)
+    return ",".join(f"{link.a}:{link.b}:{_control(record, link)}" for link in plan.program_links)
 
 
 def _control(record: Record, link: ProgramLink) -> Path:
@@ -54,7 +54,7 @@ def _state(socket: Path) -> LinkState:
         raise LabError(f"the program of {socket} does not answer: {error}") from None
 
 
-def shown(record: Record, a: str, b: str) -> str:
+def describe(record: Record, a: str, b: str) -> str:
     """The state of the link between two nodes, what the first sends first. LabError if no program
     carries it."""
     for state in states(record):
@@ -80,7 +80,7 @@ def _start(plan: LabPlan, record: Record, link: ProgramLink) -> None:
                 f"ends={link.a},{link.b}",
                 # Then system calls are what a link costs: it makes fewer (ring.h).
                 f"simulated={int(proc.is_in_simulated_time())}",
-                *emulator.words(link.there, link.back),
+                *emulator.words(link.forward, link.reverse),
             ]
             process.launch(argv, stdout=log, pass_fds=[writer])
         except ProcessError as error:

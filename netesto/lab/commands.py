@@ -98,12 +98,12 @@ def tc_lines(namespace: Namespace) -> list[str]:
     for end in (*namespace.interfaces, *namespace.taps):
         lines += [
             f"qdisc add dev {end.name} {' '.join((*place, *stage.words))}"
-            for place, stage in zip(end.made.places, end.made.stages, strict=True)
+            for place, stage in zip(end.direction.places, end.direction.stages, strict=True)
         ]
         if end.onto:
             filters = [made.entering(end.name, end.onto)]
-            if end.made.police:
-                filters.append(made.policing(end.name, end.made.police))
+            if end.direction.police:
+                filters.append(made.policing(end.name, end.direction.police))
             lines.append(f"qdisc add dev {end.name} {made.ENTRANCE}")
             lines += [f"filter add {' '.join(words)}" for words in filters]
     return lines

@@ -191,7 +191,7 @@ def _standing(
             with interrupts.undisturbed():
                 records.create(state, lab.record)
                 is_recorded = True
-            if has_agents or plan.carried:
+            if has_agents or plan.program_links:
                 _make_folders(lab.record)
             _build(plan, lab.record)
             with contextlib.ExitStack() as stack:
@@ -263,7 +263,7 @@ def check(plan: LabPlan) -> None:
             remedy="Start the container with --privileged. A lab of `netesto run --ground uml`"
             " needs no capability.",
         )
-    if plan.carried:
+    if plan.program_links:
         emulator.program()
         if not Path(TUN).exists():
             raise MissingError(
@@ -408,8 +408,8 @@ def _fill(namespace: Namespace) -> None:
     _batch(["tc", "-netns", namespace.name], commands.tc_lines(namespace))
     with _building(namespace):
         for end in namespace.interfaces:
-            if end.made.delay_ns is not None:
-                delays.make_exact(namespace.name, end.name, end.made.delay_ns)
+            if end.direction.delay_ns is not None:
+                delays.make_exact(namespace.name, end.name, end.direction.delay_ns)
     for device, words in commands.offload_words(namespace).items():
         ethtool = [process.program("ethtool"), "-K", device, *words]
         _run(["nsenter", f"--net={records.NAMESPACE_FOLDER / namespace.name}", *ethtool])

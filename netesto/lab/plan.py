@@ -99,18 +99,17 @@ NOTHING = LinkDirection((), ())
 class Interface:
     """One end of a cable. A switch's ends have no addresses.
 
-    In the middle of a link, `settings` are those of what leaves by it, through `made`; everything
-    that enters by it leaves by another, `onto`. A TAP device has a `note` (its alias): the
-    interface that leads to the other end of the link, and the socket of the program.
-    `segments`: what it sends are packets of its MTU.
-    """
+    In the middle of a link, `settings` are those of what leaves by it, through `direction`;
+    everything that enters by it leaves by another, `onto`. A TAP device has a `note` (its alias):
+    the interface that leads to the other end of the link, and the socket of the program.
+    `segments`: what it sends are packets of its MTU."""
 
     name: str
     settings: LinkSettings
     addresses: tuple[IPv4Interface | IPv6Interface, ...] = ()
     segments: bool = False
     onto: str = ""
-    made: LinkDirection = NOTHING
+    direction: LinkDirection = NOTHING
     note: str = ""
 
 
@@ -164,8 +163,8 @@ class ProgramLink:
     a: str
     b: str
     taps: tuple[str, str]
-    there: LinkSettings
-    back: LinkSettings
+    forward: LinkSettings
+    reverse: LinkSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,7 @@ class LabPlan:
     routes: Routes = field(compare=False, repr=False)
     namespaces: tuple[Namespace, ...]
     cables: tuple[Cable, ...]
-    carried: tuple[ProgramLink, ...] = ()
+    program_links: tuple[ProgramLink, ...] = ()
 
     def namespace(self, node: str) -> Namespace:
         """The namespace of a node; KeyError if it does not exist."""
@@ -321,8 +320,8 @@ def _middles(ends: Sequence[LinkEnd], maker: Maker) -> list[_Middle | None]:
             onto_b = addressing.free_name("tap0", taken)
             onto_a = addressing.free_name("tap1", {*taken, onto_b})
             taken |= {onto_a, onto_b}
-        here = Interface(name=to_a, settings=back, onto=onto_b, made=back_made)
-        there = Interface(name=to_b, settings=sent, onto=onto_a, made=forth_made)
+        here = Interface(name=to_a, settings=back, onto=onto_b, direction=back_made)
+        there = Interface(name=to_b, settings=sent, onto=onto_a, direction=forth_made)
         middles.append((here, there))
     return middles
 
@@ -351,8 +350,8 @@ def _program_links(
                 a=end.link.a,
                 b=end.link.b,
                 taps=(here.onto, there.onto),
-                there=there.settings,
-                back=here.settings,
+                forward=there.settings,
+                reverse=here.settings,
             )
 
 

@@ -25,7 +25,7 @@ from netesto.lab.graph import Link, Node, Topology
 from netesto.links.given import link_settings, value
 from netesto.links.queues import QUEUES
 from netesto.links.settings import LINK_SETTINGS, LinkSettings
-from netesto.links.values import meant, whole_number
+from netesto.links.values import suggestion, whole_number
 
 MOST_HOSTS = 200
 
@@ -291,7 +291,7 @@ def _even(text: str) -> int:
 
 def _routing(text: str) -> str:
     if text not in ROUTINGS:
-        raise ValueError(f"not one of {', '.join(ROUTINGS)}{meant(text, ROUTINGS)}")
+        raise ValueError(f"not one of {', '.join(ROUTINGS)}{suggestion(text, ROUTINGS)}")
     return text
 
 

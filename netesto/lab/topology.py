@@ -25,7 +25,7 @@ from netesto.lab.routes import Routes
 from netesto.lab.shapes import SHAPES
 from netesto.links.given import link_settings, merged
 from netesto.links.settings import LINK_SETTINGS, OF_BOTH, LinkSettings
-from netesto.links.values import meant
+from netesto.links.values import suggestion
 
 __all__ = ["Link", "Node", "Topology", "build", "load"]
 
@@ -41,7 +41,7 @@ def build(name: str, settings: Mapping[str, str], *, script: str = "", text: str
         return _from_file_setting(settings, script, text)
     if name not in SHAPES:
         remedy = f"Topologies: {', '.join(SHAPES)}, or file=PATH."
-        raise UsageError(f"LAB {name}: no such topology{meant(name, SHAPES)}", remedy=remedy)
+        raise UsageError(f"LAB {name}: no such topology{suggestion(name, SHAPES)}", remedy=remedy)
     shape, own = SHAPES[name]
     common, single = _divided(settings)
     _refuse_unknown(common, {**own, **_OF_LINKS}, f"LAB {name}")
@@ -116,7 +116,7 @@ def _direction_of(topology: Topology, name: str, what: str) -> tuple[int, str]:
             if places:
                 return places[0], a
     names = {f"{a}-{b}" for link in topology.links for a, b in permutations((link.a, link.b))}
-    raise UsageError(f"{what}: no link {name}{meant(name, nodes | names)}")
+    raise UsageError(f"{what}: no link {name}{suggestion(name, nodes | names)}")
 
 
 def _changed(link: Link, given: Mapping[str, str], sender: str, what: str) -> Link:
@@ -146,7 +146,7 @@ def _refuse_unknown(given: Mapping[str, object], allowed: Mapping[str, str], wha
     for name in given:
         if name not in allowed:
             remedy = "Allowed:\n" + "\n".join(f"  {key}: {text}" for key, text in allowed.items())
-            message = f"{what}: no setting {name!r}{meant(name, allowed)}"
+            message = f"{what}: no setting {name!r}{suggestion(name, allowed)}"
             raise UsageError(message, remedy=remedy)
 
 
@@ -300,7 +300,9 @@ def _check(topology: Topology, path: Path) -> None:
     for link in topology.links:
         for name in (link.a, link.b):
             if name not in names:
-                message = f"{path}: link {link.a}, {link.b}: no node {name}{meant(name, names)}"
+                message = (
+                    f"{path}: link {link.a}, {link.b}: no node {name}{suggestion(name, names)}"
+                )
                 raise UsageError(message)
         if link.a == link.b:
             raise UsageError(f"{path}: node {link.a}: linked to itself")
@@ -310,10 +312,10 @@ def _check(topology: Topology, path: Path) -> None:
             raise UsageError(f"{path}: node {node.name}: it has no link")
         if node.faces and node.faces not in neighbours:
             message = f"{path}: node {node.name}: device {node.faces}: not a neighbour"
-            raise UsageError(f"{message}{meant(node.faces, neighbours)}")
+            raise UsageError(f"{message}{suggestion(node.faces, neighbours)}")
     for address, host in topology.aliases.items():
         if host not in topology.hosts:
-            near = meant(host, topology.hosts)
+            near = suggestion(host, topology.hosts)
             raise UsageError(f"{path}: [aliases] {address}: no host {host}{near}")
     if len(parts := topology.parts) > 1:
         raise UsageError(f"{path}: {separate(parts)}", remedy="Join them by a link.")

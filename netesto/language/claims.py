@@ -15,7 +15,7 @@ from netesto.language.expressions import (
     function,
     is_true,
     number,
-    shown,
+    text_of,
     unreadable,
 )
 from netesto.language.grammar import UnreadableError, parse_expression
@@ -182,7 +182,7 @@ def _witnesses(name: str, kinds: Mapping[str, ColumnKind], found: Iterable[Value
     ends = [limits[0] - 1, limits[-1] + 1] if limits else [Decimal(0), Decimal(1)]
     least, most = _range_of(name, kinds)
     possible = [each for each in (*limits, *within, *ends) if least <= each <= most]
-    return [shown(each) for each in (*possible, least, most) if each.is_finite()]
+    return [text_of(each) for each in (*possible, least, most) if each.is_finite()]
 
 
 def _range_of(name: str, kinds: Mapping[str, ColumnKind]) -> tuple[Decimal, Decimal]:
@@ -195,7 +195,7 @@ def _range_of(name: str, kinds: Mapping[str, ColumnKind]) -> tuple[Decimal, Deci
     )
 
 
-def seen(tree: ast.Expression, columns: Mapping[str, str]) -> list[str]:
+def column_values(tree: ast.Expression, columns: Mapping[str, str]) -> list[str]:
     """Each column of a claim with its value, in words."""
     found: dict[str, None] = {}
     for part in ast.nodes(tree):
@@ -222,7 +222,7 @@ def _compared(operator: str, one: Value | str, other: Value | str) -> bool:
 
 
 def _as_text(value: Value | str) -> str:
-    return value if isinstance(value, str) else shown(value)
+    return value if isinstance(value, str) else text_of(value)
 
 
 def _side(
@@ -304,6 +304,6 @@ def falsehood(made: Claim, columns: Mapping[str, str], *, exp: int | None = None
         return ""
     text = made.text.strip()
     said = f"{made.message}: {text}" if made.message else text
-    found = ", ".join(seen(tree, columns))
+    found = ", ".join(column_values(tree, columns))
     values = f", but {found}" if found else ""
     return f"{made.place.file}:{made.place.line}: experiment {exp or made.exp}: {said}{values}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from netesto.flowspec import FIELDS, LINK_TESTS, MAX_SECONDS, OPTIONS, TRACE_TESTS, Option
 from netesto.language.hostcommands import HOST_COMMANDS
-from netesto.language.specification import COMMON, EXPERIMENT, Specification, named, remote
+from netesto.language.specification import COMMON, EXPERIMENT, Specification, by_name, remote
 from netesto.limits.allowed import INT_MAX
 from netesto.schema.kinds import Argument, Kind
 
@@ -96,7 +96,7 @@ DO_TRACE_ARGUMENTS: tuple[Argument, ...] = (
 )
 
 
-REMOTE = named(
+REMOTE = by_name(
     remote(
         "DO_SERVER",
         Argument("order", Kind.INTEGER, default="0", low=0, high=1),
@@ -125,7 +125,7 @@ REMOTE = named(
 )
 
 # Local commands that take key=value words.
-LOCAL_KEYED = named(
+LOCAL_KEYED = by_name(
     Specification(name="PROCESS_EXP", arguments=(EXPERIMENT,)),
     Specification(
         name="WAIT_FLOWS", arguments=(Argument("timeout", Kind.TIME, low=0, high=MAX_SECONDS),)

@@ -66,7 +66,7 @@ class _OpenPart:
     ranges: list[tuple[int, int]] = field(default_factory=list)
     digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
     # The numbers that it has taken, each with its place among them.
-    taken: dict[int, int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
     echoes: list[str] = field(default_factory=list)
     # What it has set on hosts, and still holds.
     settings: Standing[tuple[int, bytes]] = field(default_factory=Standing)
@@ -186,7 +186,7 @@ class Draft:
         head = Head(
             script=sources[0].path,
             sources=sources,
-            found=found,
+            resolved=found,
             definitions=definitions,
             max_iterations=max_iterations,
             seed=self.seed,
@@ -237,7 +237,7 @@ class Draft:
         self._counter += 1
         self._counted.add(self._counter)
         for part in self._open or [self._rest]:
-            part.taken[self._counter] = len(part.taken) + 1
+            part.numbers[self._counter] = len(part.numbers) + 1
         return self._counter
 
     def previous_experiment(self) -> int:
@@ -501,7 +501,7 @@ class Draft:
                 | steps.ProcessExperiment(exp=exp)
             ):
                 if exp in self._counted or not exp:
-                    return b"own %d" % part.taken.get(exp, 0)
+                    return b"own %d" % part.numbers.get(exp, 0)
                 return b"%d" % exp
             case _:
                 return b""

@@ -55,7 +55,7 @@ def number(text: str) -> Value | None:
     return Decimal(text) if _DECIMAL.fullmatch(text) else None
 
 
-def shown(value: Value) -> str:
+def text_of(value: Value) -> str:
     """A value in the form in which SET_EXP stores it: a decimal keeps its point, and stays a
     decimal."""
     if isinstance(value, int):
@@ -200,7 +200,7 @@ def apply(operator: str, left: Value, right: Value) -> Value:
         return _checked(ARITHMETIC[operator](left, right))
     except ArithmeticError:
         raise MisuseError(
-            f"{shown(left)} {operator} {shown(right)} has no value", remedy=_GUARD
+            f"{text_of(left)} {operator} {text_of(right)} has no value", remedy=_GUARD
         ) from None
 
 
@@ -283,7 +283,7 @@ class Arithmetic:
         try:
             if self._compute is not None:
                 value = self._compute(frame)
-                return str(value) if type(value) is int else shown(value)
+                return str(value) if type(value) is int else text_of(value)
         except _NotANumberError:
             pass
         except MisuseError as error:
@@ -296,7 +296,7 @@ class Arithmetic:
         except UnreadableError as error:
             needed(text)
             raise unreadable(plain(text), error, "arithmetic", remedy=_ARITHMETIC_REMEDY) from None
-        return shown(computed(tree, partial(self._value_of, direct=False))(frame))
+        return text_of(computed(tree, partial(self._value_of, direct=False))(frame))
 
     def _value_of(self, leaf: ast.Expression, *, direct: bool) -> ValueOf:
         match leaf:

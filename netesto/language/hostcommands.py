@@ -69,14 +69,18 @@ def _qdisc(given: Given) -> tuple[Setting, ...]:
 
 def _sysctls(given: Given) -> tuple[Setting, ...]:
     _need_others(given, "sysctl", "SET_SYSCTL host=h net.ipv4.tcp_ecn=1")
-    values = {key: " ".join(text.replace(",", " ").split()) for key, text in given.others.items()}
+    values = {
+        key: " ".join(text.replace(",", " ").split()) for key, text in given.open_arguments.items()
+    }
     return tuple(Sysctl(key, value, _keeps(given)) for key, value in values.items())
 
 
 def _module_parameters(given: Given) -> tuple[Setting, ...]:
     _need_others(given, "parameter", "SET_MODULE_PARAMS host=h module=tcp_cubic hystart=0")
     module, keep = given.texts["module"], _keeps(given)
-    return tuple(ModuleParameter(module, key, text, keep) for key, text in given.others.items())
+    return tuple(
+        ModuleParameter(module, key, text, keep) for key, text in given.open_arguments.items()
+    )
 
 
 def _link(given: Given) -> tuple[Setting, ...]:
@@ -119,12 +123,12 @@ def _route(given: Given) -> tuple[Setting, ...]:
 
 
 def _own_command(given: Given) -> tuple[Setting, ...]:
-    words = tuple(f"{key}={text}" for key, text in given.others.items())
+    words = tuple(f"{key}={text}" for key, text in given.open_arguments.items())
     return (Command(given.texts["name"], words),)
 
 
 def _need_others(given: Given, what: str, example: str) -> None:
-    if not given.others:
+    if not given.open_arguments:
         raise MisuseError(f"no {what} given", remedy=f"Write: {example}")
 
 

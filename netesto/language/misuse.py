@@ -82,7 +82,7 @@ def _keyed(specification: Specification, raws: Sequence[str]) -> Iterator[Misuse
     except MisuseError:
         # Reported already, or only the run knows the rest.
         return
-    if given.others or not specification.open_names:
+    if given.open_arguments or not specification.open_names:
         yield from permitted.misuses(specification.settings(given))
 
 

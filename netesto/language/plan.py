@@ -190,7 +190,7 @@ class Head:
     """A plan without its steps. Its size depends on the number of parts, not of steps.
 
     sources       the script, then all files that it read
-    found         the resolution of each SOURCE: the file with the SOURCE, its word, the path
+    resolved      the resolution of each SOURCE: the file with the SOURCE, its word, the path
     counter       the last experiment number taken before the script; last_number at its end
     fields        the text of the fields.txt that names the columns of exp.csv
     echoes        what the script prints outside of its parts, and in idle ones
@@ -208,7 +208,7 @@ class Head:
 
     script: str
     sources: tuple[SourceFile, ...]
-    found: tuple[tuple[str, str, str], ...]
+    resolved: tuple[tuple[str, str, str], ...]
     definitions: Mapping[str, str]
     seed: int
     max_iterations: int
@@ -293,7 +293,7 @@ class Plan:
         parts = () if part.index is None else (alone, *self._inside(part.index))
         rest = alone if part.index is None else None
         head = replace(
-            self.head, sources=(), found=(), warnings=(), echoes=(), parts=parts, rest=rest
+            self.head, sources=(), resolved=(), warnings=(), echoes=(), parts=parts, rest=rest
         )
         return Plan(head, spool)
 

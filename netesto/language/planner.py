@@ -63,7 +63,7 @@ def _like(plan: Plan, draft: Draft, attempts: Mapping[str, int] | None = None) -
     interpreter = Interpreter(
         draft,
         library_path=(),
-        kept={(file, word): files[path] for file, word, path in head.found if path in files},
+        kept={(file, word): files[path] for file, word, path in head.resolved if path in files},
         definitions=head.definitions,
         max_iterations=head.max_iterations,
         attempts=attempts or {},

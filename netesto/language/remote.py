@@ -373,7 +373,7 @@ class Remote:
                 permitted.check(settings)
                 # The fields of sysctls are separated by spaces.
                 values = {each.name: each.value for each in settings if isinstance(each, Sysctl)}
-                common["arguments"] |= {**given.others, **values}
+                common["arguments"] |= {**given.open_arguments, **values}
                 return steps.Configure(**common, settings=settings)
 
     def _client(self, given: Given, common: Common) -> steps.DoClient:
@@ -528,7 +528,7 @@ class Remote:
         if path not in self._workloads:
             self._workloads[path] = workload.read(path, text=text)
         words = f"trace {given.texts[kind]} {given.texts.get('seed', '')}"
-        return workload.made(self._workloads[path], seed_of(self._draft.seed, words))
+        return workload.generate(self._workloads[path], seed_of(self._draft.seed, words))
 
     def _warn_of_segments(self, given: Given, common: Common) -> None:
         """Warn of an `mss` with which a segment does not fit into the MTU of an end."""

@@ -22,12 +22,12 @@ MAX_VALUE = 10_000
 class Given:
     """The arguments of a line: by argument name values, each of the type of its kind, and texts.
     `texts` includes the defaults, `written` are the names of arguments that the line gives;
-    `others` are the keys of a command with open names.
+    `open_arguments` are the keys of a command with open names.
     """
 
     values: Mapping[str, Any]
     texts: Mapping[str, str]
-    others: Mapping[str, str]
+    open_arguments: Mapping[str, str]
     written: frozenset[str]
 
 
@@ -45,7 +45,7 @@ class Specification:
     sentence: str = ""
 
 
-def named(*commands: Specification) -> Mapping[str, Specification]:
+def by_name(*commands: Specification) -> Mapping[str, Specification]:
     """Commands by their names."""
     return {each.name: each for each in commands}
 

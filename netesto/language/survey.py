@@ -77,7 +77,7 @@ class Survey:
     loops: list[ast.For | ast.Sweep] = field(default_factory=list)
     dead: list[ast.LineLayout] = field(default_factory=list)
 
-    def begun(self) -> Iterator[str]:
+    def stems(self) -> Iterator[str]:
         """The begins of names that are put together: of `$flow$i` it is `flow`, which is undefined;
         what then stands there, `$flow1`, is replaced when its line gets it."""
         for word in (word for row in self.commands for word in row.words):

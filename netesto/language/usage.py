@@ -39,7 +39,7 @@ class Usage:
         if not self.reading.lacks_source:
             surveys = [*self.reading.top, *(m.inside for m in self.reading.definitions())]
             used = {name for each in surveys for name in each.mentioned}
-            begins = tuple(name for each in surveys for name in each.begun())
+            begins = tuple(name for each in surveys for name in each.stems())
             self._check_sets(surveys, used, begins)
             self._check_factors(surveys, used, begins)
 

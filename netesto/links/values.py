@@ -95,7 +95,7 @@ def whole_number(text: str, low: int, high: int) -> int:
     return int(text)
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, known: Iterable[str]) -> str:
     """ "; did you mean …?" if a known word is similar, else ""."""
     near = nearest(word, known)
     return f"; did you mean {near}?" if near else ""
@@ -161,7 +161,7 @@ def or_none(read: Callable[[str], Value]) -> Callable[[str], Value | None]:
 def one_of(choices: Iterable[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
-            raise ValueError(f"not one of {', '.join(choices)}{meant(text, choices)}")
+            raise ValueError(f"not one of {', '.join(choices)}{suggestion(text, choices)}")
         return text
 
     return read
@@ -193,7 +193,7 @@ def read_switch(text: str) -> bool:
 
 def read_qdisc(text: str) -> str:
     if text not in QUEUES:
-        raise ValueError(f"not a queue that a link can have{meant(text, QUEUES)}")
+        raise ValueError(f"not a queue that a link can have{suggestion(text, QUEUES)}")
     return text
 
 

@@ -50,11 +50,11 @@ def read(path: Path, *, only: int | None = None) -> Capture:
         first_ns = least if first_ns is None else min(first_ns, least)
         last_ns = max(last_ns, most)
     flows, further, copies = _flows(table, first_ns or 0, only)
-    others = table.others + table.fragments + table.cut
+    others = table.other_packets + table.fragments + table.cut
     return Capture(
         form=reader.form,
         packets=table.count + table.left_out + others,
-        others=others,
+        other_packets=others,
         start_s=None if first_ns is None else first_ns / _SECOND_NS,
         lasted_s=0.0 if first_ns is None else max(0, last_ns - first_ns) / _SECOND_NS,
         flows=flows,

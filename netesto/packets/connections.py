@@ -62,7 +62,7 @@ class ConnectionTable:
         self._blocks: list[Blocks] = []
         self.count = self.left_out = 0
         # As Decoded has them.
-        self.others = self.fragments = self.cut = 0
+        self.other_packets = self.fragments = self.cut = 0
         # Packets whose time is before that of an earlier one, and the largest difference.
         self.disordered = 0
         self.disorder_ns = 0
@@ -70,7 +70,7 @@ class ConnectionTable:
 
     def add(self, decoded: Decoded) -> None:
         """Add the packets of a piece, up to the limits."""
-        self.others += decoded.others
+        self.other_packets += decoded.other_packets
         self.fragments += decoded.fragments
         self.cut += decoded.cut
         packets = decoded.packets

@@ -107,13 +107,13 @@ class Blocks(PacketColumns):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The content of a piece. `others` are packets that are not TCP or UDP over IP, `fragments`
-    those without the header of TCP or UDP, `cut` those whose headers were not captured
+    """The content of a piece. `other_packets` are those that are not TCP or UDP over IP,
+    `fragments` those without the header of TCP or UDP, `cut` those whose headers were not captured
     completely."""
 
     packets: Packets
     blocks: Blocks
-    others: int
+    other_packets: int
     fragments: int
     cut: int
 

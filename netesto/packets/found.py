@@ -100,7 +100,7 @@ class Capture:
 
     form: str
     packets: int
-    others: int
+    other_packets: int
     start_s: float | None
     lasted_s: float
     flows: tuple[CapturedFlow, ...]

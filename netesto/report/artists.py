@@ -57,7 +57,7 @@ def draw_line(axes: Axes, line: Curve) -> None:
         _name(crosses, line.name.replace("flow", "marks"))
 
 
-def lost(axes: Axes, losses: Losses) -> None:
+def draw_losses(axes: Axes, losses: Losses) -> None:
     """Strokes on the time axis."""
     (drawn,) = axes.plot(
         losses.time_s,

@@ -59,7 +59,7 @@ def _draw_graph(graph: Graph) -> str:
     for reference in graph.references:
         artists.across(top, reference, artists.LIMIT)
     for each in graph.losses:
-        artists.lost(axes, each)
+        artists.draw_losses(axes, each)
     for part in {top, axes}:
         part.set_xlim(0, max(graph.end_s, 1.0) * 1.01)
         part.set_ylim(0, part.dataLim.y1 * HEADROOM if part.dataLim.y1 > 0 else 1)

@@ -113,7 +113,7 @@ def write(folder: Path, *, is_final: bool = True) -> None:
         is_entire=is_entire,
         is_final=is_final,
         pages=pages,
-        left=runs.left(known_runs),
+        left=runs.differences(known_runs),
         certainty=certainty.sentences(runs.certainty(known_runs)),
         findings=Counter(each.kind for each in imported.read_findings(folder)),
         omitted=[*repeated.warnings(folder)] if omitted else [],
@@ -268,7 +268,7 @@ def _looks_like_number(text: str) -> bool:
     return not text or numbers.parse(text.removesuffix("+...")) is not None
 
 
-def shown(text: str, name: str = "") -> str:
+def cell_text(text: str, name: str = "") -> str:
     """A cell without zeros at its end: "60.0" is "60", "43333.787" stays."""
     if column(name).in_ms and (number := numbers.parse(text)) is not None:
         return numbers.short(number / 1000, 3)
@@ -295,7 +295,7 @@ class _HtmlRows:
         key = text, name in self._in_ms
         shown_text = self._shown.get(key)
         if shown_text is None:
-            shown_text = self._shown[key] = _one_line(shown(text, name))
+            shown_text = self._shown[key] = _one_line(cell_text(text, name))
         return shown_text
 
     def of(self, row: Row) -> Markup:
@@ -316,7 +316,7 @@ class _HtmlRows:
     def _words(self, kind: str, row: Row, status: str) -> str:
         cells = [row[name] for name, _ in self._columns]
         for at, name in self._places_in_ms:
-            cells[at] = shown(row[name], name)
+            cells[at] = cell_text(row[name], name)
         words = [kind, row["exp"], *([status] if "status" in row else []), *cells]
         line = "\t".join(words)
         # Of a whole line that is much faster.

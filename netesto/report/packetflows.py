@@ -82,7 +82,7 @@ def headings(capture: Capture) -> list[tuple[str, str, bool]]:
 
 def headline(capture: Capture) -> str:
     """A description of the file, in a sentence."""
-    others = f", {capture.others} of them not of TCP or UDP" if capture.others else ""
+    others = f", {capture.other_packets} of them not of TCP or UDP" if capture.other_packets else ""
     return f"{capture.form}: {capture.packets} packets in {capture.lasted_s:.6g} s{others}."
 
 
@@ -95,7 +95,7 @@ _NEAREST: tuple[Side, ...] = ("sender", "unknown", "between", "receiver")
 
 def of_experiment(captures: Sequence[CaptureRecord]) -> dict[str, Chart]:
     """The charts of the flows with the most data in an experiment's captures, by file name."""
-    each = [(flow, record) for record in captures for flow in record.found.flows if flow.drawing]
+    each = [(flow, record) for record in captures for flow in record.capture.flows if flow.drawing]
     nearest: dict[tuple[str, str], tuple[CapturedFlow, CaptureRecord]] = {}
     for flow, record in sorted(each, key=lambda one: _NEAREST.index(one[0].side)):
         nearest.setdefault((flow.source, flow.destination), (flow, record))

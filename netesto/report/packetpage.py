@@ -46,7 +46,7 @@ def as_json(captures: Captures) -> str:
             "file": file,
             "format": capture.form,
             "packets": capture.packets,
-            "other_packets": capture.others,
+            "other_packets": capture.other_packets,
             "start_s": capture.start_s,
             "lasted_s": capture.lasted_s,
             "damage": capture.damage,

@@ -92,7 +92,11 @@ def write(folder: Path, known: Manifest | None = None) -> None:
         groups=groups,
         pictures=_pictures(folder, drawn),
         captures=[
-            (each, packetflows.headings(each.found), list(map(packetflows.texts, each.found.flows)))
+            (
+                each,
+                packetflows.headings(each.capture),
+                list(map(packetflows.texts, each.capture.flows)),
+            )
             for each in captures
         ],
         charts=_pictures(folder, captured),

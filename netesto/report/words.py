@@ -83,7 +83,7 @@ def together(found: Together) -> str:
 _FAIR = f"an index of at least {FAIR_INDEX:g}, of means over {WINDOW_S:g} s, held for {HELD_S:g} s"
 
 
-def asked(request: GroupRequest) -> str:
+def requested(request: GroupRequest) -> str:
     """The request of a group."""
     flows = "One flow" if request.instances == 1 else f"{request.instances} flows"
     start = (

@@ -87,16 +87,16 @@ def by_affected(folder: Path) -> tuple[dict[str, Parted], dict[str, int], list[s
     faults: list[str] = []
     losses: dict[Path, Sequence[Losses] | None] = {}
     for each in _files(folder, faults):
-        if each.asked.test not in COMPLETION_TESTS:
+        if each.request.test not in COMPLETION_TESTS:
             continue
         try:
             if each.place not in losses:
-                losses[each.place] = _losses(each.place, each.known)
+                losses[each.place] = _losses(each.place, each.manifest)
             transfers, count = completions.read_transfers(each.whole())
         except (OSError, OutputError) as error:
             faults.append(str(error))
         else:
-            source = str(each.asked.client_address)
+            source = str(each.request.client_address)
             found[each.case].append(Parted.of(transfers, source, losses[each.place]))
             if count:
                 failed[each.case] += count
@@ -109,14 +109,14 @@ class _File:
 
     case: str
     place: Path
-    known: Manifest
-    asked: GroupRequest
+    manifest: Manifest
+    request: GroupRequest
     path: str
 
     def whole(self) -> Path:
         """Its place, if it is unchanged and its times are right; else OSError or OutputError."""
-        completions.check(self.place, self.known, self.path)
-        return _unchanged(self.place, self.known, self.path)
+        completions.check(self.place, self.manifest, self.path)
+        return _unchanged(self.place, self.manifest, self.path)
 
 
 def _files(folder: Path, faults: list[str]) -> Iterator[_File]:

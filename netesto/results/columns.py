@@ -351,13 +351,13 @@ _TABLE: tuple[Column, ...] = (
     _measured("uplinkVariation", lambda g: g.evidence.links.uplink_variation, 3,
               show=numbers.figure),
     # ---- the links that programs carry
-    _measured("linkFrames", lambda g: g.evidence.carried.total("wire_frames"), show=numbers.count),
-    _measured("linkLost", lambda g: g.evidence.carried.total("wire_lost"), show=numbers.count),
-    _measured("linkLoss%", lambda g: g.evidence.carried.loss_percent, 4, show=numbers.hundredths),
-    _measured("linkResent", lambda g: g.evidence.carried.total("resent"), show=numbers.count),
-    _measured("linkGivenUp", lambda g: g.evidence.carried.total("given_up"), show=numbers.count),
+    _measured("linkFrames", lambda g: g.evidence.programs.total("wire_frames"), show=numbers.count),
+    _measured("linkLost", lambda g: g.evidence.programs.total("wire_lost"), show=numbers.count),
+    _measured("linkLoss%", lambda g: g.evidence.programs.loss_percent, 4, show=numbers.hundredths),
+    _measured("linkResent", lambda g: g.evidence.programs.total("resent"), show=numbers.count),
+    _measured("linkGivenUp", lambda g: g.evidence.programs.total("given_up"), show=numbers.count),
     _measured(
-        "linkPaused%", lambda g: g.evidence.carried.paused_percent, 2, show=numbers.hundredths
+        "linkPaused%", lambda g: g.evidence.programs.paused_percent, 2, show=numbers.hundredths
     ),
     # ---- other sources
     _measured("localCpu", lambda g: g.cpu[0], 3, ("tool", "client cpu"), better="less",

@@ -105,7 +105,7 @@ def warnings(evidence: ExperimentEvidence) -> Iterator[str]:
     yield from _starts(own)
     yield from _total(own)
     for capture in evidence.captures:
-        for text in (*capture.found.damage, *capture.found.remarks):
+        for text in (*capture.capture.damage, *capture.capture.remarks):
             yield f"{capture.file}: {text}"
 
 

@@ -63,7 +63,7 @@ class CaptureEvidence:
     host: str
     file: str
     ahead_s: float
-    found: Capture
+    capture: Capture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class GroupEvidence:
     links: Links = field(default_factory=Links)
 
     @property
-    def carried(self) -> CarriedLinks:
+    def programs(self) -> CarriedLinks:
         """The links of the lab that programs carry."""
         return self.links.programs
 

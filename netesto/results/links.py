@@ -161,7 +161,7 @@ class Links:
     programs: CarriedLinks = field(default_factory=CarriedLinks)
 
     @cached_property
-    def carried(self) -> list[CarriedTraffic]:
+    def traffic(self) -> list[CarriedTraffic]:
         """A value for each direction, without counts if it was not sampled."""
         return [
             CarriedTraffic(load.record, load.record.rate_bps)
@@ -209,7 +209,7 @@ class Links:
     @cached_property
     def max_utilisation_percent(self) -> float | None:
         """Of the direction with the highest one."""
-        known = [each.utilisation for each in self.carried]
+        known = [each.utilisation for each in self.traffic]
         return max((100 * each for each in known if each is not None), default=None)
 
     @cached_property
@@ -348,7 +348,7 @@ def write(folder: Path, links: Links) -> None:
         return
     added = tuple(PROGRAM_COLUMNS) if links.programs.ways else ()
     columns = (*LINK_COLUMNS, *added)
-    rows = [_row(each, len(added)) for each in links.carried]
+    rows = [_row(each, len(added)) for each in links.traffic]
     durable.replace(folder / LINKS, csvfile.text([columns], rows))
     series = [(*_row(each, len(added)), f"{t_s:.6f}") for t_s, each in links.series]
     durable.replace(folder / SERIES, csvfile.text([(*columns, "t_s")], series))

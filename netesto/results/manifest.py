@@ -229,7 +229,7 @@ def _converter() -> cattrs.Converter:
 def write(manifest: Manifest, path: Path) -> None:
     """Write `path`, indented. ResultsError if that fails."""
     value = _converter().unstructure(manifest)
-    if severities := severity.kept(manifest.warnings):
+    if severities := severity.unusual(manifest.warnings):
         value[_SEVERITIES] = severities
     value[CHECKSUM] = _checksum(jsontext.parse(json.dumps(value)))
     durable.replace(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=False)

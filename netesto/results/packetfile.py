@@ -21,12 +21,12 @@ FLOWS_MAX = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRecord:
     """A capture: its host, its file, its start on the experiment's time axis, and the number of
-    flows that are not in `found`."""
+    flows that are not in `capture`."""
 
     host: str
     file: str
     begin_s: float
-    found: Capture
+    capture: Capture
     further: int = 0
 
 
@@ -43,14 +43,14 @@ def write(folder: Path, captures: tuple[CaptureEvidence, ...], started_s: float)
 
 
 def _record(capture: CaptureEvidence, started_s: float) -> CaptureRecord:
-    found = capture.found
+    found = capture.capture
     largest = sorted(found.flows, key=lambda flow: -flow.bytes)[:FLOWS_MAX]
     kept = {id(flow) for flow in largest}
     return CaptureRecord(
         host=capture.host,
         file=capture.file,
         begin_s=(found.start_s or 0.0) - capture.ahead_s - started_s,
-        found=replace(found, flows=tuple(flow for flow in found.flows if id(flow) in kept)),
+        capture=replace(found, flows=tuple(flow for flow in found.flows if id(flow) in kept)),
         further=len(found.flows) - len(largest),
     )
 

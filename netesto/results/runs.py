@@ -95,7 +95,7 @@ def records(folder: Path) -> dict[str, RunRecord]:
     return {name: record for name, record in found.items() if record is not None}
 
 
-def left(found: Mapping[str, RunRecord]) -> dict[str, tuple[str, ...]]:
+def differences(found: Mapping[str, RunRecord]) -> dict[str, tuple[str, ...]]:
     """The differences that runs left on hosts, by the names of the runs."""
     return {name: record.left for name, record in found.items() if record.left}
 

@@ -75,7 +75,7 @@ def of_group(warnings: Iterable[str], group: int) -> tuple[str, ...]:
     return tuple(text for text in warnings if concerns(text))
 
 
-def kept(warnings: Sequence[str]) -> dict[str, str]:
+def unusual(warnings: Sequence[str]) -> dict[str, str]:
     """The severities that a file keeps beside the texts: those that are not the usual one."""
     return {
         str(text): severity(text).value

@@ -40,7 +40,7 @@ def choose(request: RunRequest, head: Head) -> Choice:
         return Choice(inside)
     if request.kernel is not None:
         return _of_kernel(request.kernel, request.ground)
-    if (ground := named(request)) is not None:
+    if (ground := requested(request)) is not None:
         return Choice(ground)
     needed = lacking(head.commands, capabilities.probe())
     nowhere = [thing for thing in needed if thing.split()[-1] not in GUEST_FEATURES]
@@ -63,7 +63,7 @@ def choose(request: RunRequest, head: Head) -> Choice:
     return Choice(LAB)
 
 
-def named(request: RunRequest) -> Ground | None:
+def requested(request: RunRequest) -> Ground | None:
     """The ground that the command line names, possibly by hosts or a kernel; None if it names none.
     UsageError if there is no such kernel."""
     if request.hosts is not None:

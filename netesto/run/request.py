@@ -61,7 +61,7 @@ class RunRequest:
     """The request for a run.
 
     `script` is a path of a script or a plan, or "-" for standard input. `hosts` are real ones,
-    which get an agent for this run if it is `brought`, with packages also of `bundle`; `lab` is
+    which get `own_agents` for this run if requested, with packages also of `bundle`; `lab` is
     built in place of the script's own, `aliases` are names in the script for hosts. `run` is the
     name of the run that has started this one (run.job), in a guest or for a part of the script.
     `wait_s` is how long hosts that are in use are waited for. `commands` is a file of those that a
@@ -79,7 +79,7 @@ class RunRequest:
     ground: Ground | None = None
     kernel: str | None = None
     hosts: Inventory | None = None
-    brought: bool = False
+    own_agents: bool = False
     bundle: Path | None = None
     lab: LabRequest | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)

@@ -94,7 +94,7 @@ class RunSettings:
         draft = Draft(
             seed=secrets.randbits(SEED_BITS) if self.seed is None else self.seed,
             counter=counter,
-            columns=known(columns),
+            columns=column_knowledge(columns),
             lab=lab,
             lab_text=labs.text_of,
             memory_mb=lambda asked: self.memory_mb or labs.memory_mb(asked),
@@ -140,7 +140,7 @@ def claimable(columns: Fields) -> Fields:
     return columns.with_added(fields.load(paths.fields_file()).columns)
 
 
-def known(columns: Fields) -> ColumnKnowledge:
+def column_knowledge(columns: Fields) -> ColumnKnowledge:
     """The information about a run's columns for the language."""
     return ColumnKnowledge(columns, claimable(columns).kinds())
 

@@ -19,7 +19,7 @@ from netesto.run import grounds, guests, sidebyside
 from netesto.run.grounds import Choice
 from netesto.run.request import RunRequest, Watcher
 from netesto.run.session import RunEnd, RunSession, record_of, script_name, tell
-from netesto.run.settings import are_ours, fields_for, known, read, unused_definitions
+from netesto.run.settings import are_ours, column_knowledge, fields_for, read, unused_definitions
 from netesto.run.workers import LocalWorkers, Workers, need_dask
 from netesto.system import proc
 from netesto.units import counted
@@ -30,7 +30,7 @@ def plan(
 ) -> Plan:
     """The plan of a script; with `watch`, which gets every step, it is that of a dry run, and need
     not keep any. Errors of the script are raised, and suspicious things are warnings."""
-    ground = grounds.named(request)
+    ground = grounds.requested(request)
     _check_ground(request, ground)
     plan, columns, out = _prepared(request, watch)
     head = plan.head
@@ -50,7 +50,7 @@ def plan(
 
 def run(request: RunRequest, watcher: Watcher) -> RunEnd:
     """Run a script, or a plan. Errors before the first experiment are raised."""
-    _check_ground(request, grounds.named(request))
+    _check_ground(request, grounds.requested(request))
     # All errors of the script appear here, before anything is changed.
     plan, columns, out = _prepared(request, None)
     with plan:
@@ -98,7 +98,7 @@ def _renumbered(plan: Plan, out: Path, columns: Fields) -> Plan:
     from netesto.language import planner
 
     with plan:
-        return planner.renumbered(plan, counter=counter, columns=known(columns))
+        return planner.renumbered(plan, counter=counter, columns=column_knowledge(columns))
 
 
 def _last_seed(out: Path, script: str) -> int | None:

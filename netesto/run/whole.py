@@ -125,7 +125,7 @@ class _Whole:
                 self._ask(inventory)
             with (
                 self._with_agents(inventory)
-                if self._request.brought
+                if self._request.own_agents
                 else contextlib.nullcontext((inventory, agents.connect)) as (up, connect)
             ):
                 yield up, RunNetwork(ground=ground), connect
@@ -157,7 +157,7 @@ class _Whole:
                     paths=measured,
                     links=labs.links_of(built),
                     ways=labs.tracer(lab, built),
-                    show_link=partial(carrying.shown, lab.record),
+                    show_link=partial(carrying.describe, lab.record),
                     clock=self._nursery.clock,
                 )
                 yield inventory, network_up, connect

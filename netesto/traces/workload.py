@@ -266,7 +266,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
 # ---- making ------------------------------------------------------------------------------------
 
 
-def made(workload: Workload, seed: int) -> Trace:
+def generate(workload: Workload, seed: int) -> Trace:
     """The trace of a workload; the same for the same seed. UsageError if it has too many events.
 
     Each group, and the requests, have random numbers of their own.

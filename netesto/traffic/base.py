@@ -60,13 +60,13 @@ class Printed:
     def number(self, path: str) -> float:
         return self._number(self.find(path), path)
 
-    def known(self, path: str) -> float | None:
+    def number_or_none(self, path: str) -> float | None:
         """The number at `path`; None if there is nothing."""
         value = self.find(path)
         return None if value is None else self._number(value, path)
 
     def whole(self, path: str) -> int | None:
-        value = self.known(path)
+        value = self.number_or_none(path)
         return None if value is None else int(value)
 
     def numbers(self, path: str) -> list[float]:

@@ -191,7 +191,7 @@ class Iperf3(Tool):
         return TransferResult(
             rate_bps=received.number("bits_per_second"),
             elapsed_s=received.number("seconds"),
-            sent_bps=None if is_udp else document.known("end.sum_sent.bits_per_second"),
+            sent_bps=None if is_udp else document.number_or_none("end.sum_sent.bits_per_second"),
             intervals=_intervals(document, request, zero_s),
             local_retransmits=None if is_reverse else sender_retransmits,
             remote_retransmits=sender_retransmits if is_reverse else None,
@@ -341,7 +341,7 @@ def _datagrams(document: Printed, request: GroupRequest, start_s: float | None) 
     if not isinstance(document.find("end.sum_received.lost_packets"), int):
         return None
     sent, received = document.node("end.sum_sent"), document.node("end.sum_received")
-    size = document.known("start.test_start.blksize")
+    size = document.number_or_none("start.test_start.blksize")
     streams = document.nodes("end.streams")
     return Datagrams(
         sent=round(sent.number("packets")),

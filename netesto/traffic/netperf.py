@@ -211,9 +211,9 @@ def _one_processor(cpus: tuple[int, ...]) -> str:
 def _untimed(values: "_Values", request: GroupRequest) -> TransferResult:
     """What does not depend on the time that netperf measures. It ends by an interval timer, which
     is not the system's time: it has lasted for its duration."""
-    local_retransmits = values.known("LOCAL_TRANSPORT_RETRANS")
-    remote_retransmits = values.known("REMOTE_TRANSPORT_RETRANS")
-    mss = values.known("TRANSPORT_MSS")
+    local_retransmits = values.number_or_none("LOCAL_TRANSPORT_RETRANS")
+    remote_retransmits = values.number_or_none("REMOTE_TRANSPORT_RETRANS")
+    mss = values.number_or_none("TRANSPORT_MSS")
     return TransferResult(
         rate_bps=None,
         elapsed_s=_whole_seconds(request),
@@ -241,12 +241,12 @@ class _Values:
 
     def number(self, key: str) -> float:
         """A required value: -1, which means unknown, is an OutputError, too."""
-        value = self.known(key)
+        value = self.number_or_none(key)
         if value is None:
             raise OutputError(f"netperf does not know {key}")
         return value
 
-    def known(self, key: str) -> float | None:
+    def number_or_none(self, key: str) -> float | None:
         text = self.text(key)
         try:
             value = float(text)
@@ -258,7 +258,7 @@ class _Values:
 
     def share(self, key: str) -> float | None:
         """In percent. A value above 100 is invalid."""
-        value = self.known(key)
+        value = self.number_or_none(key)
         return None if value is None or value > 100 else value
 
     def expect(self, key: str, wanted: str) -> None:
@@ -293,7 +293,7 @@ def _rate_bps(values: _Values, request: GroupRequest) -> float:
 def _sent_bps(values: _Values, request: GroupRequest) -> float | None:
     if request.test not in {"TCP_STREAM", "TCP_SENDFILE"}:
         return None
-    sent = values.known("LOCAL_SEND_THROUGHPUT")
+    sent = values.number_or_none("LOCAL_SEND_THROUGHPUT")
     return None if sent is None else sent * UNIT_BPS
 
 
@@ -328,12 +328,12 @@ def _with_transactions(result: TransferResult, values: _Values) -> TransferResul
 def _with_latencies(result: TransferResult, values: _Values) -> TransferResult:
     return replace(
         result,
-        min_latency_us=values.known("MIN_LATENCY"),
-        max_latency_us=values.known("MAX_LATENCY"),
-        mean_latency_us=values.known("MEAN_LATENCY"),
-        p50_latency_us=values.known("P50_LATENCY"),
-        p90_latency_us=values.known("P90_LATENCY"),
-        p99_latency_us=values.known("P99_LATENCY"),
+        min_latency_us=values.number_or_none("MIN_LATENCY"),
+        max_latency_us=values.number_or_none("MAX_LATENCY"),
+        mean_latency_us=values.number_or_none("MEAN_LATENCY"),
+        p50_latency_us=values.number_or_none("P50_LATENCY"),
+        p90_latency_us=values.number_or_none("P90_LATENCY"),
+        p99_latency_us=values.number_or_none("P99_LATENCY"),
     )
 
 

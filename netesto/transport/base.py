@@ -29,11 +29,11 @@ from netesto.model import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
     """Sent with each call of a holder: the number of the `call`, from 1 in each hold (0: none); the
-    lowest number whose result is `pending`; the last event that it has `seen`."""
+    lowest number whose result is `pending`; the last event that it has `acknowledged`."""
 
     call: int = 0
     pending: int = 0
-    seen: int = 0
+    acknowledged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

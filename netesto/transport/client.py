@@ -367,7 +367,7 @@ class AgentClient:
         await self._call("ShutDown", pb.Nothing(), _WORK_S)
 
     def _metadata(self, stamp: Stamp) -> tuple[tuple[str, str], ...]:
-        numbers = f"{stamp.call} {stamp.pending} {stamp.seen}"
+        numbers = f"{stamp.call} {stamp.pending} {stamp.acknowledged}"
         return ((channel.HOLD_KEY, self._holding.token), (channel.STAMP_KEY, numbers))
 
     async def _call(self, method: str, request: object, timeout: float) -> Any:

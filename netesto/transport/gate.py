@@ -87,7 +87,7 @@ class _Hold:
 
     def acknowledge(self, stamp: Stamp) -> None:
         """Note that the holder has these events, and the results of calls before these."""
-        for number in [number for number in self.unseen if number <= stamp.seen]:
+        for number in [number for number in self.unseen if number <= stamp.acknowledged]:
             del self.unseen[number]
         for number in [number for number in self.calls if number < stamp.pending]:
             del self.calls[number]
@@ -201,7 +201,7 @@ class Gate:
         hold = self._hold_of(token)
         if len(hold.connections) >= CONNECTIONS_MAX:
             raise AgentError(f"refused: this hold has {CONNECTIONS_MAX} connections")
-        hold.acknowledge(Stamp(seen=seen))
+        hold.acknowledge(Stamp(acknowledged=seen))
         with self._connected(hold) as events:
             for event in hold.unseen.values():
                 events.put_nowait(event)

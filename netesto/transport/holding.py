@@ -94,7 +94,9 @@ class Holding:
         try:
             while True:
                 await self._is_joined.wait()
-                stamp = Stamp(call=number, pending=min(self._pending), seen=self._acknowledged)
+                stamp = Stamp(
+                    call=number, pending=min(self._pending), acknowledged=self._acknowledged
+                )
                 try:
                     return await ask(stamp)
                 except ConnectionLostError:

@@ -338,7 +338,7 @@ def _stamp(context: Context) -> Stamp:
     if match is None:
         return Stamp()
     call, pending, seen = map(int, match.groups())
-    return Stamp(call=call, pending=pending, seen=seen)
+    return Stamp(call=call, pending=pending, acknowledged=seen)
 
 
 def _metadata(context: Context, key: str) -> str:

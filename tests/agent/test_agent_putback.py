@@ -35,7 +35,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def change(journal: Journal, thing: Path, *undo: Step) -> None:
-    journal.made(journal.begin(Sysctl("it", "1"), KernelFile(str(thing)), undo), "made")
+    journal.note_made(journal.begin(Sysctl("it", "1"), KernelFile(str(thing)), undo), "made")
 
 
 def restored(journal: Journal) -> tuple[int, list[str]]:

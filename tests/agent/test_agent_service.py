@@ -98,16 +98,16 @@ def program(path: Path, line: str) -> Path:
 async def test_a_tool_that_is_installed_later_is_found(tmp_path: Path):
     known = {"shelltool": ShellTool(asked=[str(tmp_path / "tool")])}
     tools = Tools(known)
-    found = [dict((await tools.found()).tools)]
+    found = [dict((await tools.current()).tools)]
     program(tmp_path / "tool", "echo shelltool 2.0")
-    found.append(dict((await tools.found()).tools))
+    found.append(dict((await tools.current()).tools))
     assert found == [{}, {"shelltool": InstalledTool("2.0")}]
 
 
 async def test_a_tool_that_hangs_is_told_before_a_controller_has_waited_too_long(tmp_path: Path):
     hangs = ShellTool(asked=[str(program(tmp_path / "tool", "exec sleep 30"))])
     async with asyncio.timeout(agents.CONNECT_TIMEOUT_S):
-        found = await Tools({"one": hangs, "other": hangs}).found()
+        found = await Tools({"one": hangs, "other": hangs}).current()
     assert (found.tools, {*found.broken.values()}) == (
         {},
         {f"{tmp_path / 'tool'}: still running after 2 s, ended"},

@@ -48,7 +48,7 @@ def carried(address: str = "127.0.0.1") -> Iterator[int]:
 def heard(closed: ClosedSockets, path: Path, *ports: int) -> list[SocketSample]:
     """What was heard of sockets with one of these ports: others on this machine end, too."""
     recorder = socketfile.Recorder(sockdiag.tcp_info_bytes())
-    recorder.add(1.0, 1.0, list(closed.heard()))
+    recorder.add(1.0, 1.0, list(closed.reports()))
     path.write_bytes(recorder.end())
     return [each for each in socketfile.read(path) if {each.local_port, each.peer_port} & {*ports}]
 

@@ -74,7 +74,7 @@ def test_a_socket_is_reported_by_itself_as_among_all(server_port, tmp_path):
     ranges = [(server_port, server_port)]
     files: list[Path] = []
     with contextlib.closing(SocketDiagnosis()) as diagnosis:
-        found = diagnosis.found(sockdiag.with_ports(ranges))
+        found = diagnosis.messages(sockdiag.with_ports(ranges))
         for runs in (reported(ranges), [run for each in found for run in diagnosis.one(each)]):
             recorder = Recorder(sockdiag.tcp_info_bytes())
             recorder.add(1.0, 1.0, runs)

@@ -195,7 +195,7 @@ async def test_a_setting_that_another_program_changed_makes_the_experiment_parti
         [f"{host}: {ALTERED}"],
         [f"{host}: {ALTERED}"],
     )
-    assert severity.kept(experiment.warnings) == {f"{host}: {ALTERED}": "invalidates"}
+    assert severity.unusual(experiment.warnings) == {f"{host}: {ALTERED}": "invalidates"}
 
 
 async def test_a_host_without_flows_and_settings_is_not_asked(tmp_path: Path):
@@ -219,7 +219,7 @@ async def test_a_router_that_is_lost_makes_the_experiment_partial_if_it_was_set(
     await here.run.wait_flows(1, None)
     experiment = here.run.progress.experiments[1]
     said = f"{reason}; what was set there did not hold throughout"
-    assert (experiment.status, experiment.reasons, severity.kept(experiment.warnings)) == (
+    assert (experiment.status, experiment.reasons, severity.unusual(experiment.warnings)) == (
         "partial",
         [said],
         {said: "invalidates"},

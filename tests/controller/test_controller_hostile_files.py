@@ -198,7 +198,7 @@ def test_records_that_no_agent_of_ours_describes_are_told(tmp_path_factory, dtyp
 @given(mutated(COUNTERS))
 def test_counters_are_counts_or_unknown(tmp_path_factory, content):
     path = written(tmp_path_factory.getbasetemp(), "group.json", content)
-    found = digest._counters(digest._told(path))
+    found = digest._counters(digest._client_record(path))
     assert found is None or all(0 <= count < 2**64 for each in found for count in each.values())
 
 

@@ -60,7 +60,7 @@ def test_a_pair_whole():
         )
 
     def middle(name: str, onto: str) -> Interface:
-        return Interface(name=name, settings=TEN, onto=onto, made=LinkDirection((), (TBF,)))
+        return Interface(name=name, settings=TEN, onto=onto, direction=LinkDirection((), (TBF,)))
 
     links = Namespace(
         name="nt3f-links",
@@ -470,7 +470,9 @@ def test_queues_of_a_path_are_interfaces_of_the_plan_or_directions_of_carried_li
     first, *_, last = found.topology.hosts
     there = {
         f"{space.node.name}/{end.name}" for space in found.namespaces for end in space.interfaces
-    } | {f"{a}→{b}" for link in found.carried for a, b in ((link.a, link.b), (link.b, link.a))}
+    } | {
+        f"{a}→{b}" for link in found.program_links for a, b in ((link.a, link.b), (link.b, link.a))
+    }
     assert set(found.queues(first, last)) <= there
 
 
@@ -484,4 +486,4 @@ def test_the_program_carries_one_link_between_two_nodes():
             with pytest.raises(UsageError, match="two links between a and b"):
                 plan(topology, prefix="nt3f")
         else:
-            assert len(plan(topology, prefix="nt3f").carried) == 1
+            assert len(plan(topology, prefix="nt3f").program_links) == 1

@@ -316,7 +316,7 @@ def test_a_host_has_the_alias_of_its_file_and_the_address_of_the_lab(tmp_path: P
     (tmp_path / "three.toml").write_text(f'{THREE}\n[aliases]\n"10.4.2.2" = "b"\n')
     built = topology.load(tmp_path / "three.toml")
     assert aliases.of(built) == {"10.4.2.2": "b"}
-    known = aliases.known(built)
+    known = aliases.addresses_of(built)
     assert known.hosts == {"10.4.2.2": "b", "10.0.1.1": "a", "10.0.2.254": "r", "10.0.2.1": "b"}
     assert (known.address_of("b"), known.address_of("a")) == ("10.4.2.2", "10.0.1.1")
 

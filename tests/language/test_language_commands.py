@@ -535,7 +535,7 @@ def test_a_plan_names_the_files_of_its_script(tmp_path):
     files = (SourceFile("test.nts", "SOURCE one\n"), SourceFile(f"{tmp_path}/one", "ECHO a\n"))
     found = (("test.nts", "one", f"{tmp_path}/one"),)
     head = interpreter.plan().head
-    assert (head.sources, head.found) == (files, found)
+    assert (head.sources, head.resolved) == (files, found)
 
 
 def test_macro_in_the_classic_style_with_fixed_waits_runs_unchanged(asked):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from netesto.language import claims
 from netesto.language.claims import verdict
-from netesto.language.expressions import Arithmetic, compare, shown
+from netesto.language.expressions import Arithmetic, compare, text_of
 from netesto.language.scope import MisuseError, Scope
 from netesto.language.steps import ColumnKind
 
@@ -175,7 +175,7 @@ def test_precedence_is_pythons(text):
 
 @given(st.decimals(-(10**6), 10**6, places=4))
 def test_decimal_is_shown_as_one_and_reads_back(number):
-    assert shown(number) == value(shown(number))
+    assert text_of(number) == value(text_of(number))
 
 
 # ---- IF --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from netesto.language.plan import Part, SourceFile, Until, read
 from netesto.language.planner import again, renumbered
 from netesto.language.steps import Configure, DoClient, LabRequest, RemoteCommand, Step, Wait
 from netesto.results.fields import load
-from netesto.run.settings import known
+from netesto.run.settings import column_knowledge
 
 NOWHERE = Place("--lab", 1)
 
@@ -380,7 +380,7 @@ def test_parts_that_are_passed_over_keep_their_hashes():
 def test_a_plan_keeps_what_it_was_made_from(tmp_path: Path):
     (tmp_path / "more").write_text("SET x=1\n")
     plan = planned("SOURCE more\n", library_path=[tmp_path])
-    assert (plan.head.sources, plan.head.found) == (
+    assert (plan.head.sources, plan.head.resolved) == (
         (
             SourceFile("test.nts", "SOURCE more\n"),
             SourceFile(f"{tmp_path}/more", "SET x=1\n"),
@@ -536,7 +536,7 @@ def test_a_repetition_is_the_same_with_and_without_a_rule():
 )
 def test_a_rule_is_about_columns_with_numbers(column, message, remedy):
     with pytest.raises(ScriptError) as found:
-        planned(ONE + UNTIL.replace("rate", column), columns=known(load(fields_file())))
+        planned(ONE + UNTIL.replace("rate", column), columns=column_knowledge(load(fields_file())))
     assert (found.value.message, found.value.remedy) == (message, remedy)
 
 

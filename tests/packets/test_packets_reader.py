@@ -100,7 +100,7 @@ def test_interfaces_of_a_section_have_their_own_times(tmp_path: Path):
 def test_sections_may_differ_in_byte_order(tmp_path: Path):
     data = ng("<", lambda time_ns: time_ns // 1000) + ng(">", lambda time_ns: time_ns // 1000)
     found = read(tmp_path / "a", data)
-    assert (found.packets, found.others, found.damage) == (10, 0, ())
+    assert (found.packets, found.other_packets, found.damage) == (10, 0, ())
 
 
 def test_obsolete_packets_of_pcapng_are_those_of_their_interface(tmp_path: Path):
@@ -205,7 +205,7 @@ def test_flows_inside_tunnels_are_read(
 ):
     packet, ends = FOUR_OF[version]
     found = read(tmp_path / "a", pcap([Frame(START_NS, around(packet, version))]))
-    assert (seen(found), found.others, found.remarks) == ([(*ends, 1, 10)], 0, ())
+    assert (seen(found), found.other_packets, found.remarks) == ([(*ends, 1, 10)], 0, ())
 
 
 @pytest.mark.parametrize("port", [4789, 6081, 2152])
@@ -216,7 +216,7 @@ def test_datagrams_that_only_have_the_port_of_a_tunnel_are_datagrams(tmp_path: P
 
 def test_an_unknown_link_type_is_told(tmp_path: Path):
     found = read(tmp_path / "a", pcap([Frame(START_NS, PACKET)], link=147))
-    assert (found.flows, found.others, found.remarks) == (
+    assert (found.flows, found.other_packets, found.remarks) == (
         (), 1, ("link type 147 is unknown: its packets were not read",),
     )  # fmt: skip
 
@@ -253,7 +253,7 @@ def test_extension_headers_of_ipv6_are_passed_over(tmp_path: Path):
 def test_fragments_and_cut_headers_are_told(tmp_path: Path):
     later = ip(tcp(1, 1, ACK), offset=100)
     found = raw(tmp_path, PACKET, later, PACKET[:30], b"\x45")
-    assert (seen(found)[0][2], found.others, found.remarks) == (
+    assert (seen(found)[0][2], found.other_packets, found.remarks) == (
         1, 3,
         (
             "1 later fragment of IP packets: their data is missing in flows",
@@ -403,7 +403,7 @@ def is_sound_or_told(path: Path) -> bool:
         found = capture.read(path)
     except UsageError as error:
         return str(path) in error.message
-    return sum(flow.packets for flow in found.flows) + found.others <= found.packets and all(
+    return sum(flow.packets for flow in found.flows) + found.other_packets <= found.packets and all(
         min(flow.size, flow.bytes, flow.lasted_s) >= 0 for flow in found.flows
     )
 

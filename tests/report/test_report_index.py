@@ -122,7 +122,7 @@ def test_headings_tell_units_and_rtt_is_in_milliseconds(store, publish, read):
 
 
 def test_rtt_of_the_index_is_a_thousandth_of_the_tables():
-    assert [index.shown("43333.787", name) for name in ("rtt", "pingRtt", "p50Latency")] == [
+    assert [index.cell_text("43333.787", name) for name in ("rtt", "pingRtt", "p50Latency")] == [
         "43.334", "43.334", "43333.787",
     ]  # fmt: skip
 
@@ -139,7 +139,7 @@ def test_rtt_of_the_index_is_a_thousandth_of_the_tables():
     ],
 )
 def test_zeros_that_say_nothing_are_not_shown(cell, shown):
-    assert index.shown(cell) == shown
+    assert index.cell_text(cell) == shown
 
 
 # ---- neighbours ------------------------------------------------------------------------------
@@ -382,7 +382,9 @@ def test_a_browser_shows_cells_of_a_page_of_rows_as_the_index_does(tmp_path):
     index.write(tmp_path)
     shown = in_browser(tmp_path, "rows/1.html#exp=1.0").partition("</thead>")[2]
     found = re.findall(r'<td class="[^"]*">(.*?)</td><td class="[^"]*">(.*?)</td></tr>', shown)
-    assert found == [(index.shown(rate, "rate"), index.shown(rtt, "rtt")) for rate, rtt in cells]
+    assert found == [
+        (index.cell_text(rate, "rate"), index.cell_text(rtt, "rtt")) for rate, rtt in cells
+    ]
 
 
 def test_pages_behind_a_symbolic_link_are_not_removed(tmp_path: Path):

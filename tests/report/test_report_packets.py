@@ -30,9 +30,11 @@ DRAWING = Drawing(
 
 def capture(host: str, *flows: CapturedFlow) -> CaptureEvidence:
     start_s = samples.BEGIN_S + 3.0
-    found = Capture(form="pcap", packets=9, others=1, start_s=start_s, lasted_s=4.0, flows=flows)
+    found = Capture(
+        form="pcap", packets=9, other_packets=1, start_s=start_s, lasted_s=4.0, flows=flows
+    )
     # The host's clock is ahead by a second.
-    return CaptureEvidence(host=host, file=f"raw/{host}/capture.1.pcap", ahead_s=1.0, found=found)
+    return CaptureEvidence(host=host, file=f"raw/{host}/capture.1.pcap", ahead_s=1.0, capture=found)
 
 
 SENDER = samples.captured(1, drawing=DRAWING)
@@ -61,14 +63,14 @@ def test_a_flow_that_was_captured_twice_is_drawn_once(folder: Path, read):
 
 def test_times_are_on_the_experiments_axis(folder: Path):
     (_, record) = packetfile.read(folder)
-    assert (record.host, record.begin_s, record.found.flows) == ("client1", 2.0, (SENDER,))
+    assert (record.host, record.begin_s, record.capture.flows) == ("client1", 2.0, (SENDER,))
 
 
 def test_of_many_flows_the_largest_are_kept(tmp_path: Path):
     flows = [samples.captured(number=i, bytes=i) for i in range(1, 151)]
     packetfile.write(tmp_path, (capture("client1", *flows),), 0.0)
     (record,) = packetfile.read(tmp_path)
-    assert [flow.number for flow in record.found.flows] == list(range(51, 151))
+    assert [flow.number for flow in record.capture.flows] == list(range(51, 151))
     assert record.further == 50
 
 

@@ -11,20 +11,20 @@ TWO = samples.manifest(samples.two_flows())
 
 
 def test_stream_is_asked_for_in_a_sentence():
-    assert words.asked(request(delay_s=8.0, duration_s=75.0)) == (
+    assert words.requested(request(delay_s=8.0, duration_s=75.0)) == (
         "One flow of TCP_STREAM from client1 to server1 with cubic, 8 s after the common start, "
         "for 1 min 15 s."
     )
 
 
 def test_datagrams_are_asked_for_without_a_congestion_control():
-    assert words.asked(request(test="UDP_STREAM")) == (
+    assert words.requested(request(test="UDP_STREAM")) == (
         "One flow of UDP_STREAM from client1 to server1, at once, for 24 s."
     )
 
 
 def test_a_stress_test_is_asked_for_without_a_duration_and_a_congestion_control():
-    assert words.asked(request(test="LINK_STRESS")) == (
+    assert words.requested(request(test="LINK_STRESS")) == (
         "One flow of LINK_STRESS from client1 to server1, at once."
     )
 
@@ -35,7 +35,7 @@ def test_options_that_were_set_are_told():
         client_cpus=(0,), server_cpus=(1,), omit_s=2.0, parallel=2, length_bytes=100, dscp=8,
         local_buffer_bytes=64_000, zerocopy="msg", stagger_s=0.001,
     )  # fmt: skip
-    assert words.asked(asked) == (
+    assert words.requested(asked) == (
         "4 flows of TCP_RR from client1 to server1 with cubic, at once, for 24 s; requests of 10K "
         "bytes, replies of 1; a socket buffer of 64K bytes at the client; 2 connections in each "
         "flow; without the first 2 s; zero copy by msg; at most 5 Mbit/s each; 100 bytes in each "
@@ -45,7 +45,7 @@ def test_options_that_were_set_are_told():
 
 
 def test_pacing_and_discarded_data_are_told_once():
-    assert words.asked(request(instances=2, pacing_bps=1e9, skip_receive=True)) == (
+    assert words.requested(request(instances=2, pacing_bps=1e9, skip_receive=True)) == (
         "2 flows of TCP_STREAM from client1 to server1 with cubic, at once, for 24 s; paced by the "
         "kernel at 1 Gbit/s a connection; received data is discarded without copying it."
     )

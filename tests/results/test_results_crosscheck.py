@@ -285,10 +285,10 @@ def test_captured_retransmissions_that_agree_give_no_warning():
 
 def test_what_is_wrong_with_a_capture_is_told():
     bad = Capture(
-        form="pcap", packets=1, others=0, start_s=0.0, lasted_s=0.0, flows=(),
+        form="pcap", packets=1, other_packets=0, start_s=0.0, lasted_s=0.0, flows=(),
         damage=("byte 7: bad",), remarks=("lost",),
     )  # fmt: skip
-    found = CaptureEvidence(host="a", file="raw/a/capture.1.pcap", ahead_s=0.0, found=bad)
+    found = CaptureEvidence(host="a", file="raw/a/capture.1.pcap", ahead_s=0.0, capture=bad)
     assert list(crosscheck.warnings(replace(experiment(), captures=(found,)))) == [
         "raw/a/capture.1.pcap: byte 7: bad", "raw/a/capture.1.pcap: lost",
     ]  # fmt: skip

@@ -48,7 +48,7 @@ SHAPED = LinkSamples(
 
 def test_a_link_counts_from_before_the_first_start_to_behind_the_last_end() -> None:
     load = links.load(RECORD, SHAPED)
-    [found] = Links(loads=(load,), busy=(10.0, 11.0)).carried
+    [found] = Links(loads=(load,), busy=(10.0, 11.0)).traffic
     # From 9.9 to 11.4 s: 40,000 bytes in 1.5 s of 1 Mbit/s.
     assert found.cells == (
         *("a-b", "a", "b"), "1000000", "40000", "40", "2", "", "0.213333",
@@ -86,7 +86,7 @@ def test_the_series_has_the_intervals_in_which_something_was_carried() -> None:
 def test_a_link_without_limits_is_counted_by_the_interface_of_a_router() -> None:
     plain = LinkRecord(link="a-b", source="b", destination="a", place="a/a-b", is_received=True)
     load = links.load(plain, LinkSamples(interfaces=SHAPED.interfaces))
-    [found] = Links(loads=(load,), busy=(9.9, 11.9)).carried
+    [found] = Links(loads=(load,), busy=(9.9, 11.9)).traffic
     assert found.cells == ("a-b", "b", "a", "", "400", "4", "0", "", "")
 
 
@@ -104,13 +104,13 @@ def test_a_replaced_qdisc_loses_no_count_of_the_interface() -> None:
     load = links.load(RECORD, samples)
     assert load.bytes == (0, 100, 200, 290, 340)
     assert load.rates_bps[1:] == (1e6, 1e6, 2e6, 2e6)
-    [found] = Links(loads=(load,), busy=(9.9, 11.9)).carried
+    [found] = Links(loads=(load,), busy=(9.9, 11.9)).traffic
     assert found.rate_bps == 1_500_000
 
 
 def test_a_link_that_nobody_sampled_has_no_counts() -> None:
     load = links.load(RECORD, LinkSamples())
-    [found] = Links(loads=(load,), busy=(9.9, 11.9)).carried
+    [found] = Links(loads=(load,), busy=(9.9, 11.9)).traffic
     assert found.cells == ("a-b", "a", "b", "1000000", "", "", "", "", "")
 
 

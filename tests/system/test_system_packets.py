@@ -71,7 +71,7 @@ def test_packets_were_retransmitted_as_often_as_the_kernel_says(run: Run):
 
 def test_columns_add_what_captures_show_of_each_flow(run: Run):
     (record,) = packetfile.read(run.outcome.out / "2")
-    again = sum(flow.segments_again or 0 for flow in record.found.flows if flow.size == SIZE)
+    again = sum(flow.segments_again or 0 for flow in record.capture.flows if flow.size == SIZE)
     assert [float(row["pktRetrans"]) for row in run.outcome.rows if row["exp"] == "2.1"] == [again]
 
 
@@ -97,7 +97,7 @@ def test_each_of_many_flows_is_as_the_senders_kernel_saw_it(run: Run):
     with (folder / "raw" / "a" / "completions.1.1.csv").open() as file:
         told = list(csv.DictReader(file))
     (record,) = packetfile.read(folder)
-    flows = [flow for flow in record.found.flows if flow.size == SIZE]
+    flows = [flow for flow in record.capture.flows if flow.size == SIZE]
     pairs = zip(flows, told, strict=True)
     # FINs may be sent again afterwards.
     assert [
@@ -136,7 +136,7 @@ def test_kinds_of_retransmissions_are_those_that_the_kernel_counted(run: Run):
         pytest.skip("other processes of this machine delay timers")
     kernel = kernel_counts(run.outcome.out / "2")
     (record,) = packetfile.read(run.outcome.out / "2")
-    sent = [flow for flow in record.found.flows if flow.side == "sender"]
+    sent = [flow for flow in record.capture.flows if flow.side == "sender"]
     kinds = Counter[str]()
     for flow in sent:
         kinds.update(flow.by_kind or {})
@@ -153,7 +153,8 @@ def test_the_path_has_its_round_trip_time(run: Run):
     if run.ground != "sim":
         pytest.skip("only in simulated time it is exact")
     flows = {
-        record.host: max(record.found.flows, key=lambda flow: flow.bytes) for record in run.captures
+        record.host: max(record.capture.flows, key=lambda flow: flow.bytes)
+        for record in run.captures
     }
     assert {host: flow.side for host, flow in flows.items()} == {"a": "sender", "b": "receiver"}
     assert [flow.handshake_ms for flow in flows.values()] == [pytest.approx(40, abs=0.2)] * 2

@@ -45,7 +45,7 @@ def read(document: object) -> workload.Workload:
 
 
 def made(document: object, seed: int = 1) -> Trace:
-    return workload.made(read(document), seed)
+    return workload.generate(read(document), seed)
 
 
 def test_a_group_has_a_flow_after_each_gap_and_no_flow_to_its_own_host() -> None:
@@ -121,7 +121,7 @@ def test_an_empirical_distribution_of_bytes_makes_flows_of_a_size(tmp_path: Path
     assert distributions.empirical(tmp_path / "cdf.txt") == Empirical((1000, 3000), (0.5, 1.0))
     size = {"type": "empirical", "file": "cdf.txt"}
     text = json.dumps({"flow_groups": [group(flow_size_distribution=size, length=1_000_000)]})
-    flows = workload.made(workload.read(tmp_path / "w.json", text=text), 1).flows
+    flows = workload.generate(workload.read(tmp_path / "w.json", text=text), 1).flows
     assert {flow.duration_us for flow in flows} == {0.0}
     sizes = [flow.size_bytes for flow in flows]
     # Half have exactly the first size, the others are uniform up to the last: mean 1500.
@@ -250,7 +250,7 @@ def test_the_same_key_twice_is_an_error_that_names_both_lines() -> None:
 
 def test_merge_joins_the_lists_of_the_same_key() -> None:
     merged = workload.read(Path("w.json"), text=TWICE, duplicates="merge")
-    assert workload.made(merged, 1).events == (
+    assert workload.generate(merged, 1).events == (
         Flow(0.0, "h1", "h9", 5.0),
         Flow(5.0, "h4", "h12", 5.0),
     )

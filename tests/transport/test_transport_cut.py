@@ -335,7 +335,7 @@ async def test_the_hold_of_one_who_takes_no_events_ends(seen: int):
         if number % 1000 == 0:
             await asyncio.sleep(0)
             with contextlib.suppress(AgentError):
-                await gate.call(token, Stamp(seen=seen), work)
+                await gate.call(token, Stamp(acknowledged=seen), work)
     # The gate reads what is there in one turn.
     await asyncio.sleep(0)
     await asyncio.wait_for(gate.release(token), DEADLINE_S)

@@ -181,7 +181,7 @@ class Dataset:
         own = self.columns[name].decimals
         return self.decimals if own is None else own
 
-    def shown(self, name: str, text: str) -> str:
+    def cell_text(self, name: str, text: str) -> str:
         """A cell of a column as a table shows it."""
         if name == EXP and self.ids.mislead:
             # With two decimals 12.1 would look like the tenth group.

@@ -157,13 +157,13 @@ def _cells(view: View, name: str, link: Callable[[int], str]) -> list[TableCell]
     """The selected cells of a column; equal ones are one."""
     texts = view.data.columns[name].take(view.rows).texts
     if name == EXP:
-        shown = (view.data.shown(name, text) for text in texts)
+        shown = (view.data.cell_text(name, text) for text in texts)
         return [
             TableCell(text, link(row)) for text, row in zip(shown, view.rows.tolist(), strict=True)
         ]
     known: dict[str, TableCell] = {}
     for written in dict.fromkeys(texts):
-        text = view.data.shown(name, written)
+        text = view.data.cell_text(name, written)
         known[written] = TableCell(text, mark=_cell_mark(name, text))
     return [known[text] for text in texts]
 

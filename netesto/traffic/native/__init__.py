@@ -203,7 +203,7 @@ class Native(Tool):
         try:
             interval = Printed(jsontext.parse(line), _NAME)
             length_s = interval.number("length_ns") / 1e9
-            if (transactions := interval.known("transactions")) is not None:
+            if (transactions := interval.number_or_none("transactions")) is not None:
                 bits = transactions * request.request_bytes * 8
             else:
                 bits = interval.number("bytes") * 8
@@ -277,8 +277,8 @@ def _common(result: Printed) -> TransferResult:
     return TransferResult(
         rate_bps=0.0,
         elapsed_s=0.0,
-        local_cpu_percent=result.known("client_cpu_percent"),
-        remote_cpu_percent=result.known("server_cpu_percent"),
+        local_cpu_percent=result.number_or_none("client_cpu_percent"),
+        remote_cpu_percent=result.number_or_none("server_cpu_percent"),
         local_retransmits=result.whole("client_retransmits"),
         remote_retransmits=result.whole("server_retransmits"),
         local_data_segments=result.whole("client_data_segments"),
@@ -315,7 +315,9 @@ def _measured(count: int, request: GroupRequest) -> list[tuple[int, float, float
 
 def _stream(result: Printed, request: GroupRequest, *, started_s: float) -> TransferResult:
     """The rate is that of the direction under test, in TCP_BIDI from the client to the server."""
-    reverse_bytes = result.known("client_received_bytes") if request.test == "TCP_BIDI" else None
+    reverse_bytes = (
+        result.number_or_none("client_received_bytes") if request.test == "TCP_BIDI" else None
+    )
     receiver = "client" if request.is_reverse else "server"
     received_bytes = result.number(f"{receiver}_received_bytes")
     if receiver == "client":
@@ -349,7 +351,7 @@ def _window_s(result: Printed, request: GroupRequest) -> float:
     the first byte arrives half a round trip after it was sent; if it was lost, the time tells at
     which the client hears, half a round trip after the window, that it is over."""
     rtt_s = result.number("client_min_rtt_us") / 1e6
-    heard_s = (result.known("client_done_after_ns") or 0) / 1e9
+    heard_s = (result.number_or_none("client_done_after_ns") or 0) / 1e9
     at_latest_s = heard_s - request.omit_s - request.duration_s - rtt_s / 2
     return at_latest_s if at_latest_s > 1.5 * rtt_s else rtt_s / 2
 
@@ -495,5 +497,5 @@ def _timed(result: Printed) -> TransferResult:
 
 
 def _us(result: Printed, key: str) -> float | None:
-    value_ns = result.known(key)
+    value_ns = result.number_or_none(key)
     return None if value_ns is None else value_ns / 1e3
