@@ -38,7 +38,7 @@ class Test:
     loss: float | None
     size: int
     overhead: int
-    offered: int
+    given: int
     delivered: int
     wire_frames: int
     wire_lost: int

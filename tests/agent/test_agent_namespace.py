@@ -427,7 +427,7 @@ assert libc.unshare(namespaces.CLONE_NEWNS) == 0
 assert libc.mount(b"", b"/", b"none", namespaces.MS_SLAVE | namespaces.MS_REC, None) == 0
 assert libc.mount(b"none", bytes(namespaces.CPU_FOLDER), b"tmpfs", 0, None) == 0
 (namespaces.CPU_FOLDER / "fact").touch()
-namespaces.made(Path("/run/netns/{namespace}"), "/etc/hosts")
+namespaces.make(Path("/run/netns/{namespace}"), "/etc/hosts")
 print([path.name for path in namespaces.CPU_FOLDER.iterdir()], Path("/sys/class/net/v0").exists())
 """
     said = process.run([sys.executable, "-c", script], timeout=TIMEOUT_S).stdout
