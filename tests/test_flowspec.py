@@ -85,7 +85,7 @@ def test_the_default_of_an_option_is_one_of_its_values():
     assert shown == {name: getattr(FlowSpec(), name) for name in shown}
 
 
-def test_a_value_out_of_range_is_told_with_its_field():
+def test_a_value_out_of_range_is_reported_with_its_field():
     assert fault(FlowSpec(parallel=129)) == (
         "parallel=129 is out of range: at least 1 and at most 128"
     )

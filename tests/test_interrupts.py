@@ -263,7 +263,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("module", ["netesto.system.interrupts", "netesto.cli.printing"])
-def test_a_request_while_the_program_is_imported_is_told(module):
+def test_a_request_while_the_program_is_imported_is_reported(module):
     interrupted = f"""
 import signal, sys
 

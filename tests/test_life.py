@@ -50,7 +50,7 @@ def test_a_lock_is_not_inherited_by_a_program(lock):
         assert str(lock) not in process.run(argv, timeout=60).stdout
 
 
-def test_who_cannot_have_the_lock_is_told_who_has_it(lock):
+def test_who_cannot_have_the_lock_is_reported_who_has_it(lock):
     with life.held(lock), pytest.raises(LabError) as caught, life.held(lock, timeout=0):
         pass
     me = life.described(os.getpid())

@@ -43,7 +43,7 @@ async def test_a_command_runs_with_its_values():
     assert said == "exit status 0: rx 64 of veth"
 
 
-async def test_exit_status_and_errors_are_told():
+async def test_exit_status_and_errors_are_reported():
     assert await commands.run(ALLOWED, "fail", []) == "exit status 3: no"
 
 
@@ -81,7 +81,7 @@ async def test_a_program_that_becomes_a_daemon_runs_on(
     os.kill(int(place.read_text()), signal.SIGKILL)
 
 
-async def test_what_a_command_leaves_running_in_its_group_is_ended_and_told():
+async def test_what_a_command_leaves_running_in_its_group_is_ended_and_reported():
     table = commands.read({"leave": {"run": ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]}})
     said = await commands.run(table, "leave", [])
     begin, _, pid = said.rpartition(": ")

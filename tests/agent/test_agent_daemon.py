@@ -463,7 +463,7 @@ def test_agent_that_was_stopped_for_20_s_lives_on(start_daemon: StartDaemon, tmp
     assert heard == [b"READY=1"] + [b"WATCHDOG=1"] * 4
 
 
-def test_interfaces_that_are_missing_are_told_at_the_start(
+def test_interfaces_that_are_missing_are_reported_at_the_start(
     start_daemon: StartDaemon, tmp_path: Path
 ):
     (tmp_path / "agent.toml").write_text('[limits]\ninterfaces = ["lo", "eth8"]\n')
@@ -510,7 +510,7 @@ for words in json.loads(sys.argv[1]):
 """
 
 
-def test_wrong_command_line_is_told(tmp_path: Path):
+def test_wrong_command_line_is_reported(tmp_path: Path):
     lines = [["--state", str(tmp_path), *options] for options, _ in WRONG]
     argv = [sys.executable, "-c", EACH, json.dumps(lines)]
     said = process.run(argv, timeout=DEADLINE_S).stderr

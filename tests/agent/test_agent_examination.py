@@ -86,7 +86,7 @@ async def test_an_interface_that_scripts_may_not_set_says_why(premises):
     )
 
 
-async def test_a_disk_without_room_is_told_with_the_key(premises):
+async def test_a_disk_without_room_is_reported_with_the_key(premises):
     limits = AgentLimits(disk_reserve=1e18)
     state = await examination.examine([], replace(premises, limits=limits))
     assert ["[limits] disk_reserve" in each for each in state.refusals] == [True]

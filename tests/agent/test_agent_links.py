@@ -311,7 +311,7 @@ async def configure_and_kill(agent: Daemon) -> None:
 
 
 @pytest.mark.lab
-async def test_mtu_that_somebody_else_changed_is_left_and_told(linked: Linked):
+async def test_mtu_that_somebody_else_changed_is_left_and_reported(linked: Linked):
     namespace = linked.lab.record.hosts["a"].namespace
     async with linked.start().held() as a:
         await a.configure(LinkAttribute("mtu", "9000"))
@@ -325,7 +325,7 @@ async def test_mtu_that_somebody_else_changed_is_left_and_told(linked: Linked):
 
 
 @pytest.mark.lab
-async def test_interface_that_leads_nowhere_is_told(linked: Linked):
+async def test_interface_that_leads_nowhere_is_reported(linked: Linked):
     async with linked.start().held() as a:
         with pytest.raises(AgentError, match="no interface leads to nobody"):
             await a.configure(LinkAttribute("mtu", "9000", to="nobody"))

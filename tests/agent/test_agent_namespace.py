@@ -268,13 +268,13 @@ async def test_three_values_are_set(agent: Daemon):
     assert applied.after == "10000 262144 33554432"
 
 
-async def test_sysctl_that_is_not_in_the_namespace_is_told(agent: Daemon):
+async def test_sysctl_that_is_not_in_the_namespace_is_reported(agent: Daemon):
     async with agent.held() as a:
         with pytest.raises(MissingError, match=r"^a: sysctl net.core.netdev_budget: not here"):
             await a.configure(Sysctl("net.core.netdev_budget", "300"))
 
 
-async def test_congestion_control_that_is_not_in_the_kernel_is_told(agent: Daemon):
+async def test_congestion_control_that_is_not_in_the_kernel_is_reported(agent: Daemon):
     async with agent.held() as a:
         with pytest.raises(MissingError, match=r"^a: congestion control nosuch: not in this ker"):
             await a.configure(Sysctl("net.ipv4.tcp_congestion_control", "nosuch"))
@@ -352,20 +352,20 @@ async def test_refused_options_leave_the_old_qdisc(agent: Daemon, namespace: str
         assert qdiscs(namespace) == [("v0", "pfifo", {"limit": 50})]
 
 
-async def test_qdisc_that_is_not_in_the_kernel_is_told(agent: Daemon):
+async def test_qdisc_that_is_not_in_the_kernel_is_reported(agent: Daemon):
     async with agent.held() as a:
         with pytest.raises(MissingError, match=r"^a: qdisc v0: nosuch: this qdisc is not in"):
             await a.configure(Qdisc("nosuch", (), "", "v0"))
 
 
-async def test_interface_that_is_not_there_is_told(agent: Daemon, namespace: str):
+async def test_interface_that_is_not_there_is_reported(agent: Daemon, namespace: str):
     inside(namespace, "ip", "link", "del", "v0")
     async with agent.held() as a:
         with pytest.raises(AgentError, match=r'Cannot find device "v0"$'):
             await a.configure(Qdisc("pfifo", (), "", "v0"))
 
 
-async def test_netem_that_is_not_in_the_kernel_is_told(agent: Daemon):
+async def test_netem_that_is_not_in_the_kernel_is_reported(agent: Daemon):
     async with agent.held() as a:
         if "netem" in (await a.info()).qdiscs:
             pytest.skip("this kernel has netem")
@@ -382,7 +382,7 @@ async def test_netem_arrives_with_its_decimals(agent: Daemon, namespace: str):
     assert shown.partition("limit ")[2] == "1000 delay 20.5ms loss 0.01%"
 
 
-async def test_parameter_of_a_module_that_is_not_there_is_told(agent: Daemon):
+async def test_parameter_of_a_module_that_is_not_there_is_reported(agent: Daemon):
     async with agent.held() as a:
         with pytest.raises(MissingError, match=r"^a: module parameter tcp_cubic hystart_ack_del"):
             await a.configure(ModuleParameter("tcp_cubic", "hystart_ack_delta", "2"))
@@ -438,7 +438,9 @@ def set_ecn(namespace: str, value: str) -> None:
     inside(namespace, "sysctl", "-qw", f"net.ipv4.tcp_ecn={value}")
 
 
-async def test_sysctl_that_somebody_else_changed_is_left_and_told(agent: Daemon, namespace: str):
+async def test_sysctl_that_somebody_else_changed_is_left_and_reported(
+    agent: Daemon, namespace: str
+):
     async with agent.held() as a:
         await a.configure(Sysctl("net.ipv4.tcp_ecn", "1"))
         set_ecn(namespace, "0")
@@ -576,7 +578,9 @@ async def test_change_of_somebody_else_between_two_settings_is_what_is_put_back(
     )
 
 
-async def test_qdisc_that_somebody_else_replaced_is_left_and_told(agent: Daemon, namespace: str):
+async def test_qdisc_that_somebody_else_replaced_is_left_and_reported(
+    agent: Daemon, namespace: str
+):
     async with agent.held() as a:
         await a.configure(Qdisc("pfifo", ("limit", "5"), "", "v0"))
         await a.configure(TBF)
@@ -728,7 +732,7 @@ async def test_agent_of_a_lab_keeps_nothing(namespace: str, start_daemon: StartD
     assert ecn(namespace) == "2"
 
 
-async def test_what_a_broken_hold_left_is_told_until_a_hold_ends_well(
+async def test_what_a_broken_hold_left_is_reported_until_a_hold_ends_well(
     agent: Daemon, namespace: str
 ):
     async with agent.held() as a:

@@ -44,7 +44,7 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
 """
 
 
-async def test_a_server_that_somebody_kills_is_told_and_one_that_is_forgotten_is_not(
+async def test_a_server_that_somebody_kills_is_reported_and_one_that_is_forgotten_is_not(
     tmp_path: Path,
 ):
     told: asyncio.Queue[tuple[int, str]] = asyncio.Queue()

@@ -104,7 +104,9 @@ async def test_a_tool_that_is_installed_later_is_found(tmp_path: Path):
     assert found == [{}, {"shelltool": InstalledTool("2.0")}]
 
 
-async def test_a_tool_that_hangs_is_told_before_a_controller_has_waited_too_long(tmp_path: Path):
+async def test_a_tool_that_hangs_is_reported_before_a_controller_has_waited_too_long(
+    tmp_path: Path,
+):
     hangs = ShellTool(asked=[str(program(tmp_path / "tool", "exec sleep 30"))])
     async with asyncio.timeout(agents.CONNECT_TIMEOUT_S):
         found = await Tools({"one": hangs, "other": hangs}).current()
@@ -392,7 +394,7 @@ async def test_counters_are_read_before_and_after(service_in: ServiceIn, tmp_pat
     assert (record["device"], after["tx_packets"] > before["tx_packets"]) == ("lo", True)
 
 
-async def test_capture_without_a_flow_is_told(service_in: ServiceIn, tmp_path: Path):
+async def test_capture_without_a_flow_is_reported(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     async with held(service) as events:
         await service.start_capture(CaptureRequest(exp=1, host="a", peer=None, packets=5))
@@ -440,7 +442,7 @@ async def test_statistics_before_are_the_first_taken(service_in: ServiceIn, tmp_
     assert info.read_text() == first
 
 
-async def test_unknown_tool_is_told(service_in: ServiceIn, tmp_path: Path):
+async def test_unknown_tool_is_reported(service_in: ServiceIn, tmp_path: Path):
     service = service_in(tmp_path / "state", ShellTool())
     async with held(service):
         with pytest.raises(MissingError, match=r"^nosuch: no such traffic tool$"):

@@ -177,7 +177,7 @@ def test_deleting_the_kernels_own_qdisc_is_nothing():
     assert plan_qdisc(setting, None) == SettingPlan(setting, Root("eth0"), "", (), ())
 
 
-def test_qdisc_that_cannot_be_made_again_is_told():
+def test_qdisc_that_cannot_be_made_again_is_reported():
     plan = plan_qdisc(Qdisc("fq", (), "", "eth0"), HTB)
     assert (plan.undo, plan.warning) == (
         (DELETE,),

@@ -105,7 +105,7 @@ def test_check_finds_every_setting_that_no_agent_makes(folder, capsys):
     ]
 
 
-def test_name_of_a_sysctl_that_may_be_meant_is_told(folder, capsys):
+def test_name_of_a_sysctl_that_may_be_meant_is_reported(folder, capsys):
     (folder / "a.nts").write_text("SET_SYSCTL host=a net.ipv4.tcp_ecm=1\n")
     cli.main(["check", "a.nts"])
     assert "Did you mean net.ipv4.tcp_ecn?" in capsys.readouterr().err
@@ -334,7 +334,7 @@ def test_writing_to_an_experiment_that_is_processed_stops_a_run_before_it(folder
 
 
 @pytest.mark.parametrize("command", [["run", "-n"], ["run"]])
-def test_option_that_is_wrong_is_told_before_the_script_is_read(folder, capsys, command):
+def test_option_that_is_wrong_is_reported_before_the_script_is_read(folder, capsys, command):
     status = cli.main([*command, "--on-failure", "often", "nowhere.nts"])
     assert (status, "often" in capsys.readouterr().err) == (2, True)
 

@@ -37,7 +37,7 @@ def test_a_shaper_that_is_faster_than_the_link_behind_it(told):
     assert told(text) == [STAYS.format("tbf")]
 
 
-def test_the_same_command_is_told_of_once(told):
+def test_the_same_command_is_reported_of_once(told):
     text = (
         "LAB dumbbell rate=50mbit\nFOR i IN 1..3 DO\nSET_QDISC host=router qdisc=fq_codel\nDONE\n"
     )
@@ -76,7 +76,7 @@ def test_a_shaper_of_a_host_that_is_faster_than_its_link(told):
         "SET_NETEM host=router netem_delay=5",
     ],
 )
-def test_what_does_what_it_says_is_not_told_of(told, command):
+def test_what_does_what_it_says_is_not_reported_of(told, command):
     assert told(f"LAB dumbbell rate=50mbit\n{command}\n") == []
 
 

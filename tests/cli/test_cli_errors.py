@@ -197,7 +197,7 @@ def test_a_slip_in_the_command_line_is_named_with_what_may_be_meant(words, told,
     assert run(capsys, *words) == (2, told)
 
 
-def test_a_file_or_folder_in_place_of_the_command_is_told_with_its_command(
+def test_a_file_or_folder_in_place_of_the_command_is_reported_with_its_command(
     capsys, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -262,13 +262,13 @@ def test_a_file_in_the_place_of_the_results_folder_is_refused(command, script, c
         (("--budget=-1h",), "netesto: argument --budget: '-1h' is no time"),
     ],
 )
-def test_a_number_that_is_none_is_told(words, told, capsys):
+def test_a_number_that_is_none_is_reported(words, told, capsys):
     status, text = run(capsys, "run", *words, "a.nts")
     assert (status, text.splitlines()[0].partition(";")[0]) == (2, told)
 
 
 @pytest.mark.parametrize("words", [["show", "none"], ["report", "none"], ["compare", "none", "n"]])
-def test_results_that_are_not_there_are_told(words, capsys, tmp_path, monkeypatch):
+def test_results_that_are_not_there_are_reported(words, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     status, text = run(capsys, *words)
     assert (status, text.splitlines()[0]) == (2, "netesto: none: no such folder")
@@ -403,7 +403,7 @@ def test_a_closed_output_is_no_failure(script):
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_behind_the_output_is_told(script, monkeypatch, unbuffered):
+def test_a_full_disk_behind_the_output_is_reported(script, monkeypatch, unbuffered):
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     assert shell('exec "$@" >/dev/full', "run", "-n", script("ECHO a\n")) == (
         3,
@@ -412,7 +412,7 @@ def test_a_full_disk_behind_the_output_is_told(script, monkeypatch, unbuffered):
 
 
 @pytest.mark.parametrize("command", ["plan", "fmt"])
-def test_a_document_that_does_not_fit_on_the_disk_is_told(script, command):
+def test_a_document_that_does_not_fit_on_the_disk_is_reported(script, command):
     assert shell('exec "$@" >/dev/full', command, script("ECHO a\n" * 2000)) == (
         3,
         "netesto: standard output: No space left on device\n",
@@ -446,7 +446,7 @@ def test_a_closed_input_holds_no_script():
     )
 
 
-def test_a_script_that_is_no_text_is_told_with_the_place(script, capsys, tmp_path):
+def test_a_script_that_is_no_text_is_reported_with_the_place(script, capsys, tmp_path):
     (tmp_path / "a.nts").write_bytes(b"ECHO \xff\n")
     assert run(capsys, "run", "a.nts") == (
         2,
@@ -504,7 +504,7 @@ def test_a_python_package_that_is_missing_is_no_internal_error(tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["install", "remove"])
-def test_a_command_for_agents_without_hosts_is_told_how_to_name_some(
+def test_a_command_for_agents_without_hosts_is_reported_with_how_to_name_some(
     verb, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
@@ -513,7 +513,7 @@ def test_a_command_for_agents_without_hosts_is_told_how_to_name_some(
     assert (status, capsys.readouterr().err.splitlines()[-1]) == (2, remedy)
 
 
-def test_a_hosts_file_that_cannot_be_written_is_told_before_an_installation(tmp_path, capsys):
+def test_a_hosts_file_that_cannot_be_written_is_reported_before_an_installation(tmp_path, capsys):
     path = tmp_path / "nowhere" / "hosts.toml"
     status = cli.main(["hosts", "install", "--hosts", str(path), "h1.invalid"])
     said = f"netesto: {path}: cannot write: No such file or directory"

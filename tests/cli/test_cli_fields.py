@@ -110,7 +110,7 @@ def test_check_warns_of_a_key_of_other_without_a_column_with_its_place(folder, c
         ("loss", False),
     ],
 )
-def test_factor_without_a_column_is_told_if_it_is_like_one_that_a_script_may_fill(
+def test_factor_without_a_column_is_reported_if_it_is_like_one_that_a_script_may_fill(
     folder, capsys, command, factor, warned
 ):
     (folder / "a.nts").write_text(
@@ -125,7 +125,7 @@ def test_factor_without_a_column_is_told_if_it_is_like_one_that_a_script_may_fil
 
 
 @pytest.mark.parametrize("command", [["check"], ["run", "-n"]])
-def test_factor_with_a_column_is_not_told(folder, capsys, command):
+def test_factor_with_a_column_is_not_reported(folder, capsys, command):
     (folder / "a.nts").write_text(
         "SWEEP mtu=1500,9000 parallel=1,2 DO\n"
         "DO_SERVER host=a exp=COUNTER expName=$mtu/$parallel\nPROCESS_EXP\nDONE\n"
@@ -149,7 +149,7 @@ def test_factor_with_a_column_is_not_told(folder, capsys, command):
         ("DO_SERVER host=a\nPROCESS_EXP\nASSERT rate > 1 OR mean(rate) > 2\n", "a.nts:3:20: "),
     ],
 )
-def test_mistake_about_columns_is_told_with_its_place_before_anything_runs(
+def test_mistake_about_columns_is_reported_with_its_place_before_anything_runs(
     folder, capsys, command, script, said
 ):
     (folder / "a.nts").write_text(script)

@@ -136,7 +136,7 @@ def test_an_output_in_the_place_of_a_folder_is_refused(tmp_path):
         printing.deliver("page", tmp_path)
 
 
-def test_a_full_standard_output_is_told(monkeypatch):
+def test_a_full_standard_output_is_reported(monkeypatch):
     with Path("/dev/full").open("w") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         with pytest.raises(WorldError, match="standard output: No space left on device"):

@@ -371,7 +371,7 @@ def test_a_damaged_table_is_made_anew(results, rebuilt, damage):
     assert (results / "exp.csv").read_bytes() == (rebuilt / "exp.csv").read_bytes()
 
 
-def test_rows_that_were_edited_are_told(results, capsys):
+def test_rows_that_were_edited_are_reported(results, capsys):
     edited(results / "exp.csv")
     report(results)
     assert capsys.readouterr().err == (
@@ -429,7 +429,9 @@ def test_show_tells_of_rows_that_are_not_what_was_derived(results, capsys):
 
 
 @pytest.mark.parametrize("experiment", [1, 26])
-def test_a_row_of_a_group_that_was_edited_is_told_by_show(rebuilt, tmp_path, capsys, experiment):
+def test_a_row_of_a_group_that_was_edited_is_reported_by_show(
+    rebuilt, tmp_path, capsys, experiment
+):
     folder = shutil.copytree(rebuilt, tmp_path / "copy")
     path = folder / "exp.csv"
     lines = path.read_text().splitlines(keepends=True)

@@ -72,7 +72,7 @@ def test_an_empty_script_has_nothing_wrong(write, capsys):
     assert cli.main(["check", "a.nts"]) == 0
 
 
-def test_what_cannot_be_read_is_told_and_the_others_are_checked(write, capsys, tmp_path):
+def test_what_cannot_be_read_is_reported_and_the_others_are_checked(write, capsys, tmp_path):
     write("WAIT x\n")
     (tmp_path / "folder").mkdir()
     cli.main(["check", "folder", "none.nts", "a.nts"])
@@ -93,7 +93,7 @@ def test_a_script_with_a_nul_is_no_text(write, capsys):
     ]
 
 
-def test_a_file_that_is_no_text_is_told_with_the_place(write, capsys):
+def test_a_file_that_is_no_text_is_reported_with_the_place(write, capsys):
     write(b"ECHO a\nECHO \xc3\xa9b \xff\n")
     cli.main(["check", "a.nts"])
     assert capsys.readouterr().err.splitlines()[:3] == [
@@ -188,7 +188,7 @@ def test_standard_input_is_not_written(capsys):
     assert cli.main(["fmt", "-w", "-"]) == 2
 
 
-def test_a_missing_script_is_told(write, capsys):
+def test_a_missing_script_is_reported(write, capsys):
     status = cli.main(["fmt", "none.nts"])
     assert (status, capsys.readouterr().err) == (
         2,

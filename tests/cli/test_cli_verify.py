@@ -75,7 +75,7 @@ def test_an_address_that_is_no_hosts_own_stands_for_itself():
     )
 
 
-def test_what_is_wrong_with_a_host_is_told_with_it():
+def test_what_is_wrong_with_a_host_is_reported_with_it():
     late = Problem("a", "the clock is not synchronized", "start chrony", "warning")
     other = Problem("b", "does not answer")
     assert told(HOST, late, other)[-1] == (

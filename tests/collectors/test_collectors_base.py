@@ -33,7 +33,7 @@ def test_a_file_has_every_sample_and_its_end(tmp_path):
     assert (tmp_path / "out").read_text() == "1\n2\nend\n"
 
 
-def test_a_file_that_another_program_truncates_is_told(tmp_path):
+def test_a_file_that_another_program_truncates_is_reported(tmp_path):
     said: list[str] = []
     counter = Counter(tmp_path / "out", Clock(), said.append)
     counter.sample()

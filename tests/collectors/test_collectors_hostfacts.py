@@ -88,14 +88,14 @@ def test_no_facts_give_no_features():
     assert hostfacts.features({}) == {}
 
 
-def test_a_device_that_is_not_there_is_told_in_the_file(tmp_path):
+def test_a_device_that_is_not_there_is_reported_in_the_file(tmp_path):
     asyncio.run(hostfacts.take(tmp_path, "h1", "nothing0"))
     text = (tmp_path / "h1.ethtool-k").read_text()
     assert "ethtool -k nothing0: exit status" in text
 
 
 @pytest.mark.usefixtures("no_tools")
-def test_a_missing_tool_is_told_in_the_file(tmp_path):
+def test_a_missing_tool_is_reported_in_the_file(tmp_path):
     asyncio.run(hostfacts.take(tmp_path, "h1", "lo"))
     text = (tmp_path / "h1.tc").read_text()
     assert text == "tc: cannot start: No such file or directory\n"

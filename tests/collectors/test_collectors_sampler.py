@@ -344,7 +344,7 @@ def interrupted(
     return asyncio.run(run()), lost, files()
 
 
-def test_a_sampler_that_is_killed_is_replaced_and_the_gap_told(sampler, tmp_path):
+def test_a_sampler_that_is_killed_is_replaced_and_the_gap_reported(sampler, tmp_path):
     errors, lost, files = interrupted(tmp_path, sampler, signal.SIGKILL)
     assert [*files] == ["sockets.again1.bin.gz", "sockets.bin.gz"]
     assert all(samples[0].bytes_received == 3 for samples in files.values() if samples)
@@ -356,7 +356,7 @@ def test_a_sampler_that_is_killed_is_replaced_and_the_gap_told(sampler, tmp_path
     )
 
 
-def test_a_sampler_that_is_frozen_is_replaced_and_the_gap_told(sampler, tmp_path):
+def test_a_sampler_that_is_frozen_is_replaced_and_the_gap_reported(sampler, tmp_path):
     errors, lost, files = interrupted(tmp_path, sampler, signal.SIGSTOP)
     assert files["sockets.again1.bin.gz"][0].bytes_received == 3
     assert (lost, len(errors)) == ([], 1)

@@ -150,28 +150,28 @@ def read_or_told(read: Callable[[Path], object], path: Path) -> bool:
 
 @fuzzed
 @given(mutated(CPU))
-def test_samples_of_cpus_are_read_or_told(tmp_path_factory, content):
+def test_samples_of_cpus_are_read_or_reported(tmp_path_factory, content):
     path = written(tmp_path_factory.getbasetemp(), "cpu.jsonl", content)
     assert read_or_told(cpu.read, path)
 
 
 @fuzzed
 @given(mutated(FILES["raw/a/ping.1.out"]))
-def test_echoes_are_read_or_told(tmp_path_factory, content):
+def test_echoes_are_read_or_reported(tmp_path_factory, content):
     path = written(tmp_path_factory.getbasetemp(), "ping.out", content)
     assert read_or_told(ping.read, path)
 
 
 @fuzzed
 @given(mutated(SOCKETS) | mutated(RECORDS[:20_000]).map(gzip.compress))
-def test_samples_of_sockets_are_read_or_told(tmp_path_factory, content):
+def test_samples_of_sockets_are_read_or_reported(tmp_path_factory, content):
     path = written(tmp_path_factory.getbasetemp(), "sockets.bin.gz", content)
     assert read_or_told(socketfile.read, path)
 
 
 @fuzzed
 @given(mutated(gzip.compress(LINKS)) | mutated(LINKS).map(gzip.compress))
-def test_samples_of_links_are_read_or_told(tmp_path_factory, content):
+def test_samples_of_links_are_read_or_reported(tmp_path_factory, content):
     path = written(tmp_path_factory.getbasetemp(), "links.jsonl.gz", content)
     assert read_or_told(links.read, path)
 
@@ -187,7 +187,7 @@ def dtypes() -> st.SearchStrategy[object]:
 
 @fuzzed
 @given(dtypes(), st.binary(max_size=300))
-def test_records_that_no_agent_of_ours_describes_are_told(tmp_path_factory, dtype, records):
+def test_records_that_no_agent_of_ours_describes_are_reported(tmp_path_factory, dtype, records):
     header = json.dumps({"dtype": dtype}).encode() + b"\n"
     content = gzip.compress(header + records)
     path = written(tmp_path_factory.getbasetemp(), "sockets.bin.gz", content)
@@ -221,7 +221,7 @@ OUTPUTS = sorted(
 @pytest.mark.parametrize("output", OUTPUTS, ids=lambda path: path.name)
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(data=st.data())
-def test_what_tools_print_is_understood_or_told(output, data):
+def test_what_tools_print_is_understood_or_reported(output, data):
     text = data.draw(mutated(output.read_bytes())).decode(errors="replace")
     tests = {"udp": "UDP_STREAM", "-rr": "TCP_RR", "crr": "TCP_CRR", "maerts": "TCP_MAERTS"}
     name = next((tests[word] for word in tests if word in output.name), "TCP_STREAM")

@@ -47,7 +47,7 @@ def test_an_unknown_host_is_refused_with_the_nearest_name():
     )
 
 
-def test_a_name_like_no_other_is_told_how_to_stand_for_a_host():
+def test_a_name_like_no_other_is_reported_with_how_to_stand_for_a_host():
     with pytest.raises(WorldError) as caught:
         Inventory([CLIENT, SERVER]).find("kerneltest010")
     assert str(caught.value) == (

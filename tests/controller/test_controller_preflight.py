@@ -66,7 +66,7 @@ def test_an_unmet_requirement_names_host_and_what_is_missing():
     ]
 
 
-def test_what_must_not_be_there_is_told_where_it_is():
+def test_what_must_not_be_there_is_reported_with_where_it_is():
     assert unmet("ca", "!=", "dctcp,cubic") == ["REQUIRE ca!=dctcp,cubic: h1 has cubic"]
 
 
@@ -88,7 +88,7 @@ def test_more_hosts_than_asked_meet_hosts():
     assert unmet("hosts", "=", "2", info("h1"), info("h2"), info("h3")) == []
 
 
-def test_all_that_is_required_and_missing_is_told_with_its_line_before_a_run():
+def test_all_that_is_required_and_missing_is_reported_with_its_line_before_a_run():
     asked = [requirement("ca", "=", "dctcp"), requirement("hosts", ">", "1")]
     found = preflight.findings([], Inventory([A]), {"a": info("a")}, asked, family=4)
     assert found == [
@@ -140,7 +140,7 @@ def test_a_misspelt_congestion_control_leads_to_the_one_that_is_there():
     ]
 
 
-def test_a_congestion_control_that_the_agent_of_the_sender_may_not_use_is_told():
+def test_a_congestion_control_that_the_agent_of_the_sender_may_not_use_is_reported():
     bounded = info("a", allowed_congestion_controls=("bbr", "reno"))
     key = "net.ipv4.tcp_allowed_congestion_control"
     remedy = f'As root on the host: modprobe tcp_cubic; sysctl {key}="$(sysctl -n {key}) cubic".'
@@ -182,7 +182,7 @@ def test_two_names_of_a_script_for_one_host_are_a_warning():
     assert found == [Finding(said, HERE, "warning")]
 
 
-def test_hosts_that_have_one_host_name_are_told_by_the_names_of_their_file():
+def test_hosts_that_have_one_host_name_are_reported_by_the_names_of_their_file():
     infos = dict.fromkeys("ab", info("debian", congestion_controls=("bbr",)))
     asked = replace(do_client(), arguments={"remoteCa": "cubic"})
     found = preflight.findings([asked], Inventory([A, B]), infos, family=4)
@@ -248,7 +248,7 @@ def test_a_misspelt_qdisc_of_a_sysctl_leads_to_the_one_that_is_there():
     assert missing(command) == [(told, "Did you mean tbf?")]
 
 
-def test_what_is_missing_for_commands_is_told_with_what_to_do():
+def test_what_is_missing_for_commands_is_reported_with_what_to_do():
     absent = {"a": info("a", tools={}), "b": info("b", tools={})}
     command = do_client(tool="netperf")
     found = preflight.findings([command, command], Inventory([A, B]), absent, family=4)

@@ -195,7 +195,7 @@ def test_a_clock_may_be_wrong(clock, problem):
     assert found(visited(clock=clock)) == [("warning", "a", problem)]
 
 
-def test_a_host_without_an_address_of_the_traffic_is_told_with_one_that_it_has():
+def test_a_host_without_an_address_of_the_traffic_is_reported_with_one_that_it_has():
     [problem] = readiness.problems([visited()], HOSTS, family=6)
     remedy = 'Add it to the hosts file: addresses = ["2001:db8::1"]'
     assert problem == Problem("a", "no IPv6 address for traffic", remedy, "warning")
@@ -207,13 +207,13 @@ def test_the_reason_of_a_host_that_is_not_reached_is_a_problem():
     assert problem == Problem("a", "agent unreachable at unix:/a", "Is it running?")
 
 
-def test_what_a_macro_of_a_library_needs_is_told_at_its_run():
+def test_what_a_macro_of_a_library_needs_is_reported_at_its_run():
     command = replace(configure("SET_QDISC", Qdisc("fq")), chain=("my.nts:3: RUN m (ca=bbr)",))
     (wrong,) = readiness.problems([visited()], HOSTS, [command], family=4)
     assert wrong.message.endswith(" (needed at my.nts:3, by a.nts:1:1)")
 
 
-def test_what_a_script_lacks_is_told_beside_hosts_that_are_not_reached():
+def test_what_a_script_lacks_is_reported_beside_hosts_that_are_not_reached():
     lost = Visited(endpoint=B, error=AgentError("gone", host="b"))
     command = configure("SET_QDISC", Qdisc("fq"))
     wrong = readiness.problems([visited(), lost], HOSTS, [command], family=4)
@@ -352,12 +352,12 @@ def test_a_host_without_an_address_is_tried_by_nobody():
 # ---- telling it ------------------------------------------------------------------------------
 
 
-def test_hosts_with_the_same_problem_are_told_together():
+def test_hosts_with_the_same_problem_are_reported_together():
     wrong = [Problem("a", "tired", "Rest."), Problem("b", "old"), Problem("c", "tired", "Rest.")]
     assert readiness.texts(wrong) == ["a, c: tired\n    Rest.", "b: old"]
 
 
-def test_problems_that_differ_by_the_name_of_the_host_are_told_together():
+def test_problems_that_differ_by_the_name_of_the_host_are_reported_together():
     wrong = [Problem(name, f"{name} is off", f"ssh {name} true") for name in ("h1", "h1.lan")]
     assert readiness.texts(wrong) == ["h1, h1.lan: HOST is off\n    ssh HOST true"]
 
@@ -384,7 +384,7 @@ def test_warnings_refuse_nothing():
     assert str(caught.value) == "b: gone"
 
 
-def test_all_errors_are_told_at_once():
+def test_all_errors_are_reported_at_once():
     with pytest.raises(WorldError) as caught:
         readiness.refuse([Problem("a", "tired", "Rest."), Problem("b", "gone")])
     assert str(caught.value) == "a: tired\n    Rest.\nb: gone"

@@ -22,7 +22,7 @@ async def test_held_flows_start_together_at_one_instant(tmp_path: Path):
     )
 
 
-async def test_the_server_of_held_flows_is_told_their_instant(tmp_path: Path):
+async def test_the_server_of_held_flows_is_reported_their_instant(tmp_path: Path):
     here = world(tmp_path)
     await here.run.carry_out(do_client(hold=True))
     await here.run.starter.start_held(0.2)

@@ -63,7 +63,7 @@ def test_hosts_that_nobody_uses_are_held_at_once(tmp_path: Path):
     assert (in_time(party.wait()), party.watcher.said) == (["a", "b"], [])
 
 
-def test_who_waits_is_told_who_uses_a_host_and_gets_it_when_it_is_free(tmp_path: Path):
+def test_who_waits_is_reported_who_uses_a_host_and_gets_it_when_it_is_free(tmp_path: Path):
     async def scenario():
         busy = ScriptedAgent("a", holder="ann@h pid 5")
         party = Party(tmp_path / "1", [busy, ScriptedAgent("b")])

@@ -137,7 +137,7 @@ def test_what_arrived_compiled_is_not_compiled_again(tmp_path):
     assert (tmp_path / "out" / compiled).read_bytes() == header + b"as it came"
 
 
-def test_a_command_that_finds_the_disk_full_is_told_as_that(tmp_path):
+def test_a_command_that_finds_the_disk_full_is_reported_as_that(tmp_path):
     words = "echo OSError: [Errno 28] No space left on device; echo more; exit 1"
     reply = act(tmp_path, ["run", {"argv": ["sh", "-c", words], "timeout": PATIENCE_S}])
     assert reply == {"done": 0, "error": "this host: no space left on the disk"}
@@ -246,7 +246,7 @@ def users(tmp_path):
     return path, of
 
 
-def test_who_is_connected_to_an_agent_that_cannot_be_asked_is_told(users):
+def test_who_is_connected_to_an_agent_that_cannot_be_asked_is_reported(users):
     path, of = users
     with of("NOTHING") as (_, child, told), socket.socket(socket.AF_UNIX) as controller:
         before = told()
@@ -257,7 +257,7 @@ def test_who_is_connected_to_an_agent_that_cannot_be_asked_is_told(users):
         assert (before, told()) == ([], [f"{name} (pid {os.getpid()})"])
 
 
-def test_a_tool_of_an_agent_that_cannot_be_asked_is_told(users):
+def test_a_tool_of_an_agent_that_cannot_be_asked_is_reported(users):
     _, of = users
     with of("NETESTO_LIFE") as (tool, _, told):
         assert told() == [f"sleep (pid {tool})"]
@@ -365,7 +365,7 @@ def test_a_run_that_waits_is_told_for_whom_until_its_controller_is_gone(tmp_path
     ("place", "reason"),
     [("/tmp/b", "is the same machine as another host of this run"), ("/tmp/a", "in use by ann")],
 )
-def test_a_machine_with_two_names_in_a_run_is_told_and_one_that_ends_is_waited_for(
+def test_a_machine_with_two_names_in_a_run_is_reported_and_one_that_ends_is_waited_for(
     tmp_path, monkeypatch, place, reason
 ):
     monkeypatch.setattr(onhost, "ALONE_WAIT_S", 0)
@@ -405,7 +405,7 @@ def test_what_a_run_waits_for_has_the_same_name_by_whatever_path_one_comes(tmp_p
 
 
 @pytest.mark.parametrize(("said", "what"), [("", ""), ("usage: cat\x1b", ": usage: cat\x1b")])
-def test_a_host_that_runs_another_command_is_told(said, what):
+def test_a_host_that_runs_another_command_is_reported(said, what):
     host = target.of(Endpoint(host="h1", agent="ssh://ann@h1"))
     assert str(remote.ended(host, 1, said)) == (
         f"h1: no reply of python3 there, but exit status 1{what}\n"
@@ -500,7 +500,7 @@ def test_the_log_of_a_supervisor_is_its_users_alone(tmp_path):
         ("sleep 600", "ssh: still running after 0.5 s, ended"),
     ],
 )
-async def test_a_login_shell_that_does_not_end_is_told(tmp_path, monkeypatch, does, said):
+async def test_a_login_shell_that_does_not_end_is_reported(tmp_path, monkeypatch, does, said):
     ssh = tmp_path / "ssh"
     ssh.write_text(f"#!/bin/sh\nexec {does}\n")
     ssh.chmod(0o755)
@@ -547,7 +547,7 @@ def test_packages_are_installed_when_the_lock_of_another_program_is_free(tmp_pat
     assert (done.stdout.splitlines()[1:], (tmp_path / "apt-get.install").exists()) == ([said], True)
 
 
-def test_a_host_that_ssh_does_not_reach_is_told_with_what_must_work():
+def test_a_host_that_ssh_does_not_reach_is_reported_with_what_must_work():
     host = target.of(Endpoint(host="h1", agent="ssh://ann@h1"))
     assert str(remote.ended(host, 255, "ssh: Could not resolve hostname h1: unknown")) == (
         "h1: not reached by ssh: Could not resolve hostname h1: unknown\n"

@@ -94,7 +94,7 @@ def test_every_test_is_listed():
     assert sorted(listed) == sorted(test.choices)
 
 
-def test_another_name_of_an_argument_is_told():
+def test_another_name_of_an_argument_is_reported():
     section = TEXT.partition("\n### DO_CLIENT\n")[2].partition("\n### ")[0]
     aliases = {each.alias for each in DO_CLIENT_ARGUMENTS if each.alias}
     assert aliases == {alias for alias in aliases if f"`{alias}`" in section}

@@ -179,7 +179,7 @@ def test_the_sender_pauses_and_goes_on_as_the_receiver_says():
     assert [at for at in new if 34_512_000 <= at <= copies[-1]] == []
 
 
-def test_a_lost_resume_is_told_again():
+def test_a_lost_resume_is_reported_again():
     lines = [
         "lose to frame 1",
         "lose from control 3 4 5",

@@ -86,7 +86,7 @@ def test_a_text_agrees_with_nothing_by_its_integer_part(averaged):
     ]  # fmt: skip
 
 
-def test_any_other_suffix_agrees_with_everything_and_is_told(run):
+def test_any_other_suffix_agrees_with_everything_and_is_reported(run):
     outcome = run("File=exp\nAverage=ca[odd]\nCols=ca,avgCnt\ndoTable")
     assert outcome.table == [["...", "5"]]
     assert outcome.warnings == [
@@ -111,7 +111,7 @@ def test_a_repeated_average_can_be_weighted(run):
     assert run(script, csv=csv).table == [["3.0", "3"]]
 
 
-def test_rows_without_a_weight_are_told(run):
+def test_rows_without_a_weight_are_reported(run):
     csv = "exp,k,dur,a\n1.0,x,1,1\n2.0,x,60+...,3\n3.0,x,-1,4\n4.0,x,0,5\n"
     outcome = run("File=exp\nAverageWeight=dur\nAverage=k\nCols=a,avgCnt\ndoTable", csv=csv)
     assert (outcome.table, outcome.warnings) == (
@@ -120,7 +120,7 @@ def test_rows_without_a_weight_are_told(run):
     )
 
 
-def test_without_a_known_column_everything_becomes_one_row_and_it_is_told(run):
+def test_without_a_known_column_everything_becomes_one_row_and_it_is_reported(run):
     outcome = run("File=exp\nAverage=speed\nCols=avgCnt\ndoTable")
     assert outcome.table == [["5"]]
     assert outcome.warnings == [

@@ -222,7 +222,7 @@ def test_a_cell_of_the_base_that_is_gone_is_not_comparable(folders):
     assert comparison.only_new == (("a", "cubic", "10mbit"),)
 
 
-def test_runs_that_are_missing_are_told(folders):
+def test_runs_that_are_missing_are_reported(folders):
     comparison = folders({"bbr": BASE}, {"bbr": BASE[:4]})
     assert comparison.remarks == (
         "2 runs are missing in new: it has fewer of 1 experiment.",
@@ -230,7 +230,7 @@ def test_runs_that_are_missing_are_told(folders):
 
 
 @pytest.mark.parametrize(("of_new", "remarks"), [("", 0), (f"formulas:{derive.FORMULAS}\n", 1)])
-def test_a_folder_that_an_older_version_computed_is_told(written, of_new, remarks):
+def test_a_folder_that_an_older_version_computed_is_reported(written, of_new, remarks):
     base, new = written({"cubic": [90.0] * 5}, {"cubic": [90.0] * 5})
     for folder, text in ((base, ""), (new, of_new)):
         (folder / "1").mkdir()
@@ -242,7 +242,7 @@ def test_a_folder_that_an_older_version_computed_is_told(written, of_new, remark
     assert compare.compare(base, new).remarks == (remark,) * remarks
 
 
-def test_another_tool_ground_or_kernel_is_told(tmp_path):
+def test_another_tool_ground_or_kernel_is_reported(tmp_path):
     for name, tool, ground in (("base", "native", "lab"), ("new", "netperf", "sim")):
         (tmp_path / name / "1").mkdir(parents=True)
         rows = f"exp,group,ca,rate,tool,kernel\n1.0,0,bbr,9,{tool},6.1-{ground}\n"
@@ -256,7 +256,7 @@ def test_another_tool_ground_or_kernel_is_told(tmp_path):
     )
 
 
-def test_a_measure_that_the_folders_aggregate_otherwise_is_told(written):
+def test_a_measure_that_the_folders_aggregate_otherwise_is_reported(written):
     base, new = written({"cubic": [90.0] * 5}, {"cubic": [90.0] * 5})
     (base / "fields.txt").write_text("exp:one\nrate:sum\nrtt:avg\n")
     (new / "fields.txt").write_text("exp:one\nrate:sumRateDur\nrtt:avg\n")
@@ -326,7 +326,7 @@ def test_latencies_of_streams_do_not_spend_the_budget():
     ]
 
 
-def test_measures_that_are_not_judged_are_told_and_decide_nothing():
+def test_measures_that_are_not_judged_are_reported_and_decide_nothing():
     base = rows(TESTS, *(f"{run}.0,TCP_STREAM,90.{run},,,1{run}" for run in range(6)))
     new = rows(TESTS, *(f"{run}.0,TCP_STREAM,90.{run},,,9{run}" for run in range(6)))
     comparison = compare.compare_rows(base, new, CompareRequest())
@@ -410,7 +410,7 @@ def test_a_failed_run_takes_its_partner_with_it():
     assert (one.verdict, len(one.base), one.base) == (Verdict.EQUIVALENT, 7, one.new)
 
 
-def test_runs_without_rep_are_paired_in_their_order_and_it_is_told():
+def test_runs_without_rep_are_paired_in_their_order_and_it_is_reported():
     runs = rows("exp,rate", *(f"{run}.0,9{run}" for run in range(6)))
     comparison = compare.compare_rows(runs, runs, CompareRequest(is_paired=True))
     assert (comparison.verdict, comparison.remarks) == (

@@ -29,7 +29,7 @@ def test_an_empty_file_is_wrong(run):
         run("File=exp", csv="# nothing\n")
 
 
-def test_a_file_in_latin_1_is_read_and_told(run, tmp_path):
+def test_a_file_in_latin_1_is_read_and_reported(run, tmp_path):
     (tmp_path / "old.csv").write_bytes(b"exp,desc\n1.0,caf\xe9\n2.0,\xb5s\n3.0,\xc3\xa9\n")
     outcome = run("File=old\nCols=desc\ndoTable")
     assert outcome.column("desc") == ["caf\xe9", "\xb5s", "\xe9"]
@@ -52,7 +52,7 @@ def test_lines_may_end_as_on_a_macintosh(run):
     assert run("File=exp\rdoTable\r", csv="exp,a\r1.0,2\r").table == [["1.0", "2"]]
 
 
-def test_a_quoted_cell_beyond_the_limit_is_told(run):
+def test_a_quoted_cell_beyond_the_limit_is_reported(run):
     outcome = run("File=exp\nCols=exp\ndoTable", csv=f'exp,a\n1.0,"{"x" * 200_000}"\n')
     assert outcome.warnings == [
         "my.exp:1: exp.csv: a quoted cell holds more than 131072 characters: each comma ends a cell"
@@ -64,13 +64,13 @@ def test_quoted_cells_may_hold_commas_quotes_and_line_ends(run):
     assert run("File=exp\ndoTable", csv=csv).table == [["1.0", 'a, "b"\nc']]
 
 
-def test_quotes_that_are_no_pair_swallow_no_rows_and_are_told(run):
+def test_quotes_that_are_no_pair_swallow_no_rows_and_are_reported(run):
     outcome = run("File=exp\ndoTable", csv='exp,desc\n1.0,"half\n2.0,5" disk\n')
     assert outcome.table == [["1.0", '"half'], ["2.0", '5" disk']]
     assert outcome.warnings == ["my.exp:1: exp.csv: unbalanced quotes: each comma ends a cell"]
 
 
-def test_short_rows_are_filled_and_long_ones_cut_and_told(run):
+def test_short_rows_are_filled_and_long_ones_cut_and_reported(run):
     outcome = run("File=exp\ndoTable", csv="exp,a,b\n1.0,x\n2.0,x,y,z\n")
     assert outcome.table == [["1.0", "x", ""], ["2.0", "x", "y"]]
     assert outcome.warnings == [
@@ -79,7 +79,7 @@ def test_short_rows_are_filled_and_long_ones_cut_and_told(run):
     ]
 
 
-def test_rows_with_the_same_id_are_all_kept_and_told(run):
+def test_rows_with_the_same_id_are_all_kept_and_reported(run):
     outcome = run("File=exp\nSelect=a>0\ndoTable", csv="exp,a\n1.0,1\n1.0,2\n")
     assert outcome.table == [["1.0", "1"], ["1.0", "2"]]
     assert outcome.warnings == [
@@ -224,7 +224,7 @@ def test_a_file_of_headings_alone_is_read(run):
 @pytest.mark.parametrize(
     "command", ["Average=ca", "plotX=ca\nplotY1=rate\ndoPlot"], ids=["Average", "doPlot"]
 )
-def test_rows_of_which_flows_failed_are_told_where_their_values_are_used(run, command):
+def test_rows_of_which_flows_failed_are_reported_with_where_their_values_are_used(run, command):
     found = run(
         f"File=exp\n{command}",
         csv="exp,ca,rate,status\n1.0,bbr,40,ok\n2.0,bbr,30,partial\n3.0,bbr,,failed\n",

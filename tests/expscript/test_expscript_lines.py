@@ -82,7 +82,7 @@ def test_two_dollars_are_one():
     assert lines.replace_variables("$$a", {"a": "no"}) == "$a"
 
 
-def test_an_unknown_variable_stays_and_is_told():
+def test_an_unknown_variable_stays_and_is_reported():
     told: list[str] = []
     assert lines.replace_variables("$a ${b}", {}, unknown=told.append) == "$a ${b}"
     assert told == ["a", "b"]

@@ -64,7 +64,7 @@ def test_an_expression_gives(computed, expression, cell):
     assert computed(expression) == cell
 
 
-def test_a_missing_operand_makes_every_cell_a_star_and_is_told(run):
+def test_a_missing_operand_makes_every_cell_a_star_and_is_reported(run):
     outcome = run("File=exp\nNewCol = x = rateMax - -1\nCols=x\ndoTable", csv=CSV)
     assert outcome.table == [["*"]]
     assert outcome.warnings == [
@@ -75,13 +75,13 @@ def test_a_missing_operand_makes_every_cell_a_star_and_is_told(run):
     ]
 
 
-def test_an_operator_at_the_end_is_left_out_and_told(run):
+def test_an_operator_at_the_end_is_left_out_and_reported(run):
     outcome = run("File=exp\nNewCol = x = rateMax +\nCols=x\ndoTable", csv=CSV)
     assert outcome.table == [["20.0"]]
     assert outcome.warnings == ["my.exp:2: NewCol x: '+' at the end is left out"]
 
 
-def test_an_empty_expression_is_0_everywhere_and_is_told(run):
+def test_an_empty_expression_is_0_everywhere_and_is_reported(run):
     outcome = run("File=exp\nNewCol = x =\nCols=x\ndoTable", csv=CSV)
     assert outcome.table == [["0.0"]]
     assert outcome.warnings == ["my.exp:2: NewCol x: empty expression; every cell is 0.0"]

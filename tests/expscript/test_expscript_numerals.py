@@ -70,7 +70,7 @@ def test_conditions_compare_sizes_rates_and_times(shown, clause, ids):
         ("bw>50", "no cell of 'bw' is a number; one is '1gbit'"),
     ],
 )
-def test_a_comparison_that_no_cell_can_meet_is_told(run, clause, warning):
+def test_a_comparison_that_no_cell_can_meet_is_reported(run, clause, warning):
     outcome = run(f"File=exp\nSelect={clause}\nCols=exp\ndoTable", csv=SIZES)
     assert outcome.warnings[0] == f"my.exp:2: Select: '{clause}' selects nothing: {warning}"
 

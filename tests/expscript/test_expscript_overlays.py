@@ -144,7 +144,7 @@ def test_counters_of_hosts_are_known_by_their_name(plan):
     assert (lines(plot), plot.left.title) == ([("a", [(2.0, 3.0)])], "Drips (drops/s)")
 
 
-def test_an_experiment_without_series_is_told(plan):
+def test_an_experiment_without_series_is_reported(plan):
     told: list[str] = []
     assert plan(4, warn=told.append) is None
     assert [line.split(":")[0] for line in told] == ["doPlot", "doPlot"]

@@ -81,7 +81,7 @@ def test_series_that_are_not_listed_count_for_y_and_not_for_x(plan):
     assert labels(plot.left)[-1] == "100"
 
 
-def test_an_unknown_series_column_means_no_series_and_is_told(plan):
+def test_an_unknown_series_column_means_no_series_and_is_reported(plan):
     told: list[str] = []
     plot = plan(plotSeries="caa", warn=told.append, xUniform="on", plotX="rate")
     assert [trace.label for trace in plot.panels[0].traces] == [""]
@@ -155,7 +155,7 @@ def test_rows_without_x_or_numbers_are_not_drawn(plan):
     assert values(plan(csv=csv, xUniform="on")) == {"": [(0, 1), (1, 7)]}
 
 
-def test_nothing_to_draw_is_told(run):
+def test_nothing_to_draw_is_reported(run):
     outcome = run("File=exp\nplotX=note\nplotY1=expName\ndoPlot")
     assert outcome.notes == ["No row can be drawn: there is no plot."]
     assert outcome.warnings == [
@@ -163,7 +163,7 @@ def test_nothing_to_draw_is_told(run):
     ]
 
 
-def test_a_plot_without_x_is_told(run):
+def test_a_plot_without_x_is_reported(run):
     outcome = run("File=exp\nplotY1=rate\ndoPlot")
     assert outcome.warnings == [
         "my.exp:3: doPlot: plotX and plotY1 must be given; there is no plot"
@@ -180,7 +180,7 @@ def test_numbers_beyond_all_measure_are_not_drawn(plan):
     assert values(plan(csv=csv, xUniform="on")) == {"": [(1, 7), (0, 8)]}
 
 
-def test_overlapping_bars_are_told(plan):
+def test_overlapping_bars_are_reported(plan):
     told: list[str] = []
     plan(plotX="ca", warn=told.append)
     assert told == [
@@ -210,7 +210,7 @@ def test_an_empty_divisor_divides_nothing(plan):
 
 
 @pytest.mark.parametrize("divisor", ["0", "1e-320"])
-def test_a_divisor_of_nothing_is_told(plan, divisor):
+def test_a_divisor_of_nothing_is_reported(plan, divisor):
     told: list[str] = []
     plot = plan(plotSeries="ca", Y1div=divisor, warn=told.append)
     assert values(plot)["bbr"][1][1] == 30
@@ -276,7 +276,7 @@ def test_y1min_and_y1max_bound_the_axis_in_shown_units(plan):
     )  # fmt: skip
 
 
-def test_what_is_no_number_is_told_and_left_out(plan):
+def test_what_is_no_number_is_reported_and_left_out(plan):
     told: list[str] = []
     plan(plotSeries="ca", Y1min="low", warn=told.append)
     assert told == ["Y1min: 'low' is not a number and is ignored"]
@@ -309,7 +309,7 @@ def test_a_title_names_every_column_of_its_axis(plan):
     assert plot.right_names == ("ratio", "exp")
 
 
-def test_a_third_column_of_the_right_axis_is_told(plan):
+def test_a_third_column_of_the_right_axis_is_reported(plan):
     told: list[str] = []
     plan(plotSeries="ca", plotY2="ratio,n,rtt", warn=told.append)
     assert told == ["plotY2: the first is drawn as diamonds, the second as lines; not rtt"]
@@ -415,7 +415,7 @@ def test_a_panel_of_a_number_is_named_after_its_column_too(plan):
     assert [panel.title for panel in plot.panels] == ["loss = 0", "loss = 0.5"]
 
 
-def test_repeats_that_do_not_differ_are_told(plan):
+def test_repeats_that_do_not_differ_are_reported(plan):
     csv = "exp,ca,rate\n1.0,cubic,5\n2.0,cubic,5\n3.0,bbr,4\n4.0,bbr,6\n"
     plot = plan(csv=csv, plotX="ca", plotRepeats="mean")
     (remark,) = plot.remarks
@@ -434,7 +434,7 @@ def test_a_reference_line_stands_at_the_category_of_boxes(plan):
     assert plan(plotType="box", plotVLines="2=twice").upright == (Reference(1, "twice"),)
 
 
-def test_a_reference_line_without_a_place_is_told(plan):
+def test_a_reference_line_without_a_place_is_reported(plan):
     told: list[str] = []
     plan(plotSeries="ca", plotHLines="high", warn=told.append)
     assert told == ["plotHLines: 'high' is outside the axis and is ignored"]

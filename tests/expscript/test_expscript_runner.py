@@ -17,7 +17,7 @@ def test_an_error_tells_file_line_and_what_would_be_right(run):
     )
 
 
-def test_an_unknown_key_is_told_with_what_may_be_meant(run):
+def test_an_unknown_key_is_reported_with_what_may_be_meant(run):
     outcome = run("plotx=ca\nmystery=1")
     assert outcome.warnings[0] == (
         "my.exp:1: unknown command or option 'plotx'; "
@@ -121,7 +121,7 @@ def test_a_way_of_sourced_files_has_an_end(run, tmp_path):
         run("source=0.exp")
 
 
-def test_a_cycle_is_told_with_its_way(run, tmp_path):
+def test_a_cycle_is_reported_with_its_way(run, tmp_path):
     (tmp_path / "a.exp").write_text("source=b.exp\n")
     (tmp_path / "b.exp").write_text("source=./a.exp\n")
     with pytest.raises(ScriptError, match=r"a\.exp sources itself, through b\.exp"):
@@ -144,7 +144,7 @@ def test_a_nul_in_a_script_is_an_error_with_its_line(run):
     assert "iconv" in caught.value.remedy
 
 
-def test_a_script_in_latin_1_is_read_and_told(run, tmp_path):
+def test_a_script_in_latin_1_is_read_and_reported(run, tmp_path):
     (tmp_path / "inner.exp").write_bytes("Text=caf\xe9\nText=b\n".encode("latin-1"))
     outcome = run("source=inner.exp")
     assert [block.text for block in outcome.blocks] == ["caf\xe9", "b"]
@@ -254,7 +254,7 @@ def test_end_stops_the_remaining_words_too(tmp_path, monkeypatch):
     assert "<p>a</p>" in Runner().run_words(["Text=a", "end", "nonsense"]).html
 
 
-def test_a_wrong_word_is_told_by_its_number():
+def test_a_wrong_word_is_reported_by_its_number():
     with pytest.raises(ScriptError, match=r"command line:2:1: '--help' has no value"):
         Runner().run_words(["Text=a", "--help"])
 

@@ -65,7 +65,7 @@ def test_select_orders_by_numeric_exp(shown):
     assert shown("Select=", csv="exp\n10.0\n9.0\nx\n") == ["9.0", "10.0", "x"]
 
 
-def test_a_single_equals_sign_is_no_operator_and_is_told(run):
+def test_a_single_equals_sign_is_no_operator_and_is_reported(run):
     outcome = run("File=exp\nSelect=ca=bbr\nCols=exp\ndoTable")
     assert outcome.column("exp") == ALL
     assert outcome.warnings == [
@@ -76,7 +76,7 @@ def test_a_single_equals_sign_is_no_operator_and_is_told(run):
     ]
 
 
-def test_an_unknown_column_is_always_true_and_is_told(run):
+def test_an_unknown_column_is_always_true_and_is_reported(run):
     outcome = run("File=exp\nSelect=CA==bbr\nCols=exp\ndoTable")
     assert outcome.column("exp") == ALL
     assert outcome.warnings == [
@@ -121,7 +121,7 @@ def test_a_span_of_rows_takes_whole_experiments(shown):
     assert shown("selectRows=1..2") == ["1.0", "1.1", "2.0"]
 
 
-def test_ids_match_as_written_and_a_missing_one_is_told(run):
+def test_ids_match_as_written_and_a_missing_one_is_reported(run):
     outcome = run("File=exp\nselectExp=1,2.0\nCols=exp\ndoTable")
     assert outcome.column("exp") == ["2.0"]
     assert outcome.warnings == [

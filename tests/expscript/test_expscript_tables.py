@@ -63,7 +63,7 @@ def test_a_new_column_is_visible_until_the_next_cols(run):
     assert [len(table[0]) for table in outcome.tables] == [2, 1]
 
 
-def test_an_unknown_column_is_told(run):
+def test_an_unknown_column_is_reported(run):
     outcome = run("File=exp\nCols=exp,Rate\ndoTable")
     assert outcome.warnings == [
         "my.exp:2: Cols: no column 'Rate'; did you mean 'rate' or 'rateMin' or 'rateMax'?"
@@ -242,7 +242,7 @@ def test_no_table_of_nothing(run):
     assert outcome.warnings == ["my.exp:3: doTable: no rows are selected; there is no table"]
 
 
-def test_an_empty_page_of_nothing_is_told(run):
+def test_an_empty_page_of_nothing_is_reported(run):
     outcome = run("File=exp\nSelect=ca==reno\nText=Rates")
     assert outcome.warnings == ["my: no rows are selected; the page is empty"]
 

@@ -526,7 +526,7 @@ def test_bits_of_netperfs_requests_are_no_transactions():
     ("title", "unit"),
     [("TCP STREAM", "10^6bits/s"), ("UDP STREAM", "10^6bits/s"), ("TCP RR", "Trans/s")],
 )
-def test_a_throughput_whose_unit_is_not_told_is_doubted(title, unit):
+def test_a_throughput_whose_unit_is_not_reported_is_doubted(title, unit):
     text = f"MIGRATED {title} TEST from h () port 0 to h () port 0\nTHROUGHPUT=1.25\n"
     (found,) = formats.read(text.encode(), "netperf").directions
     assert found.result is not None

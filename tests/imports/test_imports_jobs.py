@@ -306,7 +306,7 @@ def test_a_rate_without_bit_is_written_as_tc_reads_it(folder):
     assert "SET_QDISC host=$source qdisc=fq other=maxrate,15Gbit\n" in made(folder)
 
 
-def test_what_cannot_be_run_of_the_script_is_told_with_its_place(folder, capsys):
+def test_what_cannot_be_run_of_the_script_is_reported_with_its_place(folder, capsys):
     (folder / "jobs.ini").write_text("[a]\nsrc-cmd = iperf3 -c {dst} -t 0\n")
     made(folder)
     first, line, *_ = capsys.readouterr().err.splitlines()

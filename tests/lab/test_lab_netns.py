@@ -397,7 +397,7 @@ def fail_with_a_file_in_place_of_the_folder(lab: Lab) -> None:
 
 
 @pytest.mark.lab
-def test_what_is_not_removed_is_told_with_the_error_before_it(state: Path, planned, left_of):
+def test_what_is_not_removed_is_reported_with_the_error_before_it(state: Path, planned, left_of):
     with (
         pytest.raises(ValueError, match="first") as told,
         netns.up(planned("pair"), state=state, agents=False) as lab,

@@ -110,13 +110,13 @@ R10: 0000000000000000 R11: 0000000000000000 R12: 0000000000000000
 R13: 0000000000000000 R14: 0000000000000000 R15: 0000000000000000"""
 
 
-def test_what_a_kernel_was_asked_before_its_crash_is_not_told():
+def test_what_a_kernel_was_asked_before_its_crash_is_not_reported():
     panic = "Kernel panic - not syncing: sysrq triggered crash\nCPU: 0 PID: 74 Comm: sh"
     said = f"{ASKED}\n{ASKED}\nsysrq: Trigger a crash\n{panic}"
     assert watch.crash_report(said) == panic
 
 
-def test_crash_without_a_panic_is_told_by_the_end():
+def test_crash_without_a_panic_is_reported_by_the_end():
     console = "\n".join(str(number) for number in range(100))
     assert watch.crash_report(console).split() == [str(number) for number in range(85, 100)]
 

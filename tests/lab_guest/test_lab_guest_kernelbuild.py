@@ -175,7 +175,7 @@ def test_an_edited_tree_is_built_anew(cache, tree):
 
 
 @pytest.mark.usefixtures("tools")
-def test_what_the_compiler_complains_of_is_told(cache, tree):
+def test_what_the_compiler_complains_of_is_reported(cache, tree):
     (tree / "Makefile").write_text(MAKEFILE.replace("int main", "int @main"))
     with pytest.raises(LabError, match=r"make exited 2\n.*main\.c:1:5: error: stray"):
         kernelbuild.build(tree, progress=silent)

@@ -261,7 +261,7 @@ def test_a_timer_fires_within_two_nanoseconds(facts: Facts, wait):
 
 
 @IN_SIMULATED_TIME
-def test_a_processor_s_speed_is_told_instead_of_measured(facts: Facts):
+def test_a_processor_s_speed_is_reported_instead_of_measured(facts: Facts):
     assert facts.found("frequency") == "1000000\n"
 
 
@@ -269,7 +269,7 @@ def test_a_processor_s_speed_is_told_instead_of_measured(facts: Facts):
 
 
 @pytest.mark.sim
-def test_a_signal_is_told_as_a_shell_tells_it(sim_kernel, inside):
+def test_a_signal_is_reported_as_a_shell_tells_it(sim_kernel, inside):
     assert inside(sim_kernel, ["sh", "-c", "kill -KILL $$"]).status == 128 + signal.SIGKILL
 
 
@@ -321,7 +321,7 @@ def test_a_guest_that_is_killed_while_it_starts_fails_alone(tmp_path):
         guest._status(tmp_path, child, 1024)
 
 
-def test_a_command_that_the_guest_had_no_memory_for_is_told_with_a_remedy(inside):
+def test_a_command_that_the_guest_had_no_memory_for_is_reported_with_a_remedy(inside):
     with pytest.raises(
         LabError, match=r"was out of memory \(128 MB\): its kernel killed py"
     ) as error:
@@ -331,7 +331,9 @@ def test_a_command_that_the_guest_had_no_memory_for_is_told_with_a_remedy(inside
 
 @pytest.mark.usefixtures("busy_machine")
 @pytest.mark.sim
-def test_without_memory_a_guest_stands_still_until_it_is_ended_and_that_is_told(sim_kernel, inside):
+def test_without_memory_a_guest_stands_still_until_it_is_ended_and_that_is_reported(
+    sim_kernel, inside
+):
     told: list[str] = []
     with pytest.raises(LabError, match=r"of memory|no memory left") as error:
         inside(sim_kernel, [*PYTHON, GROWS], memory_mb=256, stall_s=2, warn=told.append)
@@ -339,7 +341,7 @@ def test_without_memory_a_guest_stands_still_until_it_is_ended_and_that_is_told(
 
 
 @pytest.mark.sim
-def test_a_limit_on_address_space_is_told_with_a_remedy(sim_kernel):
+def test_a_limit_on_address_space_is_reported_with_a_remedy(sim_kernel):
     limited = 'ulimit -v 900000; exec "$@"'
     words = ("sh", "-c", limited, "sh", sys.executable, STARTER, sim_kernel.kind, "true")
     done = process.run([*map(str, words)], timeout=PATIENCE_S, check=False)
@@ -368,7 +370,7 @@ def test_processes_keep_their_floating_point_registers(kernel, inside):
 @pytest.mark.skipif(
     "amx_tile" not in Path("/proc/cpuinfo").read_text(), reason="the processor has no AMX"
 )
-def test_on_a_processor_with_more_registers_a_missing_library_is_told(
+def test_on_a_processor_with_more_registers_a_missing_library_is_reported(
     kernel, inside, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(guest, "REGISTERS", tmp_path / "none")
@@ -379,7 +381,7 @@ def test_on_a_processor_with_more_registers_a_missing_library_is_told(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small folder")
 @pytest.mark.sim
-def test_a_temporary_folder_without_room_is_told(sim_kernel, tmp_path):
+def test_a_temporary_folder_without_room_is_reported(sim_kernel, tmp_path):
     mounted = """mount -t tmpfs -o size=256k none "$1" && cd / && TMPDIR=$1 exec "$2" "$3" "$4" \\
         head -c 1000000 /dev/zero"""
     words = ("sh", "-c", mounted, "sh", tmp_path, sys.executable, STARTER, sim_kernel.kind)

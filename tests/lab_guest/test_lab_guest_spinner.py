@@ -61,11 +61,11 @@ def test_what_is_no_stack_tells_no_arguments():
     )
 
 
-def test_a_process_is_told_with_how_it_was_started():
+def test_a_process_is_reported_with_how_it_was_started():
     assert watch.described("sh (process 7)", ["sh", "-c", "a\n  b"]) == "sh (process 7: sh -c a b)"
 
 
-def test_a_process_of_which_only_its_start_is_known_is_told_by_that():
+def test_a_process_of_which_only_its_start_is_known_is_reported_by_that():
     assert watch.described("", ["sh", "-c", "a"]) == "sh -c a"
 
 
@@ -104,7 +104,7 @@ def warnings(folder: Path, clocks: Sequence[str], *, ground: Ground = SIM) -> li
 CRAWL = ("10.100 10.09", "10.300 10.24", "10.500 10.38", "10.700 10.50")
 
 
-def test_a_program_that_makes_simulated_time_crawl_is_told_once(tmp_path):
+def test_a_program_that_makes_simulated_time_crawl_is_reported_once(tmp_path):
     (told,) = warnings(tmp_path, CRAWL)
     assert told == (
         "a program polls, and simulated time crawls: 0.06 s of it took 0 s of processor time (at "

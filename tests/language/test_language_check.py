@@ -89,7 +89,7 @@ def test_names_of_modules_that_are_like_no_other_are_not_warned_of(findings):
     assert findings == []
 
 
-def test_misspelt_name_that_a_macro_of_a_library_got_is_told_at_its_run():
+def test_misspelt_name_that_a_macro_of_a_library_got_is_reported_at_its_run():
     script = "SOURCE inlib\nRUN OneFlowStream server=a client=b ca=cubik\n"
     (found,) = check([Path("-")], library_path=[LIBRARY], definitions={}, read=lambda _: script)
     assert str(found).splitlines()[:2] == [
@@ -98,7 +98,7 @@ def test_misspelt_name_that_a_macro_of_a_library_got_is_told_at_its_run():
     ]
 
 
-def test_unknown_host_is_told_once_for_a_run():
+def test_unknown_host_is_reported_once_for_a_run():
     script = "SOURCE inlib\nRUN OneFlowStream server=a client=c ca=cubic\n"
     found = check(
         [Path("-")], library_path=[LIBRARY], definitions={}, read=lambda _: script, hosts=["a", "b"]
@@ -824,7 +824,7 @@ def test_quotes_around_a_whole_argument_are_no_mistake(findings):
     assert findings == []
 
 
-def test_argument_without_a_name_is_told_once(findings):
+def test_argument_without_a_name_is_reported_once(findings):
     """
     BEGIN m
     ECHO $a

@@ -425,7 +425,7 @@ def test_error_shows_the_chain_that_led_to_it(tmp_path, run_with):
     )
 
 
-def test_error_in_a_macro_of_the_same_file_is_told_at_its_own_line(asked):
+def test_error_in_a_macro_of_the_same_file_is_reported_at_its_own_line(asked):
     """
     BEGIN m
     WAIT soon
@@ -436,7 +436,7 @@ def test_error_in_a_macro_of_the_same_file_is_told_at_its_own_line(asked):
     assert str(asked.error).splitlines()[-1] == "  in test.nts:4: RUN m"
 
 
-def test_error_in_a_library_is_told_at_the_innermost_run_of_the_script(tmp_path, run_with):
+def test_error_in_a_library_is_reported_at_the_innermost_run_of_the_script(tmp_path, run_with):
     (tmp_path / "macros").write_text("BEGIN one\nRUN two\nEND one\nBEGIN two\nWAIT soon\nEND two\n")
     script = "SOURCE macros\nBEGIN mine\nRUN one\nEND mine\nRUN mine"
     asked = run_with(script, library_path=[tmp_path])

@@ -61,7 +61,7 @@ def test_a_setting_takes_a_call():
     assert estimate("SET_QDISC host=a qdisc=fq\nSET_NETEM host=a netem_delay=3\n") == 0.002
 
 
-def test_a_flow_starts_when_it_was_accepted_and_ends_when_that_is_told():
+def test_a_flow_starts_when_it_was_accepted_and_ends_when_that_is_reported():
     text = "DO_CLIENT host=a server=b dur=5 stats=0\nWAIT_FLOWS\n"
     assert estimate(text) == pytest.approx(0.01 + 0.1 + 5 + 0.2 + processed(5))
 

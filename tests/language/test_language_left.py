@@ -270,7 +270,7 @@ def test_cells_that_leave_their_experiments_may_run_apart():
     assert entangled(script) == 0
 
 
-def test_a_sweep_without_a_cell_is_told(asked):
+def test_a_sweep_without_a_cell_is_reported(asked):
     """
     SWEEP ca=cubic reps=0 DO
     DO_CLIENT host=a server=b exp=COUNTER ca=$ca

@@ -183,7 +183,7 @@ def test_groups_are_numbered_however_many_there_are(run_with):
     assert asked.commands[-1].group == 20_000
 
 
-def test_a_tool_that_there_is_none_of_is_told_by_check(tmp_path):
+def test_a_tool_that_there_is_none_of_is_reported_by_check(tmp_path):
     path = tmp_path / "a.nts"
     path.write_text("DO_CLIENT host=a server=b exp=1 tool=ttcp\nPROCESS_EXP\n")
     [finding] = check([path], library_path=[], definitions={})

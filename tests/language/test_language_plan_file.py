@@ -211,7 +211,7 @@ def test_what_is_in_a_pipe_is_left_there(tmp_path: Path):
     assert not plan.is_plan(tmp_path / "pipe")
 
 
-def test_a_file_that_is_not_there_is_told(path: Path):
+def test_a_file_that_is_not_there_is_reported(path: Path):
     with pytest.raises(UsageError, match="No such file"):
         plan.read(path)
 

@@ -218,7 +218,7 @@ def test_a_run_over_ssh_warns_of_an_agent_beside_its_own_that_does_not_answer(ba
     assert (done.status, told in done.stdout + done.stderr) == (0, True)
 
 
-def test_an_agent_that_does_not_answer_is_told_and_left_alone(bare, frozen):
+def test_an_agent_that_does_not_answer_is_reported_and_left_alone(bare, frozen):
     done = [netesto(bare, "hosts", what, "host1") for what in ("install", "remove")]
     told = "its agent listens, but does not respond"
     found = [(each.status, told in each.stderr, each.stdout.strip()) for each in done]

@@ -111,7 +111,7 @@ def test_a_second_name_for_a_machine_of_the_hosts_file_is_refused_before_any_cha
     assert found == (3, said, text, False)
 
 
-def test_a_disk_that_is_full_midway_is_told(full):
+def test_a_disk_that_is_full_midway_is_reported(full):
     assert (full.status, "no space left on the disk" in full.stderr) == (3, True)
 
 
@@ -152,7 +152,7 @@ def test_what_a_login_shell_prints_is_no_part_of_a_reply(planned):
     assert "noisy: start the agent" in planned.stdout.splitlines()
 
 
-def test_a_host_without_python_is_told_what_it_lacks(planned):
+def test_a_host_without_python_is_reported_with_what_it_lacks(planned):
     assert (planned.status, planned.stderr.splitlines()) == (
         3,
         [
@@ -199,7 +199,7 @@ RUN OneFlowStream server=plain client=plain ca=reno dur=1
 """
 
 
-def test_what_a_script_needs_root_for_is_told_before_a_run(world, of_user):
+def test_what_a_script_needs_root_for_is_reported_before_a_run(world, of_user):
     world.controller.write(f"/home/{USER}/wishes.nts", WISHES)
     argv = ["netesto", "hosts", "check", "plain", "wishes.nts"]
     done = world.controller.run(argv, timeout=PATIENCE_S, user=USER, check=False)

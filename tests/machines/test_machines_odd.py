@@ -189,7 +189,7 @@ def refused(world) -> dict[str, CompletedCommand]:
 
 @pytest.mark.parametrize("command", ["install", "run"])
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_host_that_can_have_no_agent_is_told_at_once_with_the_reason(refused, command, name):
+def test_a_host_that_can_have_no_agent_is_reported_at_once_with_the_reason(refused, command, name):
     cause, _ = REFUSED[name]
     place = ".cache/netesto" if command == "run" else ".local/share/netesto"
     done = refused[command]
@@ -197,7 +197,7 @@ def test_a_host_that_can_have_no_agent_is_told_at_once_with_the_reason(refused, 
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_host_that_can_have_no_agent_is_told_with_the_remedy(refused, name):
+def test_a_host_that_can_have_no_agent_is_reported_with_the_remedy(refused, name):
     assert f"{REFUSED[name][1]}\n" in refused["install"].stderr
 
 

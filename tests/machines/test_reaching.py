@@ -269,7 +269,7 @@ def visited(agents):
 
 
 @pytest.mark.parametrize("name", UNREACHABLE)
-def test_why_an_agent_cannot_be_reached_is_told_with_the_remedy(visited, name):
+def test_why_an_agent_cannot_be_reached_is_reported_with_the_remedy(visited, name):
     address, cause, remedy = UNREACHABLE[name]
     assert visited.told[name] == (f"agent unreachable at {address}: {cause}", remedy)
 
@@ -324,7 +324,7 @@ def test_a_host_that_lets_one_log_in_at_a_time_is_looked_at_by_all(crowded):
     assert [line for line in done.stderr.splitlines() if "not reached" in line] == []
 
 
-def test_an_agent_that_is_frozen_is_told_as_that(agents):
+def test_an_agent_that_is_frozen_is_reported_as_that(agents):
     h1 = agents["h1"]
     found = h1.run(["pgrep", "-f", "bin/netesto-agent"]).stdout.split()
     h1.run(["kill", "-STOP", *found])

@@ -263,7 +263,7 @@ def test_a_copy_of_a_syn_is_none_that_was_repeated(tmp_path: Path):
     assert kinds(only(tmp_path, wire)) == {"SYN": 1}
 
 
-def test_a_capture_near_the_receiver_is_told(tmp_path: Path):
+def test_a_capture_near_the_receiver_is_reported(tmp_path: Path):
     wire = Wire()
     wire.client(0, -1, SYN, acknowledged=0, options=mss(1000))
     wire.server(0.1, 0, SYN | ACK, begin=-1, options=mss(1000))
@@ -534,7 +534,7 @@ def test_rtt_by_time_stamps_is_from_the_first_of_each(tmp_path: Path):
     assert (found.samples, found.min_ms, found.max_ms) == (2, nearly(40), nearly(40.5))
 
 
-def test_more_pairs_than_there_is_room_for_are_told(
+def test_more_pairs_than_there_is_room_for_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(connections, "PAIRS_MAX", 2)

@@ -214,7 +214,7 @@ def test_datagrams_that_only_have_the_port_of_a_tunnel_are_datagrams(tmp_path: P
     assert seen(found) == [("10.0.0.1:50000", f"10.0.0.2:{port}", 1, 100)]
 
 
-def test_an_unknown_link_type_is_told(tmp_path: Path):
+def test_an_unknown_link_type_is_reported(tmp_path: Path):
     found = read(tmp_path / "a", pcap([Frame(START_NS, PACKET)], link=147))
     assert (found.flows, found.other_packets, found.remarks) == (
         (), 1, ("link type 147 is unknown: its packets were not read",),
@@ -250,7 +250,7 @@ def test_extension_headers_of_ipv6_are_passed_over(tmp_path: Path):
     assert seen(found) == [("[fe80::1]:40000", "[fe80::2]:5201", 2, 20)]
 
 
-def test_fragments_and_cut_headers_are_told(tmp_path: Path):
+def test_fragments_and_cut_headers_are_reported(tmp_path: Path):
     later = ip(tcp(1, 1, ACK), offset=100)
     found = raw(tmp_path, PACKET, later, PACKET[:30], b"\x45")
     assert (seen(found)[0][2], found.other_packets, found.remarks) == (
@@ -329,7 +329,7 @@ def test_compressed_data_that_end_early_are_read_up_to_there(tmp_path: Path):
 
 
 @pytest.mark.parametrize("frames", [FRAMES[:2], 2 * FRAMES])
-def test_a_file_that_is_written_while_it_is_read_is_told(
+def test_a_file_that_is_written_while_it_is_read_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: list[Frame]
 ):
     monkeypatch.setattr(reader, "PIECE_BYTES", len(pcap(FRAMES[:1])))

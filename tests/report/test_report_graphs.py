@@ -119,7 +119,7 @@ def test_single_flow_has_no_sum():
     assert '<g id="sum">' not in drawn["rates"]
 
 
-def test_a_flow_without_goodput_over_time_is_told_and_in_no_legend_of_it():
+def test_a_flow_without_goodput_over_time_is_reported_and_in_no_legend_of_it():
     silent = replace(TWO.flows[0], number="2.1", goodput=series.RateSeries(source=""))
     found = replace(TWO, flows=(*TWO.flows, silent))
     legends = [[entry.label for entry in graph(found, name).entries] for name in ("rates", "cwnd")]
@@ -221,12 +221,12 @@ def test_pings_have_a_line_for_each_pair_of_hosts():
     assert [entry.label for entry in found.entries] == ["client1→server1", "client2→server1"]
 
 
-def test_cpus_of_a_lab_are_told_once():
+def test_cpus_of_a_lab_are_reported_once():
     found = graph(TWO, "cpu", Context(one_machine=True))
     assert [entry.label for entry in found.entries] == ["this machine, all hosts of the lab"]
 
 
-def test_cpus_of_machines_are_told_for_each():
+def test_cpus_of_machines_are_reported_for_each():
     found = graph(TWO, "cpu")
     assert [entry.label for entry in found.entries] == ["client1", "client2", "server1"]
 

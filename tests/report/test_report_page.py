@@ -97,7 +97,7 @@ def test_rendering_again_gives_the_same_bytes(publish):
     } == first
 
 
-def test_failed_flows_are_told_with_reason_and_last_lines(publish, read):
+def test_failed_flows_are_reported_with_reason_and_last_lines(publish, read):
     text = read(publish(samples.partial())).text
     wanted = [
         "2 flows failed",
@@ -138,19 +138,19 @@ def test_other_congestion_control_than_asked_is_marked(publish, read):
     assert found.source.count('<td class="marked">reno (requested: ') == 2
 
 
-def test_warnings_and_reasons_are_told(publish, read):
+def test_warnings_and_reasons_are_reported(publish, read):
     folder = publish(samples.all_failed(), warnings=("a CPU was 97 % busy",), reasons=("h2: lost",))
     text = read(folder).text
     assert "Not as requested h2: lost a CPU was 97 % busy" in text
 
 
-def test_a_reason_that_invalidates_is_told_once(publish, read):
+def test_a_reason_that_invalidates_is_reported_once(publish, read):
     changed = severity.invalidates("h2: changed")
     folder = publish(samples.all_failed(), warnings=(changed,), reasons=("h2: changed", "h2: lost"))
     assert "Not as requested h2: lost invalidates: h2: changed" in read(folder).text
 
 
-def test_simulated_time_is_told_with_its_speed(publish, read):
+def test_simulated_time_is_reported_with_its_speed(publish, read):
     folder = publish(
         samples.two_flows(), ground="sim", simulated_time=True, wall_s=2.0, speed_up=12.5
     )
@@ -162,7 +162,7 @@ def test_many_warnings_are_folded(publish, read):
     assert "<details><summary>12 more</summary>" in read(folder).source
 
 
-def test_settings_are_told_before_and_during(publish, read):
+def test_settings_are_reported_before_and_during(publish, read):
     evidence = samples.all_failed()
     hosts = dict(samples.manifest(evidence).hosts)
     applied = SettingRecord(Sysctl("net.ipv4.tcp_ecn", "1"), "2", "1", evidence.started_s - 1.5)
@@ -217,7 +217,7 @@ def test_a_missed_sampling_interval_is_marked_by_what_the_group_requested(publis
     assert f'<td class="number marked">{asked_ms * 1.2:.1f}</td>' in html
 
 
-def test_goodput_from_acknowledgements_is_told_as_such(publish, read):
+def test_goodput_from_acknowledgements_is_reported_as_such(publish, read):
     evidence = samples.two_flows()
     flow = evidence.groups[1].instances[0]
     silent = replace(flow, result=TransferResult(rate_bps=4e7, elapsed_s=8.0))

@@ -34,7 +34,7 @@ def test_the_line_of_a_group_is_the_share_that_took_longer(known):
     )  # fmt: skip
 
 
-def test_groups_that_are_not_drawn_are_told(known):
+def test_groups_that_are_not_drawn_are_reported(known):
     folder, found = known
     (group,) = found.groups
     groups = [

@@ -54,7 +54,7 @@ def test_answer_for_two_equal_flows():
     )
 
 
-def test_flows_of_a_group_are_told_by_slowest_median_and_fastest():
+def test_flows_of_a_group_are_reported_by_slowest_median_and_fastest():
     flows = [flow(0.0, 10.0, constant(rate)) for rate in (10.0, 20.0, 60.0)]
     got = together.find(experiment(*flows), [("group", (0, 1, 2))])
     assert got is not None
@@ -112,14 +112,14 @@ def test_starts_within_a_hundredth_of_the_experiment_are_one():
     assert together.periods(experiment(*flows)) == [Period(0.08, 10.0, (0, 1, 2, 3, 4))]
 
 
-def test_overlap_is_told_in_words():
+def test_overlap_is_reported_in_words():
     got = together.find(series.build(samples.two_flows()), [("both", (0, 1))])
     assert got is not None
     told = words.together(got)
     assert told.startswith("From 8.3 s to 16.3 s (8.0 s) they got ")
 
 
-def test_never_fair_is_told_in_words():
+def test_never_fair_is_reported_in_words():
     got = found(flow(0.0, 10.0, constant(90.0)), flow(0.0, 10.0, constant(10.0)))
     assert words.together(got) == (
         "From 0.0 s to 10.0 s (10.0 s) they got 100 Mbit/s in total. Jain's index of their rates "

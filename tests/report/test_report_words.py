@@ -29,7 +29,7 @@ def test_a_stress_test_is_asked_for_without_a_duration_and_a_congestion_control(
     )
 
 
-def test_options_that_were_set_are_told():
+def test_options_that_were_set_are_reported():
     asked = request(
         test="TCP_RR", instances=4, request_bytes=10_000, bitrate_bps=5e6, mss_bytes=536, ecn=True,
         client_cpus=(0,), server_cpus=(1,), omit_s=2.0, parallel=2, length_bytes=100, dscp=8,
@@ -44,14 +44,14 @@ def test_options_that_were_set_are_told():
     )
 
 
-def test_pacing_and_discarded_data_are_told_once():
+def test_pacing_and_discarded_data_are_reported_once():
     assert words.requested(request(instances=2, pacing_bps=1e9, skip_receive=True)) == (
         "2 flows of TCP_STREAM from client1 to server1 with cubic, at once, for 24 s; paced by the "
         "kernel at 1 Gbit/s a connection; received data is discarded without copying it."
     )
 
 
-def test_what_became_of_a_good_group_is_told():
+def test_what_became_of_a_good_group_is_reported():
     assert words.happened(TWO.groups[0]) == (
         "It ran with netperf 2.7.0 and succeeded; started 1.3 ms after the requested instant; "
         "sockets were sampled every 200.1 ms (requested: 200 ms); segments held 1448 bytes."
@@ -64,14 +64,14 @@ def test_a_start_a_moment_early_is_at_the_instant():
     assert "started 0.0 ms after the requested instant" in text
 
 
-def test_the_longest_time_without_samples_is_told_if_it_is_more_than_requested():
+def test_the_longest_time_without_samples_is_reported_if_it_is_more_than_requested():
     (flow,) = TWO.groups[0].instances
     late = replace(flow, achieved_interval_worst_ms=1799.2)
     text = words.happened(replace(TWO.groups[0], instances=(late,)))
     assert "(requested: 200 ms), at worst 1799.2 ms apart;" in text
 
 
-def test_other_intervals_at_the_receiver_are_told():
+def test_other_intervals_at_the_receiver_are_reported():
     (flow,) = TWO.groups[0].instances
     slow = replace(flow, receiver_interval_ms=236.0, receiver_interval_worst_ms=743.0)
     text = words.happened(replace(TWO.groups[0], instances=(slow,)))
@@ -81,7 +81,7 @@ def test_other_intervals_at_the_receiver_are_told():
     ) in text
 
 
-def test_what_became_of_a_failed_group_is_told():
+def test_what_became_of_a_failed_group_is_reported():
     told = samples.manifest(samples.all_failed())
     assert words.happened(told.groups[0]) == "No flow succeeded (tool: netperf 2.7.0)."
 
@@ -109,7 +109,7 @@ def test_verdict(evidence, verdict):
         (0.0, None, "took less than a second of wall time."),
     ],
 )
-def test_how_fast_simulated_time_went_is_told(wall_s, speed_up, told):
+def test_how_fast_simulated_time_went_is_reported(wall_s, speed_up, told):
     manifest = replace(TWO, simulated_time=True, wall_s=wall_s, speed_up=speed_up)
     assert words.simulated(manifest) == f"All times are simulated: 25.0 s of simulated time {told}"
 
@@ -118,7 +118,7 @@ def test_simulated_time_of_unknown_speed_is_still_told():
     assert words.simulated(replace(TWO, simulated_time=True)) == "All times are simulated."
 
 
-def test_of_real_time_nothing_is_told():
+def test_of_real_time_nothing_is_reported():
     assert words.simulated(TWO) == ""
 
 
@@ -135,7 +135,7 @@ def test_congestion_control_that_nobody_saw_is_not_confirmed():
         (3.5, 0.5, "+3.5 ± 0.5 s"),
     ],
 )
-def test_clock_is_told_in_the_unit_that_fits(offset_s, bound_s, text):
+def test_clock_is_reported_in_the_unit_that_fits(offset_s, bound_s, text):
     host = replace(TWO.hosts["client1"], clock=ClockOffset(offset_s, bound_s))
     assert words.clock(host) == text
 
@@ -150,5 +150,5 @@ def test_clock_is_told_in_the_unit_that_fits(offset_s, bound_s, text):
         (None, "—"),
     ],
 )
-def test_what_keeps_a_clock_at_utc_is_told_with_its_error(found, text):
+def test_what_keeps_a_clock_at_utc_is_reported_with_its_error(found, text):
     assert words.time_sync(replace(TWO.hosts["client1"], time_sync=found)) == text

@@ -248,24 +248,24 @@ def test_a_flow_that_got_nothing_beside_others_is_in_the_fairness_of_the_whole()
     assert fairness(*groups) == "0.500"
 
 
-def test_fairness_is_not_told_of_the_only_flow_that_did_not_fail():
+def test_fairness_is_not_reported_of_the_only_flow_that_did_not_fail():
     alone = samples.group(samples.instance(), samples.failed(2))
     lost = samples.group(samples.failed())
     beside = samples.group(samples.instance())
     assert [fairness(alone, lost), fairness(alone, beside)] == ["", "1.000"]
 
 
-def test_fairness_is_not_told_between_different_tests():
+def test_fairness_is_not_reported_between_different_tests():
     stream = samples.group(samples.instance())
     requests = samples.group(samples.instance(), asked=samples.request(test="TCP_RR"))
     assert fairness(stream, requests) == ""
 
 
-def test_fairness_is_not_told_between_flows_of_different_times():
+def test_fairness_is_not_reported_between_flows_of_different_times():
     assert fairness(*samples.two_flows().groups) == ""
 
 
-def test_fairness_is_not_told_within_a_group_of_flows_of_different_times():
+def test_fairness_is_not_reported_within_a_group_of_flows_of_different_times():
     late = {"started_s": samples.BEGIN_S + 60.0, "ended_s": samples.BEGIN_S + 84.0}
     apart = samples.group(samples.instance(1), samples.instance(2, **late))
     beside = samples.group(samples.instance())

@@ -67,7 +67,7 @@ def test_times_of_transactions_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"netesto times 2 1\n\0\0", b"number,us\n1,2\n", b"\xff"])
-def test_what_is_no_file_of_times_is_told(content, tmp_path):
+def test_what_is_no_file_of_times_is_reported(content, tmp_path):
     path = tmp_path / "times.1.1"
     path.write_bytes(content)
     with pytest.raises(OutputError, match="no times"):
@@ -241,7 +241,7 @@ def test_losses_that_were_altered_make_no_flow_unaffected(protected):
         LOSSES + "1.0,9,0,1066,TCP,10.0.0.1,x,10.0.0.2,12900,1,1000\n",
     ],
 )
-def test_what_is_no_file_of_losses_is_told(content, tmp_path):
+def test_what_is_no_file_of_losses_is_reported(content, tmp_path):
     path = tmp_path / "losses.s2.csv"
     path.write_text(content)
     with pytest.raises(OutputError, match="no lost frames"):

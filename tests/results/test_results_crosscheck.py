@@ -96,7 +96,7 @@ def test_buffers_without_samples_are_not_doubted():
         (None, None, None, []),
     ],
 )
-def test_flows_that_waited_for_a_buffer_are_told(busy_us, window_us, buffer_us, told_of):
+def test_flows_that_waited_for_a_buffer_are_reported(busy_us, window_us, buffer_us, told_of):
     waited = ticks(busy_us=busy_us, window_limited_us=window_us, buffer_limited_us=buffer_us)
     found = doubts(flow(client=waited))
     assert [text.partition(" script")[0] for text in found if "held back" in text] == (
@@ -149,7 +149,7 @@ def test_few_datagrams_that_queues_hold_at_the_end_are_no_reason_for_doubt():
     assert [text for text in drained(20.0) if "netperf divides" in text] == []
 
 
-def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_told_with_both():
+def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_reported_with_both():
     assert doubts(flow(told(rate_bps=36_543e6))) == [
         (
             "group 1, flow 1: rate 36543 Mbit/s as netperf reports, 80 Mbit/s by bytes_received "
@@ -158,7 +158,7 @@ def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_told_with_both():
     ]
 
 
-def test_a_rate_too_low_is_told_as_well():
+def test_a_rate_too_low_is_reported_as_well():
     assert doubts(flow(told(rate_bps=60e6))) == [
         (
             "group 1, flow 1: rate 60 Mbit/s as netperf reports, 80 Mbit/s by bytes_received of "
@@ -227,7 +227,7 @@ def test_a_request_on_its_way_is_no_disagreement():
     assert doubts(half, test="TCP_RR", request_bytes=20_000_000) == []
 
 
-def test_requests_that_never_arrived_are_told():
+def test_requests_that_never_arrived_are_reported():
     half = flow(told(rate_bps=RATE_BPS / 2))
     assert doubts(half, test="TCP_RR", request_bytes=10_000) == [
         (
@@ -237,7 +237,7 @@ def test_requests_that_never_arrived_are_told():
     ]
 
 
-def test_retransmissions_that_the_kernel_did_not_make_are_told():
+def test_retransmissions_that_the_kernel_did_not_make_are_reported():
     assert doubts(flow(told(local_retransmits=500))) == [
         "group 1, flow 1: 500 segments retransmitted as netperf reports, 100 by the sender's socket"
     ]
@@ -265,7 +265,7 @@ def test_retransmissions_of_a_reverse_test_are_the_servers():
     ]
 
 
-def test_captured_retransmissions_that_the_kernel_did_not_make_are_told():
+def test_captured_retransmissions_that_the_kernel_did_not_make_are_reported():
     (told_of,) = doubts(flow(captured=(captured(150),)))
     assert told_of == (
         "group 1, flow 1: 150 segments retransmitted by the captured packets, 100 by the sender's"
@@ -283,7 +283,7 @@ def test_captured_retransmissions_that_agree_give_no_warning():
     assert doubts(flow(captured=(captured(110),))) == []
 
 
-def test_what_is_wrong_with_a_capture_is_told():
+def test_what_is_wrong_with_a_capture_is_reported():
     bad = Capture(
         form="pcap", packets=1, other_packets=0, start_s=0.0, lasted_s=0.0, flows=(),
         damage=("byte 7: bad",), remarks=("lost",),
@@ -294,7 +294,7 @@ def test_what_is_wrong_with_a_capture_is_told():
     ]  # fmt: skip
 
 
-def test_a_flow_that_ended_early_is_told():
+def test_a_flow_that_ended_early_is_reported():
     early = flow(
         told(elapsed_s=2.0, local_retransmits=50),
         client=ticks(until_s=2.0),
@@ -328,7 +328,7 @@ def groups_begun(*starts_s: float, delays_s: tuple[float, ...]) -> list[str]:
     return list(crosscheck.warnings(found))
 
 
-def test_groups_that_the_script_started_one_after_the_other_are_told():
+def test_groups_that_the_script_started_one_after_the_other_are_reported():
     assert groups_begun(0.0, 0.3, 2.5, delays_s=(0.0, 0.0, 0.0)) == [
         (
             "group 3 began 2.5 s after group 1, beside delays: rate is what all of them "
@@ -337,7 +337,7 @@ def test_groups_that_the_script_started_one_after_the_other_are_told():
     ]
 
 
-def test_groups_that_began_when_their_delays_say_are_not_told():
+def test_groups_that_began_when_their_delays_say_are_not_reported():
     assert groups_begun(0.0, 0.3, 2.5, delays_s=(0.0, 0.0, 2.0)) == []
 
 
@@ -349,7 +349,7 @@ def later(by_s: float):
     ("late", "flows"),
     [((1.2,), "its flow"), ((0.0, 1.2, 1.0), "2 of 3 flows")],
 )
-def test_flows_whose_data_came_late_are_told_in_one_line(late, flows):
+def test_flows_whose_data_came_late_are_reported_in_one_line(late, flows):
     found = [flow(client=later(by_s), server=later(by_s), ended_s=START_S + 5.3) for by_s in late]
     assert doubts(*found, interval_s=0.2) == [
         (
@@ -393,7 +393,7 @@ def pinged(*sent_s: float, numbers: Sequence[int] | None = None):
     return list(crosscheck.warnings(experiment(found)))
 
 
-def test_a_time_without_echo_requests_is_told():
+def test_a_time_without_echo_requests_is_reported():
     assert pinged(0.2, 0.4, 0.6, 0.8, 2.4, 2.6, 2.8) == [
         "group 1: ping sent no request for 1.6 s; otherwise every 0.2 s"
     ]
@@ -432,7 +432,7 @@ def at_different_times(
     return list(crosscheck.warnings(experiment(*groups)))
 
 
-def test_a_total_of_flows_that_ran_at_unknown_times_is_told():
+def test_a_total_of_flows_that_ran_at_unknown_times_is_reported():
     assert at_different_times("iperf3") == [
         (
             "rate of all flows may be up to 3.5 % too high: iperf3 does not report when it began "
@@ -462,7 +462,7 @@ def test_an_interface_that_carried_the_flow_agrees():
     assert doubts(flow(), counters=CARRIED) == []
 
 
-def test_more_than_the_interface_carried_is_told():
+def test_more_than_the_interface_carried_is_reported():
     assert doubts(flow(), counters=CARRIED | {"tx_bytes": 20_000_000}) == [
         "group 1: 40 MB as netperf reports, but the client's interface carried 20 MB (tx_bytes)"
     ]
@@ -481,7 +481,7 @@ def test_what_agent_and_controller_tell_each_other_is_no_other_use():
     assert doubts(slow, counters=CARRIED | {"tx_bytes": 50_000}, test="TCP_RR") == []
 
 
-def test_datagrams_that_the_interface_never_sent_are_told():
+def test_datagrams_that_the_interface_never_sent_are_reported():
     datagrams = flow(client=(), server=())
     counters = CARRIED | {"tx_bytes": 20_000_000}
     assert doubts(datagrams, counters=counters, test="UDP_STREAM") == [
@@ -501,7 +501,7 @@ def test_what_arrives_of_a_reverse_test_is_counted():
     assert doubts(reverse, counters=counters, test="TCP_MAERTS") == []
 
 
-def test_others_at_the_interface_are_told():
+def test_others_at_the_interface_are_reported():
     assert doubts(flow(), counters=CARRIED | {"tx_bytes": 90_000_000}) == [
         (
             "group 1: the client's interface carried 90 MB (tx_bytes), the flows' sockets sent "

@@ -44,7 +44,7 @@ def test_other_columns_are_refused_and_named(table):
         csvfile.check_header(table, ["exp", "bw", "rtt"])
 
 
-def test_other_order_is_refused_and_its_place_told(table):
+def test_other_order_is_refused_and_its_place_reported(table):
     with pytest.raises(ResultsError, match="differs from column 1 on: exp, desc"):
         csvfile.check_header(table, ["desc", "exp"])
 
@@ -77,7 +77,7 @@ def test_rewriting_gives_what_appending_gave(table, tmp_path):
     assert again.read_bytes() == table.read_bytes()
 
 
-def test_full_disk_is_told_with_a_remedy():
+def test_full_disk_is_reported_with_a_remedy():
     with pytest.raises(ResultsError, match="No space left") as caught:
         csvfile.durable.append(csvfile.Path("/dev/full"), "1.0,x\n")
     assert "Make room" in caught.value.remedy

@@ -44,7 +44,7 @@ def test_every_key_of_the_description_is_there():
     assert set(samples.values(group(instance()))) >= set(SPEC_KEYS.split())
 
 
-def test_what_was_asked_is_told_as_text():
+def test_what_was_asked_is_reported_as_text():
     asked = request(
         group=3, instances=1, duration_s=1.5, delay_s=8.0, request_bytes=10_000, reply_bytes=1
     )
@@ -150,7 +150,7 @@ def test_samples_of_a_connection_that_waits_for_the_start_are_in_no_mean():
     assert pick(group(flow), "cwnd", "rtt") == ["50", "40000"]
 
 
-def test_momentary_counts_are_told_at_their_worst():
+def test_momentary_counts_are_reported_at_their_worst():
     flow = seen(
         sample(1.0, lost=0, retransmits=0, total_retransmits=0),
         sample(2.0, lost=7, retransmits=3, total_retransmits=5),

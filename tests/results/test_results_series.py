@@ -151,7 +151,7 @@ def test_what_is_written_is_read_back(tmp_path):
     assert series.read(tmp_path / "series.json") == built
 
 
-def test_a_file_that_was_edited_is_told(tmp_path):
+def test_a_file_that_was_edited_is_reported(tmp_path):
     path = tmp_path / "series.json"
     series.write(series.build(samples.partial()), path)
     text = path.read_text()
@@ -160,7 +160,7 @@ def test_a_file_that_was_edited_is_told(tmp_path):
         series.read(path)
 
 
-def test_a_file_of_another_experiment_is_told(tmp_path):
+def test_a_file_of_another_experiment_is_reported(tmp_path):
     (tmp_path / "7").mkdir()
     path = tmp_path / "7" / "series.json"
     series.write(series.build(samples.partial()), path)

@@ -113,14 +113,14 @@ def test_folder_is_free_and_the_number_taken_when_a_run_was_killed(folder):
     assert found == ("held\n", 1, True, [])
 
 
-def test_file_in_the_place_of_the_folder_is_told_with_a_remedy(tmp_path):
+def test_file_in_the_place_of_the_folder_is_reported_with_a_remedy(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(ResultsError) as caught:
         Store(tmp_path / "taken")
     assert "--out" in caught.value.remedy
 
 
-def test_folder_that_cannot_be_written_is_told_with_a_remedy():
+def test_folder_that_cannot_be_written_is_reported_with_a_remedy():
     with pytest.raises(ResultsError) as caught:
         Store(durable.Path("/proc/netesto"))
     assert caught.value.message.startswith("/proc/netesto: cannot write")
@@ -157,7 +157,7 @@ def test_numbers_that_another_run_has_taken_are_not_free(store):
         store.check_free(0, 4)
 
 
-def test_counter_that_is_no_number_is_told(store, folder):
+def test_counter_that_is_no_number_is_reported(store, folder):
     (folder / "counter").write_text("twelve")
     with pytest.raises(ResultsError, match="'twelve' is not the number of an experiment"):
         store.counter()

@@ -34,7 +34,7 @@ def test_one_column_for_each_group():
     assert shown(samples.two_flows(), "host").cells == ("client1", "client2")
 
 
-def test_other_congestion_control_than_asked_is_told_and_marked():
+def test_other_congestion_control_than_asked_is_reported_and_marked():
     row = shown(samples.with_other_control(samples.two_flows(), "bbr"), "ca")
     assert (row.cells, row.marked) == (("bbr (requested: cubic)", "bbr"), (True, False))
 
@@ -96,7 +96,7 @@ def test_text_that_is_no_number(text):
     assert numbers.parse(text) is None
 
 
-def test_why_packets_were_not_those_of_the_flows_is_told():
+def test_why_packets_were_not_those_of_the_flows_is_reported():
     groups = [{"group": "1"}, {"group": "2", "retransPktsReason": "the interface counted less"}]
     assert table.notes(groups) == [
         "In group 2 retransPkts% is not known: the interface counted less."

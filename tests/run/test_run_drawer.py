@@ -90,7 +90,7 @@ def test_a_second_ctrl_c_ends_the_drawing(pages, tmp_path):
     assert pages == ["1"]
 
 
-def test_a_first_ctrl_c_ends_the_drawing_and_is_told(pages, tmp_path):
+def test_a_first_ctrl_c_ends_the_drawing_and_is_reported(pages, tmp_path):
     folder = with_experiments(tmp_path, drawn=[], missing=["1", "2"])
     with pytest.raises(KeyboardInterrupt), interrupts.handled():
         drawer.Drawer(folder).finish(within_s=60)

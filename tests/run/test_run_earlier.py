@@ -152,7 +152,7 @@ def test_a_cell_of_the_same_name_that_was_never_finished_has_not_changed(store):
     )
 
 
-def test_a_changed_cell_is_told_beside_a_finished_one_of_the_same_name(store):
+def test_a_changed_cell_is_reported_beside_a_finished_one_of_the_same_name(store):
     """Of two SWEEPs, the second has changed."""
     plan = planned(SWEEP + SWEEP)
     finish(store, plan, 0, 1)
@@ -233,7 +233,7 @@ def test_a_column_that_the_table_lacks_comes_from_the_experiments_own_files(stor
     assert "flowsFailed < 0, but flowsFailed is" in failure
 
 
-def test_a_cell_that_was_noted_without_a_hash_is_run_again_and_told(store):
+def test_a_cell_that_was_noted_without_a_hash_is_run_again_and_reported(store):
     measure(store, 1)
     entry = f'{{{CUBIC}, "experiments": [1], "script": "a"}}\n'
     (store.folder / "cells.jsonl").write_text(entry)
@@ -247,7 +247,7 @@ def test_a_cell_that_was_noted_without_a_hash_is_run_again_and_told(store):
 # ---- what became of experiments ------------------------------------------------------------------
 
 
-def test_a_cell_whose_raw_data_are_damaged_is_run_again_and_told(store):
+def test_a_cell_whose_raw_data_are_damaged_is_run_again_and_reported(store):
     finish(store, planned(SWEEP), 1, 1)
     path = store.whole(1) / RAW
     path.write_text("[")
@@ -258,7 +258,7 @@ def test_a_cell_whose_raw_data_are_damaged_is_run_again_and_told(store):
     )
 
 
-def test_a_cell_whose_manifest_is_gone_is_run_again_and_told(store):
+def test_a_cell_whose_manifest_is_gone_is_run_again_and_reported(store):
     finish(store, planned(SWEEP), 1, 1)
     (store.whole(1) / manifest.NAME).unlink()
     found, [said] = passed_over(store, planned(SWEEP))
@@ -266,7 +266,7 @@ def test_a_cell_whose_manifest_is_gone_is_run_again_and_told(store):
     assert (found, said[: len(start)]) == (Passed(), start)
 
 
-def test_a_cell_whose_experiment_is_gone_is_run_again_and_told(store):
+def test_a_cell_whose_experiment_is_gone_is_run_again_and_reported(store):
     finish(store, planned(SWEEP), 1, 1)
     shutil.rmtree(store.whole(1))
     assert passed_over(store, planned(SWEEP)) == (

@@ -303,7 +303,7 @@ def test_a_world_that_is_not_ready_ends_the_run_and_keeps_what_there_is(ground):
     )
 
 
-def test_a_part_that_is_killed_is_told_with_its_signal(ground):
+def test_a_part_that_is_killed_is_reported_with_its_signal(ground):
     ground.codes[1] = -signal.SIGKILL
     end = ground.run(2, jobs=1)
     assert (end.status, end.failures) == (1, ("ca=0: it was ended by SIGKILL",))

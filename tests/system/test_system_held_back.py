@@ -22,7 +22,7 @@ DONE
 TOLD = re.compile(r"held back by (its send buffer|the receive window) for (\d+) % of its time")
 
 
-def test_what_held_a_flow_back_is_told_with_its_share(tmp_path: Path) -> None:
+def test_what_held_a_flow_back_is_reported_with_its_share(tmp_path: Path) -> None:
     kernel_or_reason("sim")
     run = run_script(tmp_path, SCRIPT, ["--ground", "sim", "--seed", "1"])
     told = [TOLD.search(" ".join(run.manifest(exp)["warnings"])) for exp in (1, 2)]

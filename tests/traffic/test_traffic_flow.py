@@ -452,7 +452,7 @@ def test_a_flow_that_cannot_be_says_why(words, reason, server):
     assert (status, said.startswith(f"netesto-flow: {reason}")) == (1, True), said
 
 
-def test_a_port_in_use_is_told(server):
+def test_a_port_in_use_is_reported(server):
     status, _, said = flow(server, "test=TCP_STREAM", "duration=1", port=server)
     assert (status, said) == (
         1,
@@ -465,7 +465,7 @@ def test_without_a_server_the_client_says_so():
     assert (status, said) == (1, "netesto-flow: cannot connect: Connection refused\n")
 
 
-def test_a_stranger_of_the_server_is_told_what_it_is(server):
+def test_a_stranger_of_the_server_is_reported_with_what_it_is(server):
     said = process.run(
         ["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{server}; echo hello >&3; cat <&3"], timeout=60
     )

@@ -77,7 +77,7 @@ async def test_hold_brings_names_of_controller_and_run(wire: Wire):
         assert service.asked == [("hold", "ann", "2026-11-20"), "put back"]
 
 
-async def test_second_holder_is_told_who_holds(wire: Wire):
+async def test_second_holder_is_reported_who_holds(wire: Wire):
     async with wire(RecordingService()) as connect:
         agent, other = await connect(), await connect()
         async with held(agent, "ann@desk pid 7", "run"):

@@ -109,13 +109,13 @@ def test_what_an_agent_says_acts_on_no_terminal_and_has_an_end():
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_is_none_is_told_with_its_host(number):
+def test_a_number_that_is_none_is_reported_with_its_host(number):
     message = pb.ClockReading(received_s=number)
     with pytest.raises(AgentError, match=r"^h1: ClockReading: the agent reports .* instead of a n"):
         codec.decode_reply(ClockReading, message, host="h1")
 
 
-def test_fault_of_a_newer_agent_is_still_told():
+def test_a_fault_of_a_newer_agent_is_still_reported():
     content = pb.Fault(kind="later", message="text").SerializeToString()
     assert codec.decode_fault(content) == Fault("agent", "text")
 

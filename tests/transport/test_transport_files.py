@@ -99,7 +99,7 @@ async def test_damaged_file_that_came_with_its_list_is_named(wire: Wire, tmp_pat
     )
 
 
-async def test_hashes_are_told_by_path(wire: Wire, tmp_path: Path):
+async def test_hashes_are_reported_by_path(wire: Wire, tmp_path: Path):
     async with held_agent(wire, RecordingService(files_by_path=FILES)) as agent:
         hashes = await fetch(agent, lambda entry: tmp_path / entry.path)
     assert hashes == {path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()}
@@ -119,7 +119,9 @@ async def test_damaged_file_is_named_and_not_kept(wire: Wire, tmp_path: Path):
     )
 
 
-async def test_files_that_came_are_told_also_if_a_later_one_does_not(wire: Wire, tmp_path: Path):
+async def test_files_that_came_are_reported_also_if_a_later_one_does_not(
+    wire: Wire, tmp_path: Path
+):
     told: list[str] = []
     liar = RecordingService(
         files_by_path={"a": b"first", "b": b"content"},

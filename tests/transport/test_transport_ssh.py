@@ -76,7 +76,7 @@ def test_a_host_stands_behind_all_options():
     assert words[-7:] == ["-p", "2222", "-l", "ann", "--", "2001:db8::1", "true"]
 
 
-async def test_ssh_that_is_not_installed_is_told(tmp_path, monkeypatch):
+async def test_ssh_that_is_not_installed_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(AgentError) as caught:
         await Tunnel(H1, host="h1").open(timeout=1)

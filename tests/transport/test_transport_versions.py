@@ -60,7 +60,7 @@ def told(error: grpc.aio.AioRpcError) -> tuple[str, str]:
     return fault.message, fault.remedy
 
 
-async def test_agent_of_another_protocol_is_told_with_both_versions(tmp_path: Path):
+async def test_agent_of_another_protocol_is_reported_with_both_versions(tmp_path: Path):
     def newer() -> pb.HostInfo:
         return pb.HostInfo(host="h1", version="9.1.0", protocol=NEWER)
 
@@ -74,7 +74,7 @@ async def test_agent_of_another_protocol_is_told_with_both_versions(tmp_path: Pa
     )
 
 
-async def test_agent_of_before_protocol_numbers_is_told(tmp_path: Path):
+async def test_agent_of_before_protocol_numbers_is_reported(tmp_path: Path):
     async with peer_with(tmp_path, lambda: pb.HostInfo(version="0.0.9")) as address:
         with pytest.raises(AgentError, match=r"^h1: the agent has netesto 0\.0\.9 \(protocol 0\)"):
             await connect(address, host="h1", timeout=60)

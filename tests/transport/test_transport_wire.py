@@ -43,7 +43,7 @@ def names_in(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir()]
 
 
-async def test_agent_that_is_not_there_is_told_with_its_address(tmp_path: Path):
+async def test_agent_that_is_not_there_is_reported_with_its_address(tmp_path: Path):
     with pytest.raises(AgentError) as caught:
         await connect(f"unix:{tmp_path}/agent.sock", host="h1", timeout=DEADLINE_S)
     assert str(caught.value) == (
@@ -52,7 +52,7 @@ async def test_agent_that_is_not_there_is_told_with_its_address(tmp_path: Path):
     )
 
 
-async def test_refused_connection_is_told_at_once(tmp_path: Path):
+async def test_refused_connection_is_reported_at_once(tmp_path: Path):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(f"{tmp_path}/agent.sock")
     address = f"unix:{tmp_path}/agent.sock"
@@ -68,7 +68,7 @@ async def test_silent_peer_is_given_up_at_the_deadline(tmp_path: Path):
             await connect(f"unix:{tmp_path}/agent.sock", host="h1", timeout=0.1)
 
 
-async def test_peer_that_ends_the_connection_is_told(tmp_path: Path):
+async def test_peer_that_ends_the_connection_is_reported(tmp_path: Path):
     """As stunnel does, if it refuses a certificate."""
 
     def end(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -210,7 +210,7 @@ async def test_file_that_is_no_socket_is_left_alone(tmp_path: Path):
     )
 
 
-async def test_folder_that_is_not_there_is_told(tmp_path: Path):
+async def test_folder_that_is_not_there_is_reported(tmp_path: Path):
     with pytest.raises(UsageError) as caught:
         server_at(tmp_path / "no" / "agent.sock")
     assert str(caught.value) == (
