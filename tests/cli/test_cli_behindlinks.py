@@ -6,7 +6,7 @@ from netesto import cli
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch, capsys):
+def warns(tmp_path, monkeypatch, capsys):
     """The warnings of a dry run of a script."""
     monkeypatch.chdir(tmp_path)
 
@@ -25,42 +25,42 @@ STAYS = (
 )
 
 
-def test_a_queue_of_a_router_before_a_limited_link(told):
+def test_a_queue_of_a_router_before_a_limited_link(warns):
     text = "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=fq_codel\n"
-    assert told(text) == [STAYS.format("fq_codel")]
+    assert warns(text) == [STAYS.format("fq_codel")]
 
 
-def test_a_shaper_that_is_faster_than_the_link_behind_it(told):
+def test_a_shaper_that_is_faster_than_the_link_behind_it(warns):
     text = (
         "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=tbf rate=51mbit burst=9k limit=9k\n"
     )
-    assert told(text) == [STAYS.format("tbf")]
+    assert warns(text) == [STAYS.format("tbf")]
 
 
-def test_the_same_command_is_reported_of_once(told):
+def test_the_same_command_is_reported_once(warns):
     text = (
         "LAB dumbbell rate=50mbit\nFOR i IN 1..3 DO\nSET_QDISC host=router qdisc=fq_codel\nDONE\n"
     )
-    assert told(text) == [STAYS.format("fq_codel").replace(":2:", ":3:")]
+    assert warns(text) == [STAYS.format("fq_codel").replace(":2:", ":3:")]
 
 
-def test_a_shaper_that_only_some_cells_make_faster_than_the_link(told):
+def test_a_shaper_that_only_some_cells_make_faster_than_the_link(warns):
     shaper = "SET_QDISC host=router qdisc=tbf rate=${r}mbit burst=9k limit=9k"
     text = f"LAB dumbbell rate=50mbit\nSWEEP r=5,60,70,10 DO\n{shaper}\nDONE\n"
-    assert told(text) == [STAYS.format("tbf").replace(":2:", ":3:")]
+    assert warns(text) == [STAYS.format("tbf").replace(":2:", ":3:")]
 
 
-def test_a_link_that_only_some_cells_make_slower_than_the_shaper_before_it(told):
+def test_a_link_that_only_some_cells_make_slower_than_the_shaper_before_it(warns):
     shaper = "SET_QDISC host=a qdisc=tbf rate=10mbit burst=9k limit=9k\n"
     sweep = "SWEEP r=40,5,20 DO\nSET_LINK host=a rate=${r}mbit\nDONE\n"
-    assert [each.partition("(")[0] for each in told(f"LAB pair rate=50mbit\n{shaper}{sweep}")] == [
+    assert [each.partition("(")[0] for each in warns(f"LAB pair rate=50mbit\n{shaper}{sweep}")] == [
         "warning: a.nts:4: SET_LINK host=a: the bottleneck is now the link a - b "
     ]
 
 
-def test_a_shaper_of_a_host_that_is_faster_than_its_link(told):
+def test_a_shaper_of_a_host_that_is_faster_than_its_link(warns):
     text = "LAB pair rate=50mbit\nSET_QDISC host=a qdisc=tbf rate=1gbit burst=9k limit=9k\n"
-    [warning] = told(text)
+    [warning] = warns(text)
     assert "the bottleneck remains the link a - b after it (50 Mbit/s" in warning
 
 
@@ -76,23 +76,23 @@ def test_a_shaper_of_a_host_that_is_faster_than_its_link(told):
         "SET_NETEM host=router netem_delay=5",
     ],
 )
-def test_what_does_what_it_says_is_not_reported_of(told, command):
-    assert told(f"LAB dumbbell rate=50mbit\n{command}\n") == []
+def test_what_does_what_it_says_is_not_reported_of(warns, command):
+    assert warns(f"LAB dumbbell rate=50mbit\n{command}\n") == []
 
 
-def test_a_link_without_a_rate_leaves_the_bottleneck_to_the_router(told):
+def test_a_link_without_a_rate_leaves_the_bottleneck_to_the_router(warns):
     text = "LAB dumbbell rate=none\nSET_QDISC host=router qdisc=fq_codel\n"
-    assert told(text) == []
+    assert warns(text) == []
 
 
-def test_the_lab_of_the_command_line_counts(told):
+def test_the_lab_of_the_command_line_counts(warns):
     text = "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=fq_codel\n"
-    assert told(text, "--lab", "dumbbell,rate=none") == []
+    assert warns(text, "--lab", "dumbbell,rate=none") == []
 
 
-def test_names_that_are_mapped_are_found(told):
+def test_names_that_are_mapped_are_found(warns):
     text = "LAB dumbbell rate=50mbit\nSET_QDISC host=kernel1 qdisc=fq_codel\n"
-    [warning] = told(text, "--map", "kernel1=router")
+    [warning] = warns(text, "--map", "kernel1=router")
     assert "SET_QDISC host=kernel1 qdisc=fq_codel: the bottleneck remains the link" in warning
 
 
@@ -100,17 +100,17 @@ def test_check_tells_it_too_and_is_content(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.nts").write_text("LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=sfq\n")
     status = cli.main(["check", "a.nts"])
-    told = capsys.readouterr().err
-    assert "warning: SET_QDISC host=router qdisc=sfq: the bottleneck remains the link" in told
-    assert (status, told.splitlines()[-1]) == (0, "0 errors, 1 warning")
+    said = capsys.readouterr().err
+    assert "warning: SET_QDISC host=router qdisc=sfq: the bottleneck remains the link" in said
+    assert (status, said.splitlines()[-1]) == (0, "0 errors, 1 warning")
 
 
-def test_a_link_without_limits_gets_its_first_ones(told):
-    assert told("LAB pair\nSET_LINK host=a rate=5mbit\nSET_LINK host=b mtu=9000\n") == []
+def test_a_link_without_limits_gets_its_first_ones(warns):
+    assert warns("LAB pair\nSET_LINK host=a rate=5mbit\nSET_LINK host=b mtu=9000\n") == []
 
 
-def test_limits_of_a_link_that_has_some(told):
-    assert told("LAB pair rate=9mbit\nSET_LINK host=a to=b rate=5mbit\n") == []
+def test_limits_of_a_link_that_has_some(warns):
+    assert warns("LAB pair rate=9mbit\nSET_LINK host=a to=b rate=5mbit\n") == []
 
 
 LIMITED = "LAB dumbbell rate=50mbit\nSET_LINK host=router to=right rate=10mbit\n"
@@ -120,9 +120,9 @@ LIMITED = "LAB dumbbell rate=50mbit\nSET_LINK host=router to=right rate=10mbit\n
     ("rate", "warned"),
     [("20mbit", [STAYS.format("tbf").replace("50", "10", 1).replace(":2:", ":3:")]), ("9mbit", [])],
 )
-def test_a_shaper_is_compared_with_the_rate_that_set_link_has_given_its_link(told, rate, warned):
+def test_a_shaper_is_compared_with_the_rate_that_set_link_has_given_its_link(warns, rate, warned):
     text = f"{LIMITED}SET_QDISC host=router qdisc=tbf rate={rate} burst=9k limit=9k\n"
-    assert told(text) == warned
+    assert warns(text) == warned
 
 
 SHAPED = "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=tbf rate=20mbit burst=9k limit=9k\n"
@@ -142,19 +142,19 @@ SHAPED = "LAB dumbbell rate=50mbit\nSET_QDISC host=router qdisc=tbf rate=20mbit 
         ),
     ],
 )
-def test_a_link_that_set_link_makes_slower_than_the_shaper_before_it(told, commands, warned):
+def test_a_link_that_set_link_makes_slower_than_the_shaper_before_it(warns, commands, warned):
     said = "the bottleneck is now the link router - right (10 Mbit/s, queue 20K), after the"
     expected = f"{said} qdisc tbf of SET_QDISC host=router"
-    lines = [line.partition(": SET_LINK ")[2] for line in told(SHAPED + "\n".join(commands))]
+    lines = [line.partition(": SET_LINK ")[2] for line in warns(SHAPED + "\n".join(commands))]
     assert [line.partition(": ")[2] for line in lines] == ([expected] if warned else [])
 
 
 COMMAND = "LAB pair\nDO_COMMAND host=a name=tell rx=9\n"
 
 
-def test_a_command_in_a_lab_without_a_file_that_allows_it(told):
+def test_a_command_in_a_lab_without_a_file_that_allows_it(warns):
     said = "DO_COMMAND name=tell: in a lab it needs `netesto run --commands FILE`"
-    assert told(COMMAND) == [f"warning: a.nts:2: {said}, with a table [commands] that allows it"]
+    assert warns(COMMAND) == [f"warning: a.nts:2: {said}, with a table [commands] that allows it"]
 
 
 def test_check_compares_the_file_of_commands_with_the_script(tmp_path, monkeypatch, capsys):
@@ -228,10 +228,10 @@ def test_a_link_that_any_cell_protects_must_not_have_a_qdisc(complaint):
     )
 
 
-def test_a_link_that_a_cell_protects_is_carried_by_the_program_in_the_others(told):
+def test_a_link_that_a_cell_protects_is_carried_by_the_program_in_the_others(warns):
     text = "LAB pair rate=1gbit\nIF 1 DO\nSET_LINK host=a to=b protect=ordered copies=1\nDONE\n"
     flow = "DO_CLIENT host=a server=b test=TCP_STREAM exp=COUNTER\nWAIT_FLOWS\nPROCESS_EXP\n"
-    assert told(f"{text}{flow}SET_LINK host=a to=b copies=3\n{flow}") == []
+    assert warns(f"{text}{flow}SET_LINK host=a to=b copies=3\n{flow}") == []
 
 
 def test_a_setting_of_protection_needs_a_link_that_the_program_carries(complaint):

@@ -9,7 +9,7 @@ WARNING = "SET_SYSCTL: keep=1 has no effect beyond the lab, whose hosts are remo
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch, capsys):
+def warnings_of(tmp_path, monkeypatch, capsys):
     """The warnings about a script."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hosts.toml").write_text('[a]\nagent = "unix:/nowhere"\n')
@@ -26,13 +26,13 @@ def told(tmp_path, monkeypatch, capsys):
     return of
 
 
-def test_check_warns_once_that_a_lab_keeps_nothing(told):
-    assert told(TEXT.format("LAB pair\n"), "check") == [f"a.nts:2:43: warning: {WARNING}"]
+def test_check_warns_once_that_a_lab_keeps_nothing(warnings_of):
+    assert warnings_of(TEXT.format("LAB pair\n"), "check") == [f"a.nts:2:43: warning: {WARNING}"]
 
 
-def test_a_dry_run_warns_once_that_a_lab_keeps_nothing(told):
-    assert told(TEXT.format("LAB pair\n"), "run", "-n") == [f"warning: a.nts:2: {WARNING}"]
+def test_a_dry_run_warns_once_that_a_lab_keeps_nothing(warnings_of):
+    assert warnings_of(TEXT.format("LAB pair\n"), "run", "-n") == [f"warning: a.nts:2: {WARNING}"]
 
 
-def test_of_real_hosts_there_is_no_warning(told):
-    assert told(TEXT.format(""), "check", "--hosts", "hosts.toml") == []
+def test_of_real_hosts_there_is_no_warning(warnings_of):
+    assert warnings_of(TEXT.format(""), "check", "--hosts", "hosts.toml") == []

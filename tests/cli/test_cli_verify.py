@@ -37,12 +37,12 @@ STATE = HostState(
 HOST = Visited(endpoint=Endpoint(host="a", agent="unix:x"), info=INFO, state=STATE)
 
 
-def told(host: Visited, *problems: Problem) -> list[str]:
+def lines_of(host: Visited, *problems: Problem) -> list[str]:
     return [str(line) for line in verifying.lines(host, problems, {"10.0.0.2": "b (eth0)"})]
 
 
 def test_each_thing_of_a_host_has_a_line():
-    assert told(HOST) == [
+    assert lines_of(HOST) == [
         "ok a            kernel              6.1.0",
         "ok a            tools               iperf3 3.12",
         "ok a            congestion control  cubic bbr",
@@ -55,7 +55,7 @@ def test_each_thing_of_a_host_has_a_line():
 
 def test_what_is_missing_has_a_remedy():
     bare = replace(HOST, info=replace(INFO, tools={}, qdiscs=("fq", "tbf")), state=None)
-    assert told(bare)[1:4:2] == [
+    assert lines_of(bare)[1:4:2] == [
         "X  a            tools               none: In Debian: apt install iperf3 netperf",
         "!  a            qdisc               fq tbf: scripts that use netem need another kernel",
     ]
@@ -63,14 +63,14 @@ def test_what_is_missing_has_a_remedy():
 
 def test_path_that_is_cut_is_not_ok():
     path = PathState(peer="10.0.0.2", device="eth1", mtu_bytes=9000, answer="cut")
-    assert told(replace(HOST, state=replace(STATE, paths=(path,))))[-1] == (
+    assert lines_of(replace(HOST, state=replace(STATE, paths=(path,))))[-1] == (
         "X  a            path                b (eth0) cut"
     )
 
 
 def test_an_address_that_is_no_hosts_own_stands_for_itself():
     path = PathState(peer="10.0.0.9", device="eth1", mtu_bytes=9000, answer="whole")
-    assert told(replace(HOST, state=replace(STATE, paths=(path,))))[-1] == (
+    assert lines_of(replace(HOST, state=replace(STATE, paths=(path,))))[-1] == (
         "ok a            path                10.0.0.9 by eth1, 9000 bytes"
     )
 
@@ -78,7 +78,7 @@ def test_an_address_that_is_no_hosts_own_stands_for_itself():
 def test_what_is_wrong_with_a_host_is_reported_with_it():
     late = Problem("a", "the clock is not synchronized", "start chrony", "warning")
     other = Problem("b", "does not answer")
-    assert told(HOST, late, other)[-1] == (
+    assert lines_of(HOST, late, other)[-1] == (
         "!  a                                the clock is not synchronized: start chrony"
     )
 

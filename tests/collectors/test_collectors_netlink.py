@@ -25,7 +25,7 @@ def result(kind: int, error: int = 0, *, sequence: int = 1) -> bytes:
 
 
 @contextlib.contextmanager
-def told(*datagrams: bytes, refusal: str = "") -> Iterator[Netlink]:
+def replying(*datagrams: bytes, refusal: str = "") -> Iterator[Netlink]:
     """Send requests, numbered from 1, to a stand-in for the kernel with these replies."""
     ours, kernels = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, kernels:
@@ -35,42 +35,44 @@ def told(*datagrams: bytes, refusal: str = "") -> Iterator[Netlink]:
 
 
 def test_a_dump_is_what_comes_before_its_end():
-    with told(message(DATA, b"one") + message(DATA, b"two"), result(DONE)) as netlink:
+    with replying(message(DATA, b"one") + message(DATA, b"two"), result(DONE)) as netlink:
         assert netlink.dump(0, b"") == [b"one", b"two"]
 
 
 def test_the_end_of_a_dump_may_come_behind_its_data():
-    with told(message(DATA, b"one") + result(DONE)) as netlink:
+    with replying(message(DATA, b"one") + result(DONE)) as netlink:
         assert netlink.dump(0, b"") == [b"one"]
 
 
 def test_messages_with_equal_headers_come_in_one():
     pair = message(DATA, b"one") + message(DATA, b"two")
-    with told(pair, message(DATA, b"four") + message(DATA, b"5"), result(DONE)) as netlink:
+    with replying(pair, message(DATA, b"four") + message(DATA, b"5"), result(DONE)) as netlink:
         found = netlink.dump_runs(0, b"")
     assert found == [pair, message(DATA, b"four"), message(DATA, b"5")]
 
 
 def test_messages_that_follow_another_kind_keep_their_contents():
     mixed = message(DATA, b"one") + message(DATA, b"fifth") + message(DATA, b"two")
-    with told(mixed, result(DONE)) as netlink:
+    with replying(mixed, result(DONE)) as netlink:
         assert netlink.dump(0, b"") == [b"one", b"fifth", b"two"]
 
 
 def test_a_request_ends_with_its_acknowledgement():
-    with told(message(DATA, b"one"), result(ERROR), message(DATA, b"late")) as netlink:
+    with replying(message(DATA, b"one"), result(ERROR), message(DATA, b"late")) as netlink:
         assert netlink.ask(0, b"") == [b"one"]
 
 
 def test_replies_to_earlier_requests_are_ignored():
-    with told(message(DATA, b"old", sequence=0) + result(ERROR, 1, sequence=0), result(DONE)) as n:
+    with replying(
+        message(DATA, b"old", sequence=0) + result(ERROR, 1, sequence=0), result(DONE)
+    ) as n:
         assert n.dump(0, b"") == []
 
 
 def test_an_interrupted_dump_is_requested_again():
     first = message(DATA, b"half", flags=MULTI | INTERRUPTED) + result(DONE)
     second = message(DATA, b"whole", sequence=2) + result(DONE, sequence=2)
-    with told(first, second) as netlink:
+    with replying(first, second) as netlink:
         assert netlink.dump(0, b"") == [b"whole"]
 
 
@@ -80,7 +82,7 @@ def test_a_dump_that_is_always_interrupted_is_none():
         message(DATA, b"half", sequence=number, flags=flags) + result(DONE, sequence=number)
         for number in range(1, 6)
     ]
-    with told(*always) as netlink, pytest.raises(OSError, match="changed during the dump"):
+    with replying(*always) as netlink, pytest.raises(OSError, match="changed during the dump"):
         netlink.dump(0, b"")
 
 
@@ -90,7 +92,7 @@ def test_a_dump_that_is_always_interrupted_is_none():
 )
 def test_a_refusal_has_its_number_and_text(kind: int, refusal: str, text: str):
     with (
-        told(message(DATA, b"one") + result(kind, errno.EPERM), refusal=refusal) as netlink,
+        replying(message(DATA, b"one") + result(kind, errno.EPERM), refusal=refusal) as netlink,
         pytest.raises(PermissionError) as caught,
     ):
         netlink.dump(0, b"")

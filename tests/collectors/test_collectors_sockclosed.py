@@ -45,7 +45,7 @@ def carried(address: str = "127.0.0.1") -> Iterator[int]:
                 assert accepted.recv(1) == b""
 
 
-def heard(closed: ClosedSockets, path: Path, *ports: int) -> list[SocketSample]:
+def reported(closed: ClosedSockets, path: Path, *ports: int) -> list[SocketSample]:
     """What was heard of sockets with one of these ports: others on this machine end, too."""
     recorder = socketfile.Recorder(sockdiag.tcp_info_bytes())
     recorder.add(1.0, 1.0, list(closed.reports()))
@@ -62,7 +62,7 @@ def both(closed: ClosedSockets, path: Path, *ports: int) -> list[SocketSample]:
         with closed_socket:
             closed_socket.settimeout(60)
             closed_socket.recv(1, socket.MSG_PEEK)
-        found += heard(closed, path, *ports)
+        found += reported(closed, path, *ports)
     return found
 
 
@@ -94,7 +94,7 @@ def test_other_ports_are_not_heard_of(closed, tmp_path):
         other in (each.local_port, each.peer_port)
         for each in both(closed, tmp_path / "ended", port, other)
     } == {True}
-    assert heard(closed, tmp_path / "ended", port, other) == []
+    assert reported(closed, tmp_path / "ended", port, other) == []
 
 
 def passes(ranges: Sequence[tuple[int, int]], *, local: int, peer: int) -> bool:

@@ -131,7 +131,7 @@ def sums(mbit_per_s: float, *, sender: bool, **other: float) -> dict[str, Any]:
             "sender": sender, **other}  # fmt: skip
 
 
-def told(
+def json_of(
     end: str, *, version: str = "3.12", server: bool = False, remote: float = 1.5, **test: Any
 ) -> str:
     """A document with the text of its sums."""
@@ -163,7 +163,7 @@ def test_both_directions_of_a_document_are_kept_whatever_its_version_calls_them(
             f"sum_received{suffix}": sums(8, sender=False),
         }),
     ]  # fmt: skip
-    found = iperf3.read(told(", ".join(parts)).encode())
+    found = iperf3.read(json_of(", ".join(parts)).encode())
     assert flows(found) == [
         ("TCP_STREAM", False, 9.0, 11.0, None),
         ("TCP_MAERTS", True, 8.0, 10.0, None),
@@ -185,9 +185,9 @@ def test_both_directions_of_a_text_are_kept_and_their_intervals():
 
 def test_what_a_server_does_not_know_of_its_client_is_unknown_and_no_zero():
     sent, nothing = sums(20.4, sender=True), sums(0, sender=True)
-    stream = told(named(sum_sent=sent, sum_received=nothing), server=True, remote=0, reverse=1)
+    stream = json_of(named(sum_sent=sent, sum_received=nothing), server=True, remote=0, reverse=1)
     udp = {"packets": 3454, "lost_packets": 0, "jitter_ms": 0}
-    datagrams = told(
+    datagrams = json_of(
         named(sum=sums(20, sender=True, **udp)), server=True, remote=0, reverse=1, protocol="UDP"
     )
     each = (iperf3.read(text.encode(), received_is_enough=True) for text in (stream, datagrams))
@@ -200,24 +200,24 @@ def test_the_document_of_the_test_that_a_server_waited_for_is_no_error_of_the_on
     waiting = '{"start": {}, "error": "interrupt - the server has terminated"}'
     end = named(sum_sent=sums(0, sender=False), sum_received=sums(5, sender=False))
     found = iperf3.read(
-        (told(end, server=True, remote=0) + waiting).encode(), received_is_enough=True
+        (json_of(end, server=True, remote=0) + waiting).encode(), received_is_enough=True
     )
     assert (found.reason, flows(found)) == ("", [("TCP_STREAM", False, 5.0, None, None)])
 
 
 def test_a_receiver_that_counted_nothing_is_known_by_the_load_of_its_cpu():
     end = named(sum_sent=sums(9, sender=True), sum_received=sums(0, sender=False))
-    rates = [flows(iperf3.read(told(end, remote=load).encode()))[0][2] for load in (1.5, 0.0)]
+    rates = [flows(iperf3.read(json_of(end, remote=load).encode()))[0][2] for load in (1.5, 0.0)]
     assert rates == [0.0, 9.0]
 
 
 def test_lost_datagrams_of_the_omitted_time_are_not_those_of_the_test():
     lost = {"packets": 3453, "lost_packets": 2629, "jitter_ms": 0.3}
-    old = told(named(sum=sums(20, sender=True, **lost)), version="3.7", protocol="UDP", omit=1)
+    old = json_of(named(sum=sums(20, sender=True, **lost)), version="3.7", protocol="UDP", omit=1)
     assert flows(iperf3.read(old.encode(), received_is_enough=True)) == [
         ("UDP_STREAM", False, None, 20.0, None)
     ]
-    without = told(named(sum=sums(20, sender=True, **lost)), version="3.7", protocol="UDP")
+    without = json_of(named(sum=sums(20, sender=True, **lost)), version="3.7", protocol="UDP")
     ((*_, count),) = flows(iperf3.read(without.encode(), received_is_enough=True))
     assert count == 2629
 
@@ -229,7 +229,7 @@ def test_sent_datagrams_of_the_omitted_time_are_not_those_of_the_test(tmp_path):
     end = named(sum_sent=sent, sum_received=received)
     made = tmp_path / "in"
     made.mkdir()
-    (made / "u.json").write_text(told(end, protocol="UDP", blksize=1448, omit=1))
+    (made / "u.json").write_text(json_of(end, protocol="UDP", blksize=1448, omit=1))
     assert cli.main(["import", "results", str(made), "--out", str(tmp_path / "out")]) == 0
     row, *_ = csvfile.read(tmp_path / "out" / "exp.csv")
     shown = [row[name] for name in ("udpSent", "udpLost", "udpLost%", "warning")]
@@ -250,7 +250,7 @@ def test_lost_datagrams_that_contradict_what_was_sent_and_arrived_are_those_of_t
 ):
     sent = sums(20, sender=True, packets=3453)
     received = sums(9.823, sender=False, packets=numbered, lost_packets=lost, jitter_ms=0.3)
-    text = told(named(sum_sent=sent, sum_received=received), protocol="UDP", blksize=1448)
+    text = json_of(named(sum_sent=sent, sum_received=received), protocol="UDP", blksize=1448)
     made = tmp_path / "in"
     made.mkdir()
     (made / "a.json").write_text(text)
@@ -271,7 +271,9 @@ def test_an_interrupted_text_and_one_that_ends_with_an_error_have_failed():
 
 def test_numbers_that_are_none_do_not_hide_the_others():
     end = named(sum_sent=sums(9, sender=True), sum_received=sums(8, sender=False))
-    text = told(end).replace('"intervals": []', '"intervals": [{"sum": {"bits_per_second": -nan}}]')
+    text = json_of(end).replace(
+        '"intervals": []', '"intervals": [{"sum": {"bits_per_second": -nan}}]'
+    )
     assert flows(iperf3.read(text.encode())) == [("TCP_STREAM", False, 8.0, 9.0, None)]
 
 

@@ -42,12 +42,12 @@ def planned(text: str, **options: Any) -> Plan:
     return make(SourceFile("test.nts", text), Draft(**{"seed": 1} | given), **own)
 
 
-def told(steps: Iterable[Step]) -> list[str]:
+def in_words(steps: Iterable[Step]) -> list[str]:
     """Steps in words that are enough in most tests."""
-    return [_told(step) for step in steps]
+    return [_words_of(step) for step in steps]
 
 
-def _told(step: Step) -> str:
+def _words_of(step: Step) -> str:
     match step:
         case RemoteCommand():
             return f"{step.name} {step.host} exp={step.exp}"

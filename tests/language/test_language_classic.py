@@ -17,7 +17,7 @@ COMMON = {"host", "exp", "expName"}
 FLOW = "> {server} {test} {ca} {dur} +{delay} x{instances} {req}/{reply} stats={stats}"
 
 
-def told(command: dict[str, Any]) -> str:
+def short_line(command: dict[str, Any]) -> str:
     """A line of the dry run, short."""
     if "summary" in command:
         return "experiments={experiments} flows={flows}".format(**command["summary"])
@@ -39,7 +39,7 @@ def told(command: dict[str, Any]) -> str:
 
 def dry_run(path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert cli.main(["run", "-n=json", str(path)]) == 0
-    return [told(json.loads(line)) for line in capsys.readouterr().out.splitlines()]
+    return [short_line(json.loads(line)) for line in capsys.readouterr().out.splitlines()]
 
 
 RMEM = "net.ipv4.tcp_rmem=10000 262144 33554432 net.core.rmem_max=67108864"

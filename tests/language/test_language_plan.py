@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from language_plans import ONE, SWEEP, planned, told
+from language_plans import ONE, SWEEP, in_words, planned
 
 from netesto.errors import Place, ScriptError
 from netesto.files.paths import fields_file
@@ -28,7 +28,7 @@ def hashes(text: str, **options: Any) -> list[str]:
 
 def test_a_plan_has_the_steps_of_the_script_in_order():
     text = f"{ONE}WAIT 3\nSET_NETEM host=a netem_delay=5\n{SWEEP}ASSERT rate > 9: slow\nECHO end\n"
-    assert told(planned(text, counter=4).steps()) == [
+    assert in_words(planned(text, counter=4).steps()) == [
         "wait 3",
         "SET_NETEM a exp=0",
         "enter 0",
@@ -114,7 +114,7 @@ def test_a_plan_knows_what_belongs_to_no_part():
     text = f"{ONE}ECHO begin\nRUN one ca=reno\nRUN one,2 ca=bbr\nRUN one ca=nv\n"
     plan = planned(text)
     assert plan.head.rest is not None
-    assert (told(plan.slice(plan.head.rest).steps()), plan.head.echoes) == (
+    assert (in_words(plan.slice(plan.head.rest).steps()), plan.head.echoes) == (
         [
             "DO_CLIENT a exp=1",
             "flows 1",
@@ -142,7 +142,7 @@ def test_an_experiment_of_two_parts_entangles_them():
 
 
 def test_a_part_breaks_off_where_the_script_ends():
-    assert told(planned("SWEEP ca=reno,bbr DO\nEND\nDONE\n").steps()) == [
+    assert in_words(planned("SWEEP ca=reno,bbr DO\nEND\nDONE\n").steps()) == [
         "enter 0",
         "leave 0 broken off",
     ]
@@ -153,7 +153,7 @@ def test_a_part_breaks_off_where_the_script_ends():
 
 def alone(text: str, index: int, **options: Any) -> list[str]:
     plan = planned(text, **options)
-    return told(plan.slice(plan.head.parts[index]).steps())
+    return in_words(plan.slice(plan.head.parts[index]).steps())
 
 
 def test_a_part_alone_has_its_own_steps():
@@ -276,8 +276,8 @@ def test_slices_together_are_the_plan():
     plan = planned(f"{ONE}RUN one ca=nv\n{SWEEP}RUN one ca=nv\n")
     assert plan.head.rest is not None
     slices = [plan.slice(part) for part in (plan.head.rest, *plan.outer)]
-    together = [step for each in slices for step in told(each.steps())]
-    assert sorted(together) == sorted(told(plan.steps()))
+    together = [step for each in slices for step in in_words(each.steps())]
+    assert sorted(together) == sorted(in_words(plan.steps()))
 
 
 # ---- hashes --------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ def test_another_attempt_has_new_numbers_and_draws_again(library: Path):
     plan = planned(RANDOM, library_path=[library])
     first = list(plan.slice(plan.head.parts[1]).steps())
     second = list(again(plan, plan.head.parts[1], attempt=2, before=7).steps())
-    assert (told(second[2:]), first[1] == second[1]) == (
+    assert (in_words(second[2:]), first[1] == second[1]) == (
         ["DO_CLIENT a exp=8", "flows 8", "process 8", "leave 1"],
         False,
     )
@@ -457,7 +457,7 @@ def test_another_attempt_of_the_rest_has_new_numbers():
     plan = planned(f"{ONE}RUN one ca=nv\n{SWEEP}")
     assert plan.head.rest is not None
     second = again(plan, plan.head.rest, attempt=2, before=40)
-    assert told(second.steps()) == ["DO_CLIENT a exp=41", "flows 41", "process 41"]
+    assert in_words(second.steps()) == ["DO_CLIENT a exp=41", "flows 41", "process 41"]
 
 
 def seeds(steps: Iterable[Step]) -> list[int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from language_plans import ONE, SWEEP, planned, told
+from language_plans import ONE, SWEEP, in_words, planned
 
 from netesto.errors import Place, UsageError
 from netesto.language import plan, steps
@@ -86,13 +86,13 @@ def test_a_plan_is_one_json_document(path: Path):
 
 def test_a_plan_without_steps_can_be_read(path: Path):
     write(planned("SET a=1\n"), path)
-    assert told(plan.read(path).steps()) == []
+    assert in_words(plan.read(path).steps()) == []
 
 
 def test_a_slice_can_be_written_and_read(path: Path):
     made = planned(ONE + SWEEP)
     write(made.slice(made.head.parts[1]), path)
-    assert told(plan.read(path).steps())[:2] == ["enter 1", "DO_CLIENT a exp=2"]
+    assert in_words(plan.read(path).steps())[:2] == ["enter 1", "DO_CLIENT a exp=2"]
 
 
 def test_a_script_is_not_a_plan(path: Path):

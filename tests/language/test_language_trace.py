@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 from language_asked import Asked, run
-from language_plans import planned, told
+from language_plans import in_words, planned
 
 from netesto.language import steps
 from netesto.traces import played
@@ -68,9 +68,9 @@ def test_its_groups_start_together_unless_they_are_held(folder: Path):
     del folder
     text = f"{LAB}DO_TRACE file=t.txt exp=COUNTER\nWAIT_FLOWS\nPROCESS_EXP\n"
     started = ["DO_TRACE h1 exp=1", "DO_TRACE h1 exp=1", "DO_TRACE h4 exp=1", "start 0.2"]
-    assert told(planned(text).steps()) == [*started, "flows 1", "process 1"]
+    assert in_words(planned(text).steps()) == [*started, "flows 1", "process 1"]
     held = text.replace("COUNTER\n", "COUNTER hold=1\nSTART_FLOWS lead=1\n")
-    assert told(planned(held).steps()) == [*started[:-1], "start 1", "flows 1", "process 1"]
+    assert in_words(planned(held).steps()) == [*started[:-1], "start 1", "flows 1", "process 1"]
 
 
 def test_a_plan_has_the_trace_among_its_sources(folder: Path):

@@ -28,7 +28,7 @@ RATE_BPS = 80e6
 SIZE = 10_000_000  # bytes in a second
 
 
-def told(**values) -> TransferResult:
+def outcome(**values) -> TransferResult:
     return TransferResult(
         **({"rate_bps": RATE_BPS, "elapsed_s": 4.0, "local_retransmits": 100} | values)
     )
@@ -54,7 +54,7 @@ def ticks(*, until_s: float = 4.0, again_each_s: float = 25.0, closed: bool = Tr
 
 def flow(result: TransferResult | None = None, *, client=None, server=None, **values):
     return instance(
-        result=result or told(),
+        result=result or outcome(),
         client_samples=ticks() if client is None else client,
         server_samples=ticks() if server is None else server,
         started_s=START_S,
@@ -132,7 +132,7 @@ def drained(elapsed_s: float) -> list[str]:
     )  # fmt: skip
     asked = request(instances=1, duration_s=elapsed_s, test="UDP_STREAM", tool="netperf")
     arrived = Datagrams(sent=4000, lost=0, sent_bps=20e6, counts_late=True)
-    result = told(rate_bps=19.885e6, elapsed_s=elapsed_s, datagrams=arrived)
+    result = outcome(rate_bps=19.885e6, elapsed_s=elapsed_s, datagrams=arrived)
     found = flow(result, client=(), server=())
     evidence = replace(group(found, asked=asked), queues=(queue,))
     return list(crosscheck.warnings(experiment(evidence)))
@@ -150,7 +150,7 @@ def test_few_datagrams_that_queues_hold_at_the_end_are_no_reason_for_doubt():
 
 
 def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_reported_with_both():
-    assert doubts(flow(told(rate_bps=36_543e6))) == [
+    assert doubts(flow(outcome(rate_bps=36_543e6))) == [
         (
             "group 1, flow 1: rate 36543 Mbit/s as netperf reports, 80 Mbit/s by bytes_received "
             "of the receiver's socket"
@@ -159,7 +159,7 @@ def test_a_rate_of_the_tool_that_the_receiver_did_not_get_is_reported_with_both(
 
 
 def test_a_rate_too_low_is_reported_as_well():
-    assert doubts(flow(told(rate_bps=60e6))) == [
+    assert doubts(flow(outcome(rate_bps=60e6))) == [
         (
             "group 1, flow 1: rate 60 Mbit/s as netperf reports, 80 Mbit/s by bytes_received of "
             "the receiver's socket"
@@ -168,7 +168,7 @@ def test_a_rate_too_low_is_reported_as_well():
 
 
 def test_what_the_receiver_does_not_know_is_asked_of_the_sender():
-    assert doubts(flow(told(rate_bps=200e6), server=())) == [
+    assert doubts(flow(outcome(rate_bps=200e6), server=())) == [
         (
             "group 1, flow 1: rate 200 Mbit/s as netperf reports, 80 Mbit/s by bytes_acked of the "
             "sender's socket"
@@ -182,7 +182,7 @@ def test_a_tool_that_stops_counting_before_all_has_arrived_agrees():
 
 
 def test_a_flow_of_one_second_agrees():
-    short = told(elapsed_s=1.0, local_retransmits=25)
+    short = outcome(elapsed_s=1.0, local_retransmits=25)
     server = ticks(until_s=1.0)
     only = flow(short, client=server, server=server, ended_s=START_S + 1.1)
     asked = request(duration_s=1.0)
@@ -197,7 +197,7 @@ def test_what_is_omitted_is_not_counted():
 def test_retransmissions_in_the_omitted_time_count_with_a_tool_that_counts_them():
     early = ticks(until_s=6.0, again_each_s=50.0)
     found = flow(
-        told(local_retransmits=300, counts_omitted=True),
+        outcome(local_retransmits=300, counts_omitted=True),
         client=early,
         server=ticks(until_s=6.0),
         ended_s=START_S + 6.1,
@@ -213,22 +213,22 @@ def test_a_flow_that_became_faster_after_its_last_sample_agrees():
     # 20 Mbyte in 3.8 s as its samples say, and 10 more in the last 0.2 s.
     slow = tuple(replace(each, bytes_received=each.bytes_received // 2) for each in ticks()[:-1])
     last = (GoodputInterval(START_S + 3.8, START_S + 4.0, 400e6),)
-    assert doubts(flow(told(rate_bps=58e6, intervals=last), client=ticks(), server=slow)) == []
+    assert doubts(flow(outcome(rate_bps=58e6, intervals=last), client=ticks(), server=slow)) == []
 
 
 def test_data_that_the_application_has_not_read_do_not_count_for_the_tool():
     # Half of what arrived in 4 s was read then.
     waiting = tuple(replace(each, unread_bytes=each.bytes_received // 2) for each in ticks())
-    assert doubts(flow(told(rate_bps=RATE_BPS / 2), client=ticks(), server=waiting)) == []
+    assert doubts(flow(outcome(rate_bps=RATE_BPS / 2), client=ticks(), server=waiting)) == []
 
 
 def test_a_request_on_its_way_is_no_disagreement():
-    half = flow(told(rate_bps=RATE_BPS / 2))
+    half = flow(outcome(rate_bps=RATE_BPS / 2))
     assert doubts(half, test="TCP_RR", request_bytes=20_000_000) == []
 
 
 def test_requests_that_never_arrived_are_reported():
-    half = flow(told(rate_bps=RATE_BPS / 2))
+    half = flow(outcome(rate_bps=RATE_BPS / 2))
     assert doubts(half, test="TCP_RR", request_bytes=10_000) == [
         (
             "group 1, flow 1: rate 40 Mbit/s as netperf reports, 80 Mbit/s by bytes_received of "
@@ -238,7 +238,7 @@ def test_requests_that_never_arrived_are_reported():
 
 
 def test_retransmissions_that_the_kernel_did_not_make_are_reported():
-    assert doubts(flow(told(local_retransmits=500))) == [
+    assert doubts(flow(outcome(local_retransmits=500))) == [
         "group 1, flow 1: 500 segments retransmitted as netperf reports, 100 by the sender's socket"
     ]
 
@@ -246,7 +246,7 @@ def test_retransmissions_that_the_kernel_did_not_make_are_reported():
 def test_retransmissions_after_the_tool_looked_are_no_disagreement():
     late = ticks(until_s=6.0, again_each_s=50.0)
     found = flow(
-        told(elapsed_s=6.0, local_retransmits=200),
+        outcome(elapsed_s=6.0, local_retransmits=200),
         client=late,
         server=ticks(until_s=6.0),
         ended_s=START_S + 6.1,
@@ -255,11 +255,11 @@ def test_retransmissions_after_the_tool_looked_are_no_disagreement():
 
 
 def test_a_handful_of_segments_is_no_disagreement():
-    assert doubts(flow(told(local_retransmits=9), client=ticks(again_each_s=0.0))) == []
+    assert doubts(flow(outcome(local_retransmits=9), client=ticks(again_each_s=0.0))) == []
 
 
 def test_retransmissions_of_a_reverse_test_are_the_servers():
-    reverse = told(local_retransmits=0, remote_retransmits=500)
+    reverse = outcome(local_retransmits=0, remote_retransmits=500)
     assert doubts(flow(reverse), test="TCP_MAERTS") == [
         "group 1, flow 1: 500 segments retransmitted as netperf reports, 100 by the sender's socket"
     ]
@@ -275,7 +275,7 @@ def test_captured_retransmissions_that_the_kernel_did_not_make_are_reported():
 
 def test_a_single_sample_before_the_end_of_a_flow_contradicts_nothing():
     idle = (sample(START_S - 0.1, total_retransmits=0, bytes_acked=1, bytes_received=0),)
-    found = flow(told(local_retransmits=30), client=idle, server=idle, captured=(captured(30),))
+    found = flow(outcome(local_retransmits=30), client=idle, server=idle, captured=(captured(30),))
     assert doubts(found) == []
 
 
@@ -296,7 +296,7 @@ def test_what_is_wrong_with_a_capture_is_reported():
 
 def test_a_flow_that_ended_early_is_reported():
     early = flow(
-        told(elapsed_s=2.0, local_retransmits=50),
+        outcome(elapsed_s=2.0, local_retransmits=50),
         client=ticks(until_s=2.0),
         server=ticks(until_s=2.0),
         ended_s=START_S + 2.1,
@@ -305,7 +305,7 @@ def test_a_flow_that_ended_early_is_reported():
 
 
 def test_the_last_of_transfers_with_gaps_may_end_early():
-    spaced = flow(told(elapsed_s=2.0, latencies=2), client=(), server=(), ended_s=START_S + 4.1)
+    spaced = flow(outcome(elapsed_s=2.0, latencies=2), client=(), server=(), ended_s=START_S + 4.1)
     asked = {"test": "TCP_FLOWS", "tool": "native", "size_bytes": 1000, "gap_s": 2.0}
     assert doubts(spaced, **asked) == []
 
@@ -366,7 +366,7 @@ def test_data_that_came_after_a_long_round_trip_are_not_late():
 
 def test_waiting_for_what_a_buffer_holds_is_no_late_end():
     late = flow(
-        told(elapsed_s=4.8, local_retransmits=120),
+        outcome(elapsed_s=4.8, local_retransmits=120),
         client=ticks(until_s=4.8),
         server=ticks(until_s=4.8),
         ended_s=START_S + 4.9,
@@ -376,7 +376,7 @@ def test_waiting_for_what_a_buffer_holds_is_no_late_end():
 
 @pytest.mark.parametrize("elapsed_s", [4.0, 4.3])
 def test_a_tool_cannot_have_measured_longer_than_its_process_lived(elapsed_s):
-    short_lived = flow(told(elapsed_s=elapsed_s), ended_s=START_S + 3.0)
+    short_lived = flow(outcome(elapsed_s=elapsed_s), ended_s=START_S + 3.0)
     assert doubts(short_lived)[0] == (
         f"group 1, flow 1: it took {elapsed_s:.3g} s as netperf reports, but its process lived 3 s"
     )
@@ -474,7 +474,7 @@ def test_counters_that_a_card_tells_a_second_late_agree():
 
 def test_what_agent_and_controller_tell_each_other_is_no_other_use():
     slow = flow(
-        told(rate_bps=8.0, local_retransmits=0),
+        outcome(rate_bps=8.0, local_retransmits=0),
         client=(sample(START_S + 4.0, state="CLOSE", bytes_sent=4, segments_out=4),),
         server=(),
     )
@@ -497,7 +497,7 @@ def test_datagrams_lost_behind_the_interface_are_no_disagreement():
 
 def test_what_arrives_of_a_reverse_test_is_counted():
     counters = CARRIED | {"tx_bytes": 1, "rx_bytes": 42_000_000}
-    reverse = flow(told(local_retransmits=0, remote_retransmits=100))
+    reverse = flow(outcome(local_retransmits=0, remote_retransmits=100))
     assert doubts(reverse, counters=counters, test="TCP_MAERTS") == []
 
 
@@ -512,7 +512,7 @@ def test_others_at_the_interface_are_reported():
 
 def test_what_was_sent_after_the_last_sample_is_no_other_traffic():
     # A flow of 0.3 s with one sample.
-    short = told(elapsed_s=0.3, local_retransmits=0)
+    short = outcome(elapsed_s=0.3, local_retransmits=0)
     seen = ticks(until_s=0.2, closed=False)
     only = flow(short, client=seen, server=seen, ended_s=START_S + 0.4)
     asked, counters = request(duration_s=0.3), CARRIED | {"tx_bytes": 3_400_000}
@@ -587,7 +587,7 @@ def test_samples_that_break_off_say_nothing_of_the_whole_flow():
 
 
 def unanswered(latencies):
-    at_rate = told(latencies=latencies, max_latency_us=20_000.0, local_retransmits=None)
+    at_rate = outcome(latencies=latencies, max_latency_us=20_000.0, local_retransmits=None)
     warned = doubts(flow(at_rate), tool="native", test="UDP_RR", requests_per_s=100)
     return [text for text in warned if "requests that were due" in text]
 
@@ -605,7 +605,7 @@ def test_requests_in_flight_at_the_end_are_no_warning():
 
 
 def test_a_rate_of_requests_that_the_path_is_too_slow_for_is_a_warning():
-    slow = told(latencies=200, max_latency_us=2e6, local_retransmits=None)
+    slow = outcome(latencies=200, max_latency_us=2e6, local_retransmits=None)
     assert doubts(
         flow(slow), tool="native", test="TCP_RR", requests_per_s=100, request_bytes=200_000
     ) == [
@@ -617,7 +617,7 @@ def test_a_rate_of_requests_that_the_path_is_too_slow_for_is_a_warning():
 
 
 def test_datagrams_without_a_reply_are_a_warning():
-    lossy = told(latencies=200, unanswered=3, local_retransmits=None)
+    lossy = outcome(latencies=200, unanswered=3, local_retransmits=None)
     assert doubts(flow(lossy), tool="native", test="UDP_RR") == [
         "group 1, flow 1: 3 requests had no reply within 1 s: no latency has them"
     ]

@@ -26,7 +26,7 @@ ASKED = (
 START_S = BEGIN_S + LEAD_S
 
 
-def told(**values) -> TransferResult:
+def outcome(**values) -> TransferResult:
     return TransferResult(**({"rate_bps": 1e6, "elapsed_s": 24.0} | values))
 
 
@@ -91,8 +91,8 @@ def test_group_with_a_failed_flow_is_measured_over_the_others():
 
 def test_latencies_are_extremes_and_means_over_flows():
     evidence = group(
-        instance(1, result=told(min_latency_us=5.0, mean_latency_us=10.0, max_latency_us=50.0)),
-        instance(2, result=told(min_latency_us=4.0, mean_latency_us=30.0, max_latency_us=40.0)),
+        instance(1, result=outcome(min_latency_us=5.0, mean_latency_us=10.0, max_latency_us=50.0)),
+        instance(2, result=outcome(min_latency_us=4.0, mean_latency_us=30.0, max_latency_us=40.0)),
     )
     assert pick(evidence, "minLatency", "meanLatency", "maxLatency") == ["4", "20", "50"]
 
@@ -111,13 +111,15 @@ def test_latencies_are_extremes_and_means_over_flows():
     ],
 )
 def test_percentiles_beyond_the_tail_rest_on_few_latencies(counts, tail):
-    flows = [instance(i, result=told(latencies=count)) for i, count in enumerate(counts, start=1)]
+    flows = [
+        instance(i, result=outcome(latencies=count)) for i, count in enumerate(counts, start=1)
+    ]
     assert pick(group(*flows), "latencyTail") == [tail]
 
 
 def test_an_experiment_has_the_shortest_tail_of_its_groups():
     tails = [
-        group(instance(result=told(latencies=count)), asked=request(group=number))
+        group(instance(result=outcome(latencies=count)), asked=request(group=number))
         for number, count in enumerate((1_000_000, None, 9_000), start=1)
     ]
     fields_ = fields.parse("exp:one\nlatencyTail:min\n", source="f")
@@ -168,8 +170,8 @@ def test_retransmissions_are_summed_over_connections_and_flows():
 
 
 def test_sum_with_an_unknown_part_is_unknown():
-    first = instance(1, result=told(local_retransmits=3))
-    second = instance(2, result=told(local_retransmits=None))
+    first = instance(1, result=outcome(local_retransmits=3))
+    second = instance(2, result=outcome(local_retransmits=None))
     assert pick(group(first, second), "localRetrans") == [""]
 
 
@@ -195,7 +197,7 @@ def test_effective_values_come_from_the_kernel():
 
 
 def test_cpu_is_what_the_tool_measured():
-    flow = instance(result=told(local_cpu_percent=2.5, remote_cpu_percent=4.0))
+    flow = instance(result=outcome(local_cpu_percent=2.5, remote_cpu_percent=4.0))
     evidence = group(flow, client_cpu=(CpuSample(1.0, (90.0,)),))
     assert pick(evidence, "localCpu", "remoteCpu") == ["2.5", "4"]
 
@@ -342,11 +344,11 @@ def test_what_a_flow_waited_for_is_the_mean_of_connections_and_flows():
 def test_what_a_tool_read_last_counts_where_the_kernel_did_not_report_the_end_of_a_socket():
     reset = seen(
         sample(1.0, total_retransmits=52, data_segments_out=400),
-        result=told(local_retransmits=53, local_data_segments=500),
+        result=outcome(local_retransmits=53, local_data_segments=500),
     )
     closed = seen(
         sample(1.0, total_retransmits=2, data_segments_out=50, state="CLOSE"),
-        result=told(local_retransmits=99, local_data_segments=999),
+        result=outcome(local_retransmits=99, local_data_segments=999),
     )
     found = pick(group(reset, closed), "retrans_total", "data_segs_out", "retransSegs%")
     assert found == ["55", "550", "10.000"]

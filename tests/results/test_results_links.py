@@ -156,7 +156,7 @@ def test_the_uplinks_of_a_pod_vary_by_the_flows_on_them() -> None:
     assert Links(loads=loads).uplink_variation is None
 
 
-def told(time_s: float, *counts: int) -> dict[str, object]:
+def link_state(time_s: float, *counts: int) -> dict[str, object]:
     """A state of a link from a to b: drops, marks, lost, resent, given up."""
     names = ("drops", "marks", "wire_lost", "resent", "given_up")
     rest = dict.fromkeys(("wire_frames", "tx_bytes", "rx_bytes", "paused_s", "stalled_s"), 0)
@@ -167,11 +167,11 @@ def told(time_s: float, *counts: int) -> dict[str, object]:
 def by_a_program() -> Links:
     """The kernel counts what passes; what befalls frames only the program knows."""
     states = [
-        told(9.8, 5, 0, 10, 20, 0),
-        told(10.3, 6, 1, 12, 24, 0),
-        told(10.8, 8, 1, 12, 24, 0),
-        told(11.1, 9, 3, 13, 26, 1),
-        told(11.6, 9, 3, 14, 28, 1),
+        link_state(9.8, 5, 0, 10, 20, 0),
+        link_state(10.3, 6, 1, 12, 24, 0),
+        link_state(10.8, 8, 1, 12, 24, 0),
+        link_state(11.1, 9, 3, 13, 26, 1),
+        link_state(11.6, 9, 3, 14, 28, 1),
     ]
     way = carried.of(states, "a", "b")
     loads = tuple(

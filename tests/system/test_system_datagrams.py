@@ -62,7 +62,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return run_script(folder, script, options)
 
 
-def told(run: Outcome, exp: int) -> dict[str, Any]:
+def report_of(run: Outcome, exp: int) -> dict[str, Any]:
     output = Path(run.out, str(exp), "raw", "a", "flow.1.1.out").read_text()
     return json.loads(output.splitlines()[-1])
 
@@ -80,7 +80,7 @@ def test_the_rate_offered_without_bitrate_is_reported(run: Outcome):
 
 
 def test_less_than_the_link_carries_arrives_completely(run: Outcome):
-    result = told(run, 2)
+    result = report_of(run, 2)
     assert (sum(result["server_lost"]), result["skipped"], result["arrived"]) == (
         0, 0, result["sent"],
     )  # fmt: skip
@@ -88,7 +88,7 @@ def test_less_than_the_link_carries_arrives_completely(run: Outcome):
 
 def test_every_datagram_is_sent_at_its_instant(run: Outcome):
     # Nanoseconds: what sleeping rounds.
-    assert max(told(run, exp)["max_ns"] for exp in (1, 2)) <= 2
+    assert max(report_of(run, exp)["max_ns"] for exp in (1, 2)) <= 2
 
 
 def row(run: Outcome, exp: int) -> dict[str, float]:

@@ -109,7 +109,7 @@ class Made:
     processes: tuple[psutil.Process, ...]
 
     @property
-    def there(self) -> list[object]:
+    def remaining(self) -> list[object]:
         """What remains of it when processes that were asked to end have ended."""
         wait_for_costly(lambda: not self._now(), timeout=60)
         return self._now()
@@ -328,7 +328,7 @@ def crashed(place: Place, maimed: Maimed, foreign: Foreign) -> Crashed:
         status = run.wait(PATIENCE_S)
     told = place.output.read_text()
     statuses = place.statuses[len(maimed.statuses) :]
-    return Crashed(status, told, made.there, foreign.lost, statuses, place.experiments)
+    return Crashed(status, told, made.remaining, foreign.lost, statuses, place.experiments)
 
 
 @pytest.mark.parametrize("place", GUESTS, indirect=True)
@@ -375,7 +375,7 @@ def orphaned(place: Place, foreign: Foreign, script: str = "") -> Orphaned:
     statuses = place.statuses[rows:]
     experiments = [name for name in place.experiments if name not in folders]
     status = place.netesto(place.words(script) if script else command("clean"))
-    return Orphaned(status, made.there, foreign.lost, statuses, experiments)
+    return Orphaned(status, made.remaining, foreign.lost, statuses, experiments)
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def test_an_incomplete_transfer_is_counted_and_in_no_percentile(run):
 def test_the_time_of_an_incomplete_transfer_is_in_no_rate(run):
     # The last began after 10 s and had a handshake; the others were waited for until 59 s.
     took_s = 10 + (HANDSHAKE_US + FLOW_US) / 1e6
-    assert float(told(run, 5)["rate"]) == pytest.approx(0.088 / took_s, abs=1e-6)
+    assert float(group_values(run, 5)["rate"]) == pytest.approx(0.088 / took_s, abs=1e-6)
 
 
 def test_an_incomplete_transfer_has_no_time(run):
@@ -154,7 +154,7 @@ def test_a_request_to_a_store_takes_a_round_trip(run):
 # ---- two sources of one value ------------------------------------------------------------------
 
 
-def told(run: Outcome, exp: int, group: int = 1) -> dict[str, str]:
+def group_values(run: Outcome, exp: int, group: int = 1) -> dict[str, str]:
     """The values of a group."""
     text = Path(run.out, str(exp), f"a-b-{group}.exp.out").read_text()
     return dict(line.split(":", 1) for line in text.splitlines())
@@ -163,7 +163,7 @@ def told(run: Outcome, exp: int, group: int = 1) -> dict[str, str]:
 def test_the_rate_of_a_transfer_is_its_size_by_its_line_and_its_handshake(run):
     (line,) = lines(run, 1, 2)
     took_us = HANDSHAKE_US + float(line["us"])
-    assert float(told(run, 1, 2)["rate"]) == pytest.approx(14480 * 8 / took_us, rel=1e-4)
+    assert float(group_values(run, 1, 2)["rate"]) == pytest.approx(14480 * 8 / took_us, rel=1e-4)
 
 
 @pytest.mark.parametrize(("column", "receiver"), [("rate", "b"), ("reverseRate", "a")])
@@ -173,11 +173,11 @@ def test_each_direction_of_a_stream_is_what_its_receivers_socket_counted(column,
     # A second from the first byte on.
     end_s = flow["started_s"] + RTT_US / 2e6 + 1
     size = np.interp(end_s, sockets.times_s(samples), samples["tcpi_bytes_received"])
-    assert float(told(run, 3)[column]) == pytest.approx(size * 8 / 1e6, rel=0.06)
+    assert float(group_values(run, 3)[column]) == pytest.approx(size * 8 / 1e6, rel=0.06)
 
 
 def test_latencies_of_requests_are_those_of_their_times(run):
-    values = told(run, 4)
+    values = group_values(run, 4)
     times_us = completions.read(Path(run.out, "4", "raw", "a", "times.1.1"))
     shares = {"p50Latency": 50, "p90Latency": 90, "p99Latency": 99, "maxLatency": 100}
     assert {name: float(values[name]) for name in shares} == {

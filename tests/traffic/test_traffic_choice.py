@@ -194,7 +194,7 @@ VALUES: dict[type, list[Any]] = {
 }
 
 
-def others(name, held):
+def other_values(name, held):
     """Values of an option that differ from the one that a flow has."""
     option = OPTIONS[name]
     values = option.choices or VALUES[option.kind.type]
@@ -223,7 +223,7 @@ def test_an_option_changes_the_command_of_a_tool_or_the_tool_is_refused(tool, te
     driver = traffic.TOOLS[tool]
     plain = FlowSpec(test=test, tool=tool, **NEEDED.get(test, {}))
     without = command(driver, plain)
-    flows = [replace(plain, **{name: value}) for value in others(name, getattr(plain, name))]
+    flows = [replace(plain, **{name: value}) for value in other_values(name, getattr(plain, name))]
     assert flows
     for flow in flows:
         try:
@@ -239,7 +239,7 @@ def test_an_option_of_other_tests_is_refused_or_known_to_change_nothing(name):
     held = getattr(FlowSpec(), name)
     for test in TESTS - option.tests - option.ignored:
         plain = FlowSpec(test=test, **NEEDED.get(test, {}))
-        for value in others(name, held):
+        for value in other_values(name, held):
             with pytest.raises(MissingError, match=r"^no tool can do "):
                 traffic.choose(
                     replace(plain, **{name: value}), TRAFFIC_TOOLS, traffic.every_extra()
@@ -247,7 +247,7 @@ def test_an_option_of_other_tests_is_refused_or_known_to_change_nothing(name):
     for test in option.ignored:
         plain = FlowSpec(test=test, **NEEDED.get(test, {}))
         for tool in (each for each in traffic.TOOLS.values() if test in each.tests):
-            for value in others(name, held):
+            for value in other_values(name, held):
                 flow = replace(plain, **{name: value})
                 assert (name, command(tool, flow)) == (name, command(tool, plain))
 

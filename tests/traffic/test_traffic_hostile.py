@@ -71,7 +71,7 @@ def datagram(number: int, sent_ns: int) -> bytes:
     return struct.pack("!QQ", number, sent_ns) + bytes(84)
 
 
-def told(control: socket.socket) -> dict[str, Any]:
+def report_of(control: socket.socket) -> dict[str, Any]:
     """What the server says at the end."""
     with control.makefile() as lines:
         found: dict[str, Any] = json.loads(lines.read())
@@ -87,7 +87,7 @@ def test_datagrams_with_any_number_cost_no_memory_and_no_time(server):
             data.sendto(datagram(number, 0), ("127.0.0.1", DATA))
         data.sendto(datagram(2**39, 2**63), ("127.0.0.1", DATA))
         control.sendall(f"end {2**40} 1000000000\n".encode())
-        found = told(control)
+        found = report_of(control)
     assert (found["arrived"], sum(found["server_lost"]), server.grown_bytes < 64 * MIB) == (
         3,
         2**40 - 2,
@@ -103,7 +103,7 @@ def test_a_datagram_that_comes_behind_the_window_is_lost(server):
         for number in (1, 2**23, 0, 1, 2):
             data.sendto(datagram(number, 0), ("127.0.0.1", DATA))
         control.sendall(f"end {2**23 + 1} 1000000000\n".encode())
-        found = told(control)
+        found = report_of(control)
     counted = {key: found[f"server_{key}"] for key in ("arrived", "duplicates", "reordered")}
     assert (counted, sum(found["server_lost"])) == (
         {"arrived": [3], "duplicates": [1], "reordered": [1]},
@@ -121,7 +121,7 @@ def test_datagrams_of_strangers_are_not_counted(server):
         stranger.sendto(datagram(7, 0), ("127.0.0.1", DATA))
         data.sendto(datagram(0, 0), ("127.0.0.1", DATA))
         control.sendall(b"end 1 1000000000\n")
-        assert (told(control)["arrived"]) == 1
+        assert (report_of(control)["arrived"]) == 1
 
 
 def test_requests_of_strangers_are_not_answered(server):
@@ -187,4 +187,4 @@ def test_flows_wait_for_descriptors_of_those_before_them(tmp_path):
         # The server closes each that it has whole.
         assert {flow.recv(1) for flow in flows} == {b""}
         control.sendall(b"end\n")
-        assert told(control)["server_flows"] == 60
+        assert report_of(control)["server_flows"] == 60

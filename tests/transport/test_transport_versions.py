@@ -50,7 +50,7 @@ async def ours(folder: Path, service: RecordingService):
     await server.stop()
 
 
-def told(error: grpc.aio.AioRpcError) -> tuple[str, str]:
+def fault_of(error: grpc.aio.AioRpcError) -> tuple[str, str]:
     """The message and the remedy that an agent's refusal carries."""
     [content] = [
         value for key, value in error.trailing_metadata() or () if key == channel.FAULT_KEY
@@ -91,14 +91,14 @@ async def test_controller_of_another_protocol_is_refused_before_it_holds(tmp_pat
         f" {netesto.__version__} (protocol {channel.PROTOCOL})"
     )
     remedy = "Install the same version at both ends; the newer one is 9.1.0."
-    assert (told(caught.value), service.asked) == ((message, remedy), [])
+    assert (fault_of(caught.value), service.asked) == ((message, remedy), [])
 
 
 async def test_controller_of_before_protocol_numbers_is_refused(tmp_path: Path):
     async with ours(tmp_path, RecordingService()) as agent:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await agent["Hold"](pb.HoldRequest(controller="ann", run="r")).read()
-    assert told(caught.value)[0].startswith(
+    assert fault_of(caught.value)[0].startswith(
         "the controller has netesto without a version (protocol 0)"
     )
 

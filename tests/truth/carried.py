@@ -46,7 +46,7 @@ def _differs_us(kernel: Arrived, program: Arrived) -> float:
     return max(abs(kernel[each].delay_s - program[each].delay_s) * 1e6 for each in common)
 
 
-def _others(kernel: Arrived, program: Arrived) -> float:
+def _unequal_arrivals(kernel: Arrived, program: Arrived) -> float:
     return len(kernel.keys() ^ program.keys())
 
 
@@ -106,7 +106,7 @@ def _queue(places: Mapping[str, Place]) -> Iterator[Row]:
     yield _same_delays(places)
     yield _row(
         f"datagrams of {FULL}, 1.2 times the rate, that only one of both dropped",
-        Interval(0, 0, 1), "", SAME, _both(places, _others),
+        Interval(0, 0, 1), "", SAME, _both(places, _unequal_arrivals),
     )  # fmt: skip
     yield from _same_rate(places)
 
