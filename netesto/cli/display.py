@@ -31,7 +31,7 @@ class Display:
     def __init__(self, *, quiet: bool, stream: TextIO | None = None) -> None:
         self.pages: list[str] = []
         self.experiments: list[int] = []
-        self.left: list[str] = []
+        self.differences: list[str] = []
         self._stream = stream
         self._quiet = quiet
         self._expected = 0
@@ -97,7 +97,7 @@ class Display:
             self._print(f"warning: {text}")
 
     def setting_left(self, text: str) -> None:
-        self.left.append(text)
+        self.differences.append(text)
 
     def error(self, text: str) -> None:
         """An error that ended the run."""

@@ -49,7 +49,7 @@ def install(options: argparse.Namespace) -> int:
         allowed.check_device(options.device)
     path = options.hosts or HOSTS_FILE
     _check_writable(path, hosts)
-    kept = payload.foreseen if options.dry_run else payload.kept
+    kept = payload.foreseen if options.dry_run else payload.cached
     supply = Supply(_wanted_host(options), printing.out, kept=kept)
 
     async def planned(host: Target, facts: Facts) -> HostPlan:

@@ -83,7 +83,7 @@ def main(source: BinaryIO, sink: TextIO) -> None:
     except StepError as error:
         replies.send({"error": str(error)})
     except (OSError, EOFError, tarfile.TarError) as error:
-        replies.send({"error": told(error)})
+        replies.send({"error": cause(error)})
 
 
 class Replies:
@@ -97,7 +97,7 @@ class Replies:
         self.sink.flush()
 
 
-def told(error: Exception) -> str:
+def cause(error: Exception) -> str:
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or "the archive is cut short"
     if error.errno != errno.ENOSPC:
@@ -448,7 +448,7 @@ def act(request: Dict[str, Any], source: BinaryIO) -> Dict[str, Any]:
             try:
                 take(kind, source, values)
             except (StepError, OSError, EOFError, tarfile.TarError) as error:
-                return {"done": number, "error": told(error)}
+                return {"done": number, "error": cause(error)}
     return {"done": len(request["steps"])}
 
 
@@ -906,16 +906,16 @@ class Turn:
 
     def __init__(self, source: BinaryIO, replies: Replies, wait_s: Optional[float]) -> None:
         self.source, self.replies, self.wait_s = source, replies, wait_s
-        self.begun, self.told = time.monotonic(), ""
+        self.start_s, self.reported = time.monotonic(), ""
 
     def pause(self, other: str) -> None:
         """Wait for a moment for a run. StepError when it was long enough; ends this process if the
         controller is gone."""
         most = ALONE_WAIT_S if self.wait_s is None else self.wait_s
-        if time.monotonic() > self.begun + most:
+        if time.monotonic() > self.start_s + most:
             raise StepError("in use by {}".format(other or "another run"))
-        if self.wait_s is not None and other != self.told:
-            self.told = other
+        if self.wait_s is not None and other != self.reported:
+            self.reported = other
             self.replies.send({"waits": other})
         # The controller says nothing: what can be read is its end.
         if select.select([self.source], [], [], POLL_S)[0]:

@@ -261,7 +261,7 @@ async def make_bundle(path: Path, platforms: Sequence[tuple[str, str]]) -> list[
     return made
 
 
-async def kept(python: str, machine: str, say: Callable[[str], None]) -> list[Packages]:
+async def cached(python: str, machine: str, say: Callable[[str], None]) -> list[Packages]:
     """The packages for hosts of this kind, downloaded once, which `say` is told. ProcessError if
     pip fails."""
     path = _place(python, machine)
@@ -273,7 +273,7 @@ async def kept(python: str, machine: str, say: Callable[[str], None]) -> list[Pa
 
 
 async def foreseen(python: str, machine: str, say: Callable[[str], None]) -> list[Packages]:
-    """In place of `kept` for a dry run, which downloads nothing: something to plan with."""
+    """In place of `cached` for a dry run, which downloads nothing: something to plan with."""
     path = _place(python, machine)
     if path.exists():
         return read_bundle(path)

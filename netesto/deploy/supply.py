@@ -21,7 +21,7 @@ Kept: TypeAlias = Callable[[str, str, Say], Awaitable[list[Packages]]]
 class Supply:
     """What hosts are to have, with packages that fit each. `say` is told of downloads."""
 
-    def __init__(self, wanted: WantedHost, say: Say, *, kept: Kept = payload.kept) -> None:
+    def __init__(self, wanted: WantedHost, say: Say, *, kept: Kept = payload.cached) -> None:
         self._wanted = wanted
         self._say = say
         self._download = kept

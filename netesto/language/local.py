@@ -244,8 +244,8 @@ def wait_flows(machine: Machine, words: Words, row: ast.LineLayout) -> None:
         )
         machine.warn(message, row.place("timeout="), about="timeout")
     machine.draft.do(steps.WaitFlows(exp=exp, timeout_s=timeout_s))
-    if exp in machine.remote.begun:
-        machine.remote.begun[exp].has_waited = True
+    if exp in machine.remote.open:
+        machine.remote.open[exp].has_waited = True
 
 
 def start_flows(machine: Machine, words: Words, row: ast.LineLayout) -> None:

@@ -153,7 +153,7 @@ class Machine:
         """Finish the experiments without a PROCESS_EXP, except those of `since`, as if WAIT_FLOWS
         and PROCESS_EXP were here; `where` is a name for this place."""
         # The line that finishes an experiment may have failed.
-        for exp, begun in [*self.remote.begun.items()] if not self.mistakes else ():
+        for exp, begun in [*self.remote.open.items()] if not self.mistakes else ():
             if begun.flows is None or exp in since:
                 continue
             message = f"experiment {exp} has no PROCESS_EXP: it is finished {where}"

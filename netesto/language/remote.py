@@ -136,7 +136,7 @@ class Remote:
         self._fetched: set[tuple[str, int]] = set()
         # Experiments that are not processed yet, in the order of their start, and the numbers of
         # processed ones.
-        self.begun: dict[int, Begun] = {}
+        self.open: dict[int, Begun] = {}
         self._processed: set[int] = set()
         # Captures of a later test, with the requested experiment number (None: any).
         self.captures: list[tuple[int | None, steps.DoTcpdump]] = []
@@ -184,7 +184,7 @@ class Remote:
             self._warn_of_released(command)
             for message, where in permitted.slips(command):
                 self._draft.warn(message, where, chain, once=(message, chain[:1] or where))
-        if isinstance(command, steps.DoTcpdump) and exp not in self.begun:
+        if isinstance(command, steps.DoTcpdump) and exp not in self.open:
             requested = given.values.get("exp")
             self.captures.append((requested if isinstance(requested, int) else None, command))
         elif isinstance(command, steps.DoServer | steps.DoClient):
@@ -221,7 +221,7 @@ class Remote:
         if isinstance(command, steps.Exit):
             self._exited[command.host] = command.place
         if isinstance(command, steps.Close):
-            for exp, begun in self.begun.items():
+            for exp, begun in self.open.items():
                 if command.host in begun.hosts:
                     self._released[command.host, exp] = command.place
 
@@ -276,7 +276,7 @@ class Remote:
     def finish(self, exp: int) -> str:
         """PROCESS_EXP: group numbers begin again at 1. The name that the experiment has from its
         first command; MisuseError for an unknown experiment."""
-        if exp not in self.begun:
+        if exp not in self.open:
             raise MisuseError(
                 f"experiment {exp} is already processed"
                 if exp in self._processed
@@ -286,12 +286,12 @@ class Remote:
             )
         self._processed.add(exp)
         self.has_flows_since_process = False
-        return self.begun.pop(exp).name
+        return self.open.pop(exp).name
 
     def _begin(self, command: steps.DoServer | steps.DoClient) -> None:
         """Note the experiment of a command, and send the captures that wait for it."""
         exp = command.exp
-        if exp not in self.begun:
+        if exp not in self.open:
             if exp in self._processed:
                 self._draft.warn(
                     f"experiment {exp} is already processed: run refuses to write to it again."
@@ -299,7 +299,7 @@ class Remote:
                     command.place,
                     once=("processed", command.place),
                 )
-            self.begun[exp] = Begun(command.exp_name)
+            self.open[exp] = Begun(command.exp_name)
             for requested, capture in self.captures:
                 if requested in {None, exp}:
                     # It is executed now instead of at its place.
@@ -310,7 +310,7 @@ class Remote:
                         replace(capture, exp=exp, exp_name=command.exp_name, arguments=arguments)
                     )
             self.captures = [each for each in self.captures if each[0] not in {None, exp}]
-        begun = self.begun[exp]
+        begun = self.open[exp]
         begun.hosts.update(command.hosts)
         if isinstance(command, steps.DoClient):
             self.has_held = self.has_held or command.hold
@@ -333,7 +333,7 @@ class Remote:
         return self._host
 
     def _next_group(self, exp: int, requested: int) -> int:
-        begun = self.begun.get(exp) or Begun("")
+        begun = self.open.get(exp) or Begun("")
         group = requested or begun.last_group + 1
         if group in begun.groups:
             raise MisuseError(

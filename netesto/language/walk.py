@@ -234,7 +234,7 @@ class Walk:
             if machine.sets_repetition or REPETITION not in variables:
                 machine.sets_repetition = True
                 variables[REPETITION] = machine.notes.cells[-1][REPETITION]
-            before = [*machine.remote.begun]
+            before = [*machine.remote.open]
             try:
                 self.run(body, frame)
             except EndOfScript:

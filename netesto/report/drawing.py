@@ -89,14 +89,14 @@ def _with_tooltips(svg: str, graph: Graph) -> str:
     for number, change in enumerate(graph.changes, 1):
         titles |= {_change(number, is_top): change.label for is_top in (True, False)}
 
-    def named(match: re.Match[str]) -> str:
+    def titled(match: re.Match[str]) -> str:
         line = match[1].replace("marks", "flow")
         if line not in titles:
             return match[0]
         what = "retransmissions of " if line != match[1] else ""
         return f"{match[0]}<title>{what}{escape(titles[line])}</title>"
 
-    return re.sub(r'<g id="([^"]+)">', named, svg)
+    return re.sub(r'<g id="([^"]+)">', titled, svg)
 
 
 def _graph_axes(figure: Figure, graph: Graph) -> tuple[Axes, Axes]:

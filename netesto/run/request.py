@@ -111,7 +111,7 @@ class Watcher(Observer, Protocol):
         """The numbers of those that have ended."""
 
     @property
-    def left(self) -> Sequence[str]:
+    def differences(self) -> Sequence[str]:
         """The differences left on hosts."""
 
     def start(self) -> None:

@@ -114,7 +114,7 @@ class RunSession:
                 end = carry_out(own, results)
                 results.check_untouched()
                 # Of earlier runs, others have failed.
-                left = [text for text in self.watcher.left if EARLIER_RUN not in text]
+                left = [text for text in self.watcher.differences if EARLIER_RUN not in text]
                 end = end.with_failures(left)
             except KeyboardInterrupt:
                 end = RunEnd(status.INTERRUPTED)
@@ -129,7 +129,7 @@ class RunSession:
                 if self.request.pages and proc.ground_inside() is None:
                     # Differences left on hosts are known after the last experiment.
                     drawer.finish_index(
-                        self.out, is_changed=bool(self.watcher.left or end.certainty)
+                        self.out, is_changed=bool(self.watcher.differences or end.certainty)
                     )
         return end if self.is_part else replace(end, out=self.out)
 
@@ -154,7 +154,7 @@ class RunSession:
             ended=runs.utc(time.time()),
             exit_status=end.status,
             failures=end.failures,
-            left=tuple(self.watcher.left),
+            left=tuple(self.watcher.differences),
             experiments=tuple(self.watcher.experiments),
             ground=end.ground,
             hosts=dict(end.hosts),

@@ -46,11 +46,11 @@ _OCTETS = re.compile(r"10\.(\d+)\.(\d+)\.(\d+)", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class Addresses:
     """Which host an address means: `hosts`, or 10.0.0.K for hK if that is None. A host may have
-    several addresses; traces are written with its first. `others`: hosts without one are known,
+    several addresses; traces are written with its first. `is_open`: hosts without one are known,
     too."""
 
     hosts: Mapping[str, str] | None = None
-    others: bool = False
+    is_open: bool = False
 
     def host_of(self, address: str) -> str | None:
         return host_numbered(address) if self.hosts is None else self.hosts.get(address)
@@ -74,4 +74,4 @@ def of_file(text: str) -> Addresses | None:
         return None
     if not isinstance(table, dict) or not table:
         return None
-    return Addresses({address: str(host) for address, host in table.items()}, others=True)
+    return Addresses({address: str(host) for address, host in table.items()}, is_open=True)

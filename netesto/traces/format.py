@@ -283,7 +283,7 @@ class _TraceReader:
         if host in self._declared:
             return
         hosts = self._hosts
-        if hosts is not None and not hosts.others and hosts.address_of(host) is None:
+        if hosts is not None and not hosts.is_open and hosts.address_of(host) is None:
             names = hosts.names
             otherwise = f"Hosts: {', '.join(names[:20])}." if names else "Hosts: h1, h2, …"
             raise self._wrong(

@@ -32,6 +32,31 @@ def test_a_class_name_stands_for_one_thing_in_the_whole_package():
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
+# Participles, pronouns and metaphors that do not say what a thing is.
+UNCLEAR = re.compile(
+    "_?(told|there|brought|others|asked|said|heard|meant|seen|begun|heed|spoil|come_first)"
+)
+
+
+def defined(node: ast.AST) -> Iterator[str]:
+    """The names of the function, class, fields or attribute that a node defines."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            yield name
+        case ast.ClassDef(name=name, body=body):
+            yield name
+            for each in body:
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                    yield each.target.id
+        case ast.Attribute(attr=name, ctx=ast.Store()):
+            yield name
+
+
+def test_names_say_what_things_are():
+    names = [(file, name) for file, node in nodes() for name in defined(node)]
+    assert [(file, name) for file, name in names if UNCLEAR.fullmatch(name)] == []
+
+
 def beginning(value: ast.expr) -> str:
     """The text that a remedy begins with; a NUL stands for what only the run knows."""
     match value:

@@ -416,7 +416,7 @@ def test_what_is_not_removed_is_reported_with_the_error_before_it(state: Path, p
 def test_namespaces_go_away_when_the_building_fails(state: Path, planned):
     good = planned("pair")
     side = good.namespaces[1]
-    broken = replace(side.interfaces[0], made=LinkDirection((), (Stage("bogus", {}),)))
+    broken = replace(side.interfaces[0], direction=LinkDirection((), (Stage("bogus", {}),)))
     bad = replace(good, namespaces=(good.namespaces[0], replace(side, interfaces=(broken,))))
     with (
         pytest.raises(

@@ -10,7 +10,7 @@ class Watched:
         self.said: list[str] = []
         self.echoed: list[str] = []
         self.experiments: list[int] = []
-        self.left: list[str] = []
+        self.differences: list[str] = []
 
     def start(self) -> None: ...
 
@@ -36,7 +36,7 @@ class Watched:
         self.said.append(f"warning: {text}")
 
     def setting_left(self, text: str) -> None:
-        self.left.append(text)
+        self.differences.append(text)
 
     def error(self, text: str) -> None:
         self.said.append(f"error: {text}")
