@@ -95,7 +95,7 @@ def _run(commands: Commands) -> None:
     run.add_argument("--jobs", type=values.count, metavar="N", help=
         "run N cells of a SWEEP, or repetitions of a RUN, side by side, each in a guest of its own"
         " (uml and sim; default in simulated time: as many as this machine has processors)")
-    run.add_argument("--on", type=values.text(".+", "an address"), metavar="ADDRESS", help=
+    run.add_argument("--on", type=values.nonempty(str), metavar="ADDRESS", help=
         "run them on the workers of a cluster, whose Dask scheduler has this address: tls://HOST,"
         " or 127.0.0.1:PORT; or slurm[:PARTITION], which submits workers on whole nodes (see"
         " docs/scale.md)")
@@ -129,7 +129,7 @@ def _run(commands: Commands) -> None:
 
 def _decisive(command: argparse.ArgumentParser) -> None:
     """Options that determine a plan, beside those of the language."""
-    command.add_argument("--lab", type=values.text(".+", "a lab"), metavar="SPEC",
+    command.add_argument("--lab", type=values.nonempty(str), metavar="SPEC",
         help="the lab, instead of the script's LAB: dumbbell,rate=10mbit,…")
     command.add_argument("--seed", type=values.whole, metavar="N",
         help="the seed of all random numbers (default: chosen and printed)")

@@ -2,10 +2,11 @@
 
 import argparse
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
+from netesto.cli import values
 from netesto.errors import UsageError
 from netesto.text.nearest import hint
 from netesto.transport.addresses import NO_PORTS
@@ -82,14 +83,8 @@ def add_path(
 ) -> None:
     """A file (with `FOLDERS` a folder) that shells complete: a Path, unless `type` is given. An
     empty text is refused: as a Path it would be the current directory."""
-    kind: Callable[[str], Any] = how.pop("type", Path)
-
-    def given(text: str) -> Any:
-        if not text:
-            raise argparse.ArgumentTypeError("it is empty, as an unset variable would be")
-        return kind(text)
-
-    argument = command.add_argument(*names, type=given, **how)
+    kind = values.nonempty(how.pop("type", Path))
+    argument = command.add_argument(*names, type=kind, **how)
     argument.complete = dict(complete)  # type: ignore[attr-defined]  # read by shtab, not argparse
 
 

@@ -4,8 +4,11 @@ import argparse
 import math
 import re
 from collections.abc import Callable
+from typing import TypeVar
 
 from netesto import units
+
+_T = TypeVar("_T")
 
 
 def _within(least: int, most: float, what: str) -> Callable[[str], int]:
@@ -93,6 +96,17 @@ def whole(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def nonempty(kind: Callable[[str], _T]) -> Callable[[str], _T]:
+    """The type of a text that has another type, and is not empty."""
+
+    def checked(text: str) -> _T:
+        if not text:
+            raise argparse.ArgumentTypeError("it is empty, as an unset variable would be")
+        return kind(text)
+
+    return checked
 
 
 def text(form: str, what: str) -> Callable[[str], str]:

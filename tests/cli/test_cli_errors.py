@@ -532,13 +532,15 @@ def test_a_host_that_an_installation_is_given_twice_is_named(tmp_path, monkeypat
     [
         (["run", "a.nts", "--out", ""], "-o/--out"),
         (["run", "a.nts", "--lib="], "--lib"),
+        (["run", "a.nts", "--lab="], "--lab"),
+        (["run", "a.nts", "--on", ""], "--on"),
         (["run", ""], "SCRIPT"),
         (["show", ""], "DIR"),
         (["report", ""], "DIR"),
         (["compare", "", "results"], "BASE"),
     ],
 )
-def test_an_empty_path_is_refused_instead_of_being_the_current_folder(capsys, words, argument):
+def test_an_empty_text_is_refused_instead_of_having_a_meaning(capsys, words, argument):
     status, text = run(capsys, *words)
     first = f"netesto: argument {argument}: it is empty, as an unset variable would be"
     assert (status, text.splitlines()[0]) == (2, first)
