@@ -322,12 +322,6 @@ def test_a_definition_without_a_value_is_refused(script, capsys):
     )
 
 
-@pytest.mark.parametrize(("option", "what"), [("--lab", "a lab"), ("--on", "an address")])
-def test_an_empty_value_is_not_taken_for_none(script, capsys, option, what):
-    found, said = run(capsys, "run", "-n", option, "", script("WAIT 0\n"))
-    assert (found, f"argument {option}: '' is not {what}" in said) == (2, True)
-
-
 def test_no_command_shows_the_help(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     status = cli.main([])
