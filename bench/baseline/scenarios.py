@@ -5,7 +5,8 @@
     scenarios.py --only NAME  those alone
 
 Each scenario is run as the first lines of its script say: the command behind `--ground sim`, with
-seed 1. The exit status is 1 if a column differs.
+seed 1. The exit status is 1 if a column differs. The baseline is that of Python 3.11.7: with
+another interpreter some columns differ (docs/labs.md, Repeatability).
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
 Prints the time of each on the wall and on processors, and the most memory that all processes of the
 import had at once. What is judged is memory, and the ratio of the time on processors to parsing the
-same files with Python's json module: it is the same on a slow machine, and on a busy one. Ends with
-1 if a limit is missed. On two idle cores 3,500 runs are to take less than 120 s.
+same files with Python's json module, which depends little on the machine and on other work. Ends
+with 1 if a limit is missed. On two idle cores 3,500 runs are to take less than 120 s.
 """
 
 import json
