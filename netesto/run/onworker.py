@@ -81,10 +81,9 @@ def places_name() -> str:
     for path in sorted(package.rglob("*")):
         if path.suffix in {".py", ".c", ".h", ".lark", ".desc"}:
             digest.update(path.read_bytes())
-    python = ".".join(platform.python_version_tuple()[:2])
     return (
         f"netesto {netesto.__version__}, {digest.hexdigest()[:8]}, {platform.machine()},"
-        f" Python {python}"
+        f" Python {platform.python_version()}"
     )
 
 
