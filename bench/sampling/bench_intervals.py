@@ -30,6 +30,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import psutil
 from bench_sampling import connections
 
 from netesto.collectors import sockdiag, socketfile
@@ -178,10 +179,10 @@ def cost() -> tuple[float, float]:
     ):
         carry()
         path = Path(name) / "sockets.bin.gz"
-        before_ns = processor_ns(sampler.pid)
+        before_s = processor_s(sampler.pid)
         ports = range(port, port + 1)
         asyncio.run(collected(path, sampler, ports, IDLE_INTERVAL_S, busy=False))
-        used_s = (processor_ns(sampler.pid) - before_ns) / 1e9
+        used_s = processor_s(sampler.pid) - before_s
         count = len(socketfile.read(path))
     percent, each_us = used_s / LASTING_S * 100, used_s * 1e6 / count
     print(
@@ -191,9 +192,10 @@ def cost() -> tuple[float, float]:
     return percent, each_us
 
 
-def processor_ns(pid: int) -> int:
-    """Time on a processor (proc_pid_schedstat, Documentation/scheduler/sched-stats.rst)."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0])
+def processor_s(pid: int) -> float:
+    """Time of all threads on processors."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
 
 
 SCRIPT = """\
