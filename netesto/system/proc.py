@@ -112,9 +112,12 @@ def reap_adopted() -> None:
     # The kernel gives them to the first thread.
     for pid in _children_of_thread(os.getpid(), os.getpid()):
         with contextlib.suppress(OSError):
+            # A single call for each that runs: all hosts of a lab look through them.
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                continue
             text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-            state, _, _, session = _fields(text)[:4]
-            if state == "Z" and int(session) not in {pid, own}:
+            session = _fields(text)[3]
+            if int(session) not in {pid, own}:
                 os.waitpid(pid, os.WNOHANG)
 
 
