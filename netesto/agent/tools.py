@@ -63,29 +63,27 @@ class Tools:
     `found` yet, the first call determines them for all later ones."""
 
     def __init__(self, known: Mapping[str, Tool], found: Abilities | None = None) -> None:
-        self._programs = known
+        self._tools = known
         self._abilities = found
         self._search: asyncio.Task[Abilities] | None = None
 
     async def current(self) -> Abilities:
         """What this machine can do now: tools may have been installed, or replaced."""
-        if self._abilities is None or self._abilities.programs != _programs(
-            self._programs.values()
-        ):
+        if self._abilities is None or self._abilities.programs != _programs(self._tools.values()):
             if self._search is None or self._search.done():
                 self._search = asyncio.create_task(self._find_out())
             return await asyncio.shield(self._search)
         return self._abilities
 
     async def _find_out(self) -> Abilities:
-        self._abilities = await asyncio.to_thread(abilities, self._programs)
+        self._abilities = await asyncio.to_thread(abilities, self._tools)
         return self._abilities
 
     async def get(self, name: str) -> tuple[Tool, str]:
         """The driver for the installed version of the tool, and that version. MissingError if the
         tool is unknown; a tool that is not installed has no version, and fails when it is
         started."""
-        tool = self._programs.get(name)
+        tool = self._tools.get(name)
         if tool is None:
             raise MissingError(f"{name}: no such traffic tool")
         installed = (self._abilities or await self.current()).tools.get(name)

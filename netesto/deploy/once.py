@@ -253,7 +253,7 @@ class Brought:
         return f"{self._place}/agent.sock"
 
     def _ask(self, request: Mapping[str, Any], archives: Sequence[bytes]) -> None:
-        self._install_request = request, archives
+        self._last_request = request, archives
         self._message = remote.spoken(request, archives)
         forward = f"{self.socket}:{self._agent_socket}"
         # An ssh that was killed leaves its socket behind.
@@ -354,7 +354,7 @@ class Brought:
         ):
             self._close()
             await ssh.pause()
-            self._ask(*self._install_request)
+            self._ask(*self._last_request)
             in_time = await process.wait_until_async(is_told, timeout=timeout)
         if ends := self._ends(stage, or_stage):
             if "error" not in ends[0]:
