@@ -428,8 +428,7 @@ class Draft:
             for held in self._held:
                 if command.host in held.hosts:
                     self._refuse_held(held, f"{command.name} of {command.host}")
-        known = self._commands.get(command.demands, command)
-        self._commands[command.demands] = max(known, command, key=lambda each: each.extent)
+        steps.keep_sort(self._commands, command)
 
     def _flow_seed(self, command: steps.DoClient) -> int:
         """The outermost part decides it, for that runs alone; numbers count within it."""

@@ -36,6 +36,7 @@ from netesto.language.steps import (
     RemoteCommand,
     Requirement,
     Step,
+    keep_sort,
 )
 
 V = TypeVar("V")
@@ -277,8 +278,11 @@ class Plan:
         unlike those of its head."""
         if self.head.sources:
             return self.head.commands
-        own = (step for step in self.steps() if isinstance(step, RemoteCommand))
-        return [*{command.demands: command for command in own}.values()]
+        found: dict[Hashable, RemoteCommand] = {}
+        for step in self.steps():
+            if isinstance(step, RemoteCommand):
+                keep_sort(found, step)
+        return [*found.values()]
 
     def slice(self, part: Part) -> "Plan":
         """A plan of this part alone. Its head has only this part and those within it, or only the

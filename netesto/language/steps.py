@@ -75,6 +75,13 @@ class RemoteCommand:
         return self.place.narrowed(f"host={short}", f"server={short}", f"to={short}")
 
 
+def keep_sort(found: dict[Hashable, RemoteCommand], command: RemoteCommand) -> None:
+    """Keep one of each sort of commands, by their demands: the first of those with the largest
+    extent."""
+    known = found.get(command.demands, command)
+    found[command.demands] = max(known, command, key=lambda each: each.extent)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoServer(RemoteCommand):
     order: int

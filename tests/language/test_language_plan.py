@@ -254,6 +254,18 @@ def test_of_the_same_limits_of_a_link_the_last_count():
     assert alone(text, 1)[:2] == ["SET_LINK a exp=0", "enter 1"]
 
 
+def test_of_equal_commands_of_a_part_the_first_of_the_longest_stands_for_all():
+    """Line 2: 1 s; lines 3 and 4: 9 s."""
+    flows = "".join(
+        f"DO_CLIENT host=a server=b exp=1 group={number} dur={dur}\n"
+        for number, dur in enumerate((1, 9, 9), start=1)
+    )
+    plan = planned(f"SWEEP ca=cubic DO\n{flows}PROCESS_EXP exp=1\nDONE\n")
+    [part] = plan.outer
+    each = (plan.head.commands, plan.slice(part).commands())
+    assert [[command.place.line for command in found] for found in each] == [[3], [3]]
+
+
 def test_a_claim_behind_the_parts_goes_with_the_last_one():
     text = f"{ONE}{SWEEP}ASSERT rate > 9\nRUN one ca=nv\nASSERT rate > 8\n"
     assert [
